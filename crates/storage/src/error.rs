@@ -1,0 +1,132 @@
+//! The one error of this crate: which operation failed, on which file, and why.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Operation {
+    Open,
+    Read,
+    Write,
+    Allocate,
+    Sync,
+    Length,
+    CreateDirectory,
+    SyncDirectory,
+    Rename,
+    Link,
+    Remove,
+    List,
+    Lock,
+    FreeSpace,
+    FileSystem,
+    BootId,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Open => "open",
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Allocate => "allocate space for",
+            Operation::Sync => "sync",
+            Operation::Length => "get the length of",
+            Operation::CreateDirectory => "create directory",
+            Operation::SyncDirectory => "sync directory",
+            Operation::Rename => "rename",
+            Operation::Link => "link",
+            Operation::Remove => "remove",
+            Operation::List => "list directory",
+            Operation::Lock => "lock",
+            Operation::FreeSpace => "get the free space of",
+            Operation::FileSystem => "get the file system of",
+            Operation::BootId => "read the boot id from",
+        })
+    }
+}
+
+/// What callers tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The file or directory does not exist.
+    NotFound,
+    /// The file exists already.
+    AlreadyExists,
+    /// The medium is full, or the quota is used up.
+    NoSpace,
+    /// Somebody else holds the lock.
+    Locked,
+    /// The file ended before the bytes asked for.
+    UnexpectedEnd,
+    /// Not permitted to this user.
+    PermissionDenied,
+    /// Anything else; see the source.
+    Other,
+}
+
+/// A failed storage operation.
+#[derive(Debug)]
+pub struct Error {
+    operation: Operation,
+    path: PathBuf,
+    kind: ErrorKind,
+    source: io::Error,
+}
+
+impl Error {
+    /// Wraps an I/O error of an operation on a path.
+    pub fn new(operation: Operation, path: &Path, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::WouldBlock => ErrorKind::Locked,
+            io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEnd,
+            io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Other,
+        };
+        Error {
+            operation,
+            path: path.to_path_buf(),
+            kind,
+            source,
+        }
+    }
+
+    /// What callers tell apart.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The operation that failed.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The file or directory it failed on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot {} {}: {}",
+            self.operation,
+            self.path.display(),
+            self.source
+        )
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

@@ -1,0 +1,29 @@
+//! Files and directories behind one narrow trait.
+//!
+//! Everything that Terrace reads or writes goes through [`Storage`] and [`File`], so that the
+//! same engine runs on a real file system, on a simulated one that crashes, and on one that fails.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");
+
+mod error;
+mod traits;
+
+pub use error::{Error, ErrorKind, Operation};
+pub use traits::{
+    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
+};
+
+/// The result of a storage operation.
+pub type Result<T> = std::result::Result<T, Error>;

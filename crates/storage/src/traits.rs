@@ -1,0 +1,191 @@
+//! The narrow waist between Terrace and every medium that holds files.
+//!
+//! The trait promises no more than POSIX: a write is in the page cache when [`File::write_at`]
+//! returns and on the medium only after [`File::sync`]; a directory change (create, rename, link,
+//! remove) is durable only after [`Storage::sync_directory`] of the directory it happened in.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::Result;
+
+/// Why bytes are moved; counters are kept for each purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Frames and headers of arenas.
+    Arena,
+    /// Tables written from sealed arenas.
+    Flush,
+    /// Tables read and written by a compaction.
+    Compaction,
+    /// The manifest and `CURRENT`.
+    Manifest,
+    /// Reads on behalf of a user.
+    Read,
+    /// Reads and writes while a store is being opened.
+    Recovery,
+    /// Verification, dumps and the like.
+    Other,
+}
+
+impl Purpose {
+    /// Every purpose, in the order of [`Purpose::index`].
+    pub const ALL: [Purpose; 7] = [
+        Purpose::Arena,
+        Purpose::Flush,
+        Purpose::Compaction,
+        Purpose::Manifest,
+        Purpose::Read,
+        Purpose::Recovery,
+        Purpose::Other,
+    ];
+
+    /// The position of this purpose in [`Purpose::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The purpose's name in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Purpose::Arena => "arena",
+            Purpose::Flush => "flush",
+            Purpose::Compaction => "compaction",
+            Purpose::Manifest => "manifest",
+            Purpose::Read => "read",
+            Purpose::Recovery => "recovery",
+            Purpose::Other => "other",
+        }
+    }
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file, for reading and writing; an existing one is an error.
+    CreateNew,
+}
+
+/// The mode of an open, and whether it bypasses the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Existing or new, read or written.
+    pub mode: OpenMode,
+    /// Bypass the page cache. The caller may still pass any length and offset: what is not aligned
+    /// is staged by the implementation.
+    pub direct: bool,
+}
+
+impl OpenOptions {
+    /// Buffered I/O in the given mode.
+    pub const fn buffered(mode: OpenMode) -> Self {
+        OpenOptions {
+            mode,
+            direct: false,
+        }
+    }
+
+    /// Direct I/O in the given mode.
+    pub const fn direct(mode: OpenMode) -> Self {
+        OpenOptions { mode, direct: true }
+    }
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The file's name, without its directory.
+    pub name: String,
+    /// Its length in bytes (0 for a directory).
+    pub length_bytes: u64,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
+
+/// What is known of the file system that holds a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Its name as the kernel gives it: `ext4`, `xfs`, `tmpfs`, `overlay`, ...; `0x...` if unknown.
+    pub name: String,
+    /// Known to overwrite a file's blocks in place (ext4, xfs, tmpfs).
+    pub overwrites_in_place: bool,
+    /// Whether a sync reaches a medium that survives a power cut (false on tmpfs).
+    pub survives_power_cut: bool,
+}
+
+/// Who else may hold a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Nobody.
+    Exclusive,
+    /// Other shared holders.
+    Shared,
+}
+
+/// A held lock; dropping it releases it.
+pub trait Lock: Send + Sync + fmt::Debug {}
+
+/// An open file. All methods take `&self` and may be called from several threads.
+pub trait File: Send + Sync + fmt::Debug {
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize>;
+
+    /// Writes all of `bytes` at `offset`, growing the file where needed. After an error any part
+    /// of `bytes` may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()>;
+
+    /// Writes all of `bytes` at the end of the file and returns the offset they were written at.
+    /// One thread at a time.
+    fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64>;
+
+    /// Reserves blocks so that the file can grow to `length_bytes` without running out of space.
+    /// The length does not change.
+    fn allocate(&self, length_bytes: u64) -> Result<()>;
+
+    /// Makes everything written so far durable (`fdatasync`). After an error nothing is known
+    /// about what was written since the last successful sync.
+    fn sync(&self, purpose: Purpose) -> Result<()>;
+
+    /// The file's present length in bytes.
+    fn length_bytes(&self) -> Result<u64>;
+
+    /// Reads exactly `buffer.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnexpectedEnd`](crate::ErrorKind::UnexpectedEnd) if the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()>;
+}
+
+/// A file system: real, simulated or failing.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// Opens or creates a file.
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>>;
+    /// Creates a directory and its missing parents, durably. An existing directory is not an error.
+    fn create_directory(&self, path: &Path) -> Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, path: &Path) -> Result<()>;
+    /// Renames a file, atomically replacing an existing one. Durable after `sync_directory`.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Gives a file a second name. Durable after `sync_directory`.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a file's name. Durable after `sync_directory`.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// The names in a directory, sorted.
+    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
+    /// Takes a lock on a file (created if absent), without waiting.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if somebody else holds it.
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>>;
+    /// Bytes that an unprivileged writer may still allocate on the file system that holds `path`.
+    fn free_space_bytes(&self, path: &Path) -> Result<u64>;
+    /// The file system that holds `path`.
+    fn file_system(&self, path: &Path) -> Result<FileSystem>;
+    /// Identifies this boot of the machine: page-cache contents live exactly as long as it.
+    fn boot_id(&self) -> Result<[u8; 16]>;
+}

@@ -1,0 +1,24 @@
+//! The one interface of everything that holds versions in order: MemTables, tables, sub-levels,
+//! merges of them.
+
+use crate::Result;
+use crate::key::InternalKey;
+
+/// A position among versions in [`InternalKey`] order, or past either end (not valid).
+///
+/// After an error the position is not valid; the cursor may be positioned anew.
+pub(crate) trait Cursor {
+    fn valid(&self) -> bool;
+    fn seek_to_first(&mut self) -> Result<()>;
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// The first version at or after `target`.
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<()>;
+    /// One version on. Only while valid.
+    fn next(&mut self) -> Result<()>;
+    /// One version back. Only while valid.
+    fn prev(&mut self) -> Result<()>;
+    /// Only while valid; otherwise an empty key.
+    fn key(&self) -> InternalKey<'_>;
+    /// Only while valid; otherwise empty.
+    fn value(&self) -> &[u8];
+}

@@ -1,0 +1,171 @@
+//! The one error of the engine. Each variant is a case that callers handle differently, and its
+//! text says what to do next.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage as storage;
+
+use crate::SequenceNumber;
+
+/// The result of an engine operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed. Cheap to clone: a background failure is shown to many writers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes in a file are not what was written there.
+    Corruption {
+        /// The file.
+        file: PathBuf,
+        /// Where in the file, in bytes from its start.
+        offset: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The file is of a format or kind that this version does not know.
+    Unsupported {
+        /// The file.
+        file: PathBuf,
+        /// What was found and what is known.
+        detail: String,
+    },
+    /// The medium is full. What was acknowledged is safe; writing goes on when space is freed.
+    NoSpace {
+        /// The directory or file that could not grow.
+        path: PathBuf,
+        /// Bytes that were needed.
+        needed_bytes: u64,
+    },
+    /// A file operation failed.
+    Io(Arc<storage::Error>),
+    /// An argument or option is out of its range.
+    InvalidArgument(String),
+    /// The store's directory is owned by another process, or by another `Db` in this one.
+    Busy {
+        /// The store's directory.
+        path: PathBuf,
+    },
+    /// There is no store in the directory.
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+        /// What was found instead.
+        detail: String,
+    },
+    /// A region with unflushed writes is missing.
+    RegionLost {
+        /// The arena file that is missing.
+        path: PathBuf,
+        /// Every write up to this number is in tables.
+        durable_sequence: SequenceNumber,
+    },
+    /// A sync failed earlier; nothing is known of what it covered. Reads go on; writes are refused
+    /// until the store is reopened.
+    Poisoned {
+        /// The failure.
+        cause: Arc<Error>,
+    },
+    /// The store has been closed.
+    Closed,
+}
+
+impl Error {
+    pub(crate) fn corruption(file: &Path, offset: u64, detail: impl Into<String>) -> Self {
+        Error::Corruption {
+            file: file.to_path_buf(),
+            offset,
+            detail: detail.into(),
+        }
+    }
+
+    pub(crate) fn unsupported(file: &Path, detail: impl Into<String>) -> Self {
+        Error::Unsupported {
+            file: file.to_path_buf(),
+            detail: detail.into(),
+        }
+    }
+
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Error::InvalidArgument(detail.into())
+    }
+
+    /// Whether the medium was full.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Error::NoSpace { .. } => true,
+            Error::Io(error) => error.kind() == storage::ErrorKind::NoSpace,
+            _ => false,
+        }
+    }
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Self {
+        Error::Io(Arc::new(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Corruption {
+                file,
+                offset,
+                detail,
+            } => write!(
+                f,
+                "{} is damaged at byte {offset}: {detail}; restore the file from a copy, or run \
+                 `terrace verify` to see what else is affected",
+                file.display()
+            ),
+            Error::Unsupported { file, detail } => write!(
+                f,
+                "{} was written by a version this one does not know: {detail}; open it with a \
+                 newer release",
+                file.display()
+            ),
+            Error::NoSpace { path, needed_bytes } => write!(
+                f,
+                "no space left for {}: {needed_bytes} bytes are needed; free some and try again",
+                path.display()
+            ),
+            Error::Io(error) => write!(f, "{error}"),
+            Error::InvalidArgument(detail) => write!(f, "invalid argument: {detail}"),
+            Error::Busy { path } => write!(
+                f,
+                "{} is open elsewhere (its LOCK is held); close the other owner first",
+                path.display()
+            ),
+            Error::NoStore { path, detail } => {
+                write!(f, "no store in {}: {detail}", path.display())
+            }
+            Error::RegionLost {
+                path,
+                durable_sequence,
+            } => write!(
+                f,
+                "the arena {} is missing; writes up to number {durable_sequence} are in tables, \
+                 later ones are lost unless the file is put back",
+                path.display()
+            ),
+            Error::Poisoned { cause } => write!(
+                f,
+                "writes are refused since an earlier failure: {cause}; close and reopen the store"
+            ),
+            Error::Closed => f.write_str("the store is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io(error) => std::error::Error::source(error.as_ref()),
+            Error::Poisoned { cause } => Some(cause.as_ref()),
+            _ => None,
+        }
+    }
+}
