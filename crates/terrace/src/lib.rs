@@ -15,6 +15,8 @@ mod coding;
 mod cursor;
 mod error;
 mod key;
+mod table;
 
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+pub use table::Compression;
