@@ -117,7 +117,7 @@ impl fmt::Debug for BlockCache {
 
 /// The file name of a table.
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:06}.table"))
+    directory.join(format!("{number}.table"))
 }
 
 /// The open readers of one directory, up to a count; each holds a file, a filter and a top index.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::block::BlockCursor;
 use super::format::BlockHandle;
-use super::reader::{TableReadOptions, TableReader};
+use super::reader::{CursorOptions, TableReader};
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::InternalKey;
@@ -13,7 +13,7 @@ use crate::key::InternalKey;
 /// is; the two above then name that block.
 pub(crate) struct TableCursor {
     table: Arc<TableReader>,
-    options: TableReadOptions,
+    options: CursorOptions,
     top: Place,
     partition: Place,
     data: Place,
@@ -58,12 +58,7 @@ impl Place {
     }
 
     /// Goes into the block under the parent's cursor, to no entry of it.
-    fn enter(
-        &mut self,
-        table: &TableReader,
-        options: TableReadOptions,
-        parent: &Place,
-    ) -> Result<()> {
+    fn enter(&mut self, table: &TableReader, options: CursorOptions, parent: &Place) -> Result<()> {
         let index = &parent.cursor;
         let handle = table.child_handle(index.value(), index.position(), parent.handle)?;
         self.cursor.reset(table.block(handle, options)?);
@@ -73,7 +68,7 @@ impl Place {
 }
 
 impl TableCursor {
-    pub(super) fn new(table: Arc<TableReader>, options: TableReadOptions) -> Self {
+    pub(super) fn new(table: Arc<TableReader>, options: CursorOptions) -> Self {
         TableCursor {
             options,
             top: Place::nowhere(&table),

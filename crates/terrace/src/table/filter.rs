@@ -21,7 +21,7 @@ const SALTS: [u32; WORDS] = [
 ];
 
 /// The hash of a user key that filters (and later sketches) are fed with. `seed` is the store's.
-pub(crate) fn hash_key(user_key: &[u8], seed: u64) -> u64 {
+pub(crate) fn key_hash(user_key: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(user_key, seed)
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn hashes(range: std::ops::Range<u64>) -> Vec<u64> {
-        range.map(|n| hash_key(&n.to_le_bytes(), 7)).collect()
+        range.map(|n| key_hash(&n.to_le_bytes(), 7)).collect()
     }
 
     #[test]

@@ -27,9 +27,9 @@ mod writer;
 pub(crate) use cache::{BlockCache, TableCache, table_path};
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
-pub(crate) use filter::hash_key;
+pub(crate) use filter::key_hash;
 pub(crate) use properties::{TableOptions, TableProperties};
-pub(crate) use reader::{TableReadOptions, TableReader, TableValue};
+pub(crate) use reader::{CursorOptions, TableReader, TableValue};
 pub(crate) use writer::TableWriter;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// 0 writes no filter.
     pub(crate) filter_bits_per_key: u32,
-    /// The store's seed of [`hash_key`](super::hash_key).
+    /// The store's seed of [`key_hash`](super::key_hash).
     pub(crate) hash_seed: u64,
     pub(crate) keyspace: KeyspaceId,
     /// The age of the table's sub-level when it was written; `repair` may use it.

@@ -23,22 +23,24 @@ use crate::{Error, Result};
 
 /// On whose behalf blocks are read, and whether they are worth keeping.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableReadOptions {
+pub(crate) struct CursorOptions {
     pub(crate) purpose: Purpose,
     /// Put blocks that had to be read into the cache. Flush and compaction do not.
     pub(crate) fill_cache: bool,
 }
 
-impl TableReadOptions {
+impl CursorOptions {
     /// A read for a user.
-    pub(crate) const USER: Self = TableReadOptions {
-        purpose: Purpose::Read,
-        fill_cache: true,
-    };
+    pub(crate) const fn user_read() -> Self {
+        CursorOptions {
+            purpose: Purpose::Read,
+            fill_cache: true,
+        }
+    }
 
     /// A read that leaves the cache as it is.
     pub(crate) const fn uncached(purpose: Purpose) -> Self {
-        TableReadOptions {
+        CursorOptions {
             purpose,
             fill_cache: false,
         }
@@ -138,7 +140,7 @@ impl TableReader {
     }
 
     /// The newest version of `key` that a reader at `snapshot` may see. `hash` is that of
-    /// [`hash_key`](super::hash_key) under the seed in the table's properties.
+    /// [`key_hash`](super::key_hash) under the seed in the table's properties.
     ///
     /// One block of each kind is enough: no separator in the index has the user key of the block
     /// behind it, unless it is the last key of its own block.
@@ -147,7 +149,7 @@ impl TableReader {
         key: &[u8],
         hash: u64,
         snapshot: SequenceNumber,
-        options: TableReadOptions,
+        options: CursorOptions,
     ) -> Result<Option<(Tag, TableValue)>> {
         if !self.may_contain(hash) {
             return Ok(None);
@@ -175,7 +177,7 @@ impl TableReader {
     }
 
     /// A cursor over all versions, at none.
-    pub(crate) fn cursor(self: &Arc<Self>, options: TableReadOptions) -> TableCursor {
+    pub(crate) fn cursor(self: &Arc<Self>, options: CursorOptions) -> TableCursor {
         TableCursor::new(Arc::clone(self), options)
     }
 
@@ -216,11 +218,7 @@ impl TableReader {
     }
 
     /// The block at a handle, from the cache or from the file.
-    pub(super) fn block(
-        &self,
-        handle: BlockHandle,
-        options: TableReadOptions,
-    ) -> Result<Arc<Block>> {
+    pub(super) fn block(&self, handle: BlockHandle, options: CursorOptions) -> Result<Arc<Block>> {
         if let Some(block) = self.cache.get(self.number, handle.offset) {
             return Ok(block);
         }

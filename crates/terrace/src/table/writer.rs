@@ -93,7 +93,7 @@ impl<'a> TableWriter<'a> {
             self.end_data_block(Some(key))?;
         }
         if new_user_key && self.options.filter_bits_per_key > 0 {
-            let hash = filter::hash_key(key.user_key, self.options.hash_seed);
+            let hash = filter::key_hash(key.user_key, self.options.hash_seed);
             self.hashes.push(hash);
         }
         self.tally.count(key, value);

@@ -10,7 +10,7 @@ use self::memory::MemoryStorage;
 use super::*;
 use crate::key::{InternalKey, KeyspaceId, Kind, Tag};
 
-const PATH: &str = "/t/000007.table";
+const PATH: &str = "/t/7.table";
 const SEED: u64 = 0x5eed;
 
 /// A version as tests hold it.
@@ -54,7 +54,7 @@ fn open(storage: &dyn Storage) -> crate::Result<Arc<TableReader>> {
 }
 
 fn get(table: &TableReader, key: &[u8], snapshot: u64) -> crate::Result<Option<(Tag, Vec<u8>)>> {
-    let hash = hash_key(key, SEED);
-    let found = table.get(key, hash, snapshot, TableReadOptions::USER)?;
+    let hash = key_hash(key, SEED);
+    let found = table.get(key, hash, snapshot, CursorOptions::user_read())?;
     Ok(found.map(|(tag, value)| (tag, value.to_vec())))
 }

@@ -85,7 +85,7 @@ proptest! {
         let storage = MemoryStorage::default();
         write(&storage, &versions, options);
         let table = open(&storage).unwrap();
-        let mut cursor = table.cursor(TableReadOptions::USER);
+        let mut cursor = table.cursor(CursorOptions::user_read());
         let mut at: Option<usize> = None;
         for (step, index, snapshot) in steps {
             match (step, at) {
