@@ -10,7 +10,8 @@ use super::compression::{Sealer, seal_plain};
 use super::filter;
 use super::format::{self, BlockHandle, TRAILER_BYTES};
 use super::properties::{TableOptions, TableProperties};
-use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, SequenceNumber, Tag};
+use super::tally::Tally;
+use crate::key::{InternalKey, MAX_KEY_BYTES, Tag};
 use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
@@ -74,18 +75,13 @@ impl<'a> TableWriter<'a> {
                 value.len()
             )));
         }
-        let new_user_key = if self.is_empty() {
-            key.encode_into(&mut self.tally.smallest);
-            true
-        } else {
-            let last = self.data.last_key();
-            if last >= key {
-                return Err(Error::invalid(format!(
-                    "{key:?} was added to a table after {last:?}"
-                )));
-            }
-            last.user_key != key.user_key
-        };
+        let last = self.data.last_key();
+        if !self.is_empty() && last >= key {
+            return Err(Error::invalid(format!(
+                "{key:?} was added to a table after {last:?}"
+            )));
+        }
+        let new_user_key = self.is_empty() || last.user_key != key.user_key;
         let entry_bytes = key.user_key.len() + value.len();
         if self.data.length_bytes() >= self.options.block_bytes
             || entry_bytes >= self.options.block_bytes
@@ -244,33 +240,6 @@ impl Output {
     }
 }
 
-/// What the footer tells of the entries.
-#[derive(Default)]
-struct Tally {
-    entries: u64,
-    tombstones: u64,
-    user_key_bytes: u64,
-    value_bytes: u64,
-    smallest: Vec<u8>,
-    smallest_sequence: SequenceNumber,
-    largest_sequence: SequenceNumber,
-}
-
-impl Tally {
-    fn count(&mut self, key: InternalKey<'_>, value: &[u8]) {
-        let sequence = key.sequence();
-        if self.entries == 0 {
-            self.smallest_sequence = sequence;
-        }
-        self.smallest_sequence = self.smallest_sequence.min(sequence);
-        self.largest_sequence = self.largest_sequence.max(sequence);
-        self.entries += 1;
-        self.tombstones += u64::from(key.tag.kind() == Some(Kind::Delete));
-        self.user_key_bytes += key.user_key.len() as u64;
-        self.value_bytes += value.len() as u64;
-    }
-}
-
 /// The partitions of the index, kept until the data blocks are written.
 struct IndexBuilder {
     partition_bytes: usize,
@@ -348,4 +317,42 @@ fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut
     user_key.truncate(common);
     user_key.push(ours + 1);
     Tag(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+
+    fn separator(last: &[u8], next: &[u8]) -> (Vec<u8>, bool) {
+        let last = InternalKey::new(last, 5, Kind::Put);
+        let next = InternalKey::new(next, 4, Kind::Put);
+        let mut user_key = Vec::new();
+        let tag = separate(last, Some(next), &mut user_key);
+        let separator = InternalKey {
+            user_key: &user_key,
+            tag,
+        };
+        assert!(last <= separator && separator < next);
+        let is_last = separator == last;
+        assert!(is_last || user_key.as_slice() < next.user_key);
+        (user_key, is_last)
+    }
+
+    #[test]
+    fn separators_are_short_and_between() {
+        assert_eq!(separator(b"abcdef", b"abzz"), (b"abd".to_vec(), false));
+        assert_eq!(separator(b"apple", b"pear"), (b"b".to_vec(), false));
+        // Nothing shorter lies strictly between these.
+        for (last, next) in [
+            (&b"abc"[..], &b"abc"[..]),
+            (b"ab", b"abc"),
+            (b"", b"a"),
+            (b"abcd", b"abd"),
+            (b"a", b"z"),
+            (b"a\xff\xff", b"b"),
+        ] {
+            assert_eq!(separator(last, next), (last.to_vec(), true));
+        }
+    }
 }
