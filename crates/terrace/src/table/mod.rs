@@ -21,6 +21,7 @@ mod cursor;
 mod filter;
 mod format;
 pub(crate) mod fuzz;
+mod index_builder;
 mod inspect;
 mod properties;
 mod reader;
