@@ -6,7 +6,7 @@
 //! stores over the same place.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -106,6 +106,11 @@ impl Arena {
     /// The generation it was activated for.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// The file that holds it, or its name where it is none.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Its size, header included.

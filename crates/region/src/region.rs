@@ -5,7 +5,7 @@
 //! (free again). What the region finds when it is opened stays untouched until the caller, who
 //! knows the manifest, recovers or recycles it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -91,6 +91,11 @@ impl Region {
     /// What the region promises.
     pub fn description(&self) -> Description {
         self.device.description()
+    }
+
+    /// The name of a slot in errors.
+    pub fn file(&self, slot: u64) -> PathBuf {
+        self.device.file(slot)
     }
 
     /// The size of an ordinary arena.
