@@ -15,6 +15,14 @@ mod coding;
 mod cursor;
 mod error;
 mod key;
+mod table;
 
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+pub use table::Compression;
+
+/// Entry points for fuzzers; not part of the interface.
+#[doc(hidden)]
+pub mod fuzz {
+    pub use crate::table::fuzz::{fuzz_block, fuzz_table};
+}
