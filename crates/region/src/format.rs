@@ -260,3 +260,6 @@ fn copy_fields(target: &mut [u8], fields: &[&[u8]]) {
         *to = *from;
     }
 }
+
+#[cfg(test)]
+mod tests;

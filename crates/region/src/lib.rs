@@ -31,7 +31,9 @@ mod image;
 mod recovery;
 mod region;
 mod scan;
+mod simulated;
 mod slots;
+mod stored;
 mod volatile;
 mod written;
 
@@ -46,4 +48,6 @@ pub use image::{Image, ImagePool, ImageWriter};
 pub use recovery::{Recovered, SlotInfo};
 pub use region::{Region, Slot};
 pub use scan::{Scan, scan};
+pub use simulated::{MemoryKind, SimulatedMemory};
+pub use stored::{Memory, Stored};
 pub use written::WrittenOptions;

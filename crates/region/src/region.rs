@@ -296,3 +296,6 @@ fn check_capacity(capacity_bytes: u64) -> Result<()> {
         "an arena cannot have {capacity_bytes} bytes: use a multiple of 4096 from 8192 to 4294963200"
     )))
 }
+
+#[cfg(test)]
+mod tests;

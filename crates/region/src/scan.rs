@@ -87,3 +87,6 @@ fn search(bytes: &[u8], generation: u64, end_bytes: usize) -> (Vec<FrameInfo>, b
     }
     (found, true)
 }
+
+#[cfg(test)]
+mod tests;
