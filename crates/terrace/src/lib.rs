@@ -12,9 +12,11 @@
 #![forbid(unsafe_code)]
 
 mod coding;
+mod compaction;
 mod cursor;
 mod error;
 mod key;
+mod levels;
 
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
