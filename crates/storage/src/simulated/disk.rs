@@ -322,6 +322,10 @@ impl Disk {
         if self.names.is_directory(path) {
             return Err(error(operation, path, io::ErrorKind::AlreadyExists));
         }
+        self.check_parent(operation, path)
+    }
+
+    fn check_parent(&self, operation: Operation, path: &Path) -> Result<()> {
         self.check_directory(operation, path.parent().unwrap_or(Path::new("/")))
     }
 
@@ -364,11 +368,13 @@ impl Disk {
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
         let operation = Operation::Rename;
         self.check_alive(operation, from)?;
+        for path in [from, to] {
+            self.check_parent(operation, path)?;
+        }
         let number = self.existing(operation, from)?;
         if self.names.is_directory(to) {
             return Err(error(operation, to, io::ErrorKind::IsADirectory));
         }
-        self.check_new_name(operation, to)?;
         let replaced = self.names.inode(to);
         if replaced == Some(number) {
             // Two names of one file: POSIX asks that nothing happen.
