@@ -263,6 +263,23 @@ fn unsynced_growth_is_lost_in_steps_and_holes_read_as_zeros() {
 }
 
 #[test]
+fn the_length_falls_back_without_the_pages_below_it() {
+    let storage = new_storage();
+    let file = create_durable(&storage, "/f", b"old");
+    file.append(b" and grown", PURPOSE).unwrap();
+    file.write_at(b"new", 0, PURPOSE).unwrap();
+    let seen = outcomes(&storage, |after| text(after, "/f").unwrap());
+    assert!(
+        seen.contains("new"),
+        "the later write without the earlier growth"
+    );
+    assert!(
+        seen.contains("old\0\0\0\0\0\0\0\0\0\0"),
+        "the growth without its bytes"
+    );
+}
+
+#[test]
 fn a_write_that_dies_with_the_machine_leaves_a_prefix() {
     let mut lengths = BTreeSet::new();
     for seed in 0..200 {
