@@ -388,6 +388,20 @@ fn space_runs_out_and_comes_back_with_the_last_name_and_handle() {
 }
 
 #[test]
+fn an_open_file_outlives_its_name_but_not_the_process() {
+    let storage = new_storage();
+    let file = create_durable(&storage, "/f", b"x");
+    storage.remove(Path::new("/f")).unwrap();
+    sync_root(&storage);
+    file.append(b"y", PURPOSE).unwrap();
+    file.read_exact_at(&mut [0; 2], 0, PURPOSE).unwrap();
+    let root = Path::new("/");
+    let after = storage.crash(CrashKind::Kill, 1, CrashSwitch::new());
+    let freed = after.free_space_bytes(root).unwrap() - storage.free_space_bytes(root).unwrap();
+    assert_eq!(freed, 2);
+}
+
+#[test]
 fn shared_locks_are_counted() {
     let storage = new_storage();
     let path = Path::new("/LOCK");
