@@ -12,6 +12,8 @@ use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 
 const ARENA_BYTES: u64 = 16384;
 const DIRECTORY: &str = "/region";
+/// No length or sequence number that lies about looks like such a generation by chance.
+const GENERATION_STEP: u64 = 1_000_000_007;
 
 /// A device that outlives the regions on it.
 enum Machine {
@@ -133,7 +135,7 @@ fn run(region: &Region, actions: &[Action]) -> Known {
 }
 
 fn roll(region: &Region, known: &mut Known) -> Result<Arc<terrace_region::Arena>, Error> {
-    let generation = known.generation + 1;
+    let generation = known.generation + GENERATION_STEP;
     if known.is_activated {
         region.recycle(known.slot)?;
     }
@@ -217,7 +219,7 @@ fn check_next_life(machine: &Machine, known: &Known) {
     }
     let slot = region.reserve(ARENA_BYTES).unwrap();
     let number = slot.number();
-    let generation = known.generation + 1;
+    let generation = known.generation + GENERATION_STEP;
     let arena = region.activate(slot, generation).unwrap();
     let frame = Frame {
         first_sequence: 77,
@@ -312,7 +314,7 @@ fn volatile_holds_what_was_appended() {
     let appends = vec![Action::Append(1000); 40];
     let known = run(&region, &appends);
     assert_eq!(known.acknowledged, known.attempted.len());
-    assert!(known.generation > 1, "arenas were recycled");
+    assert!(known.generation > GENERATION_STEP, "arenas were recycled");
     assert!(region.slots().unwrap().is_empty());
     assert!(matches!(
         region.recover(known.slot, known.generation),
