@@ -1,0 +1,13 @@
+//! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
+
+pub(crate) mod drop_rules;
+pub(crate) mod legality;
+pub(crate) mod merge;
+pub(crate) mod merging;
+pub(crate) mod policy;
+
+use crate::cursor::Cursor;
+pub(crate) use merging::MergingCursor;
+
+/// A merge of whatever holds versions.
+pub(crate) type Versions = MergingCursor<Box<dyn Cursor + Send>>;

@@ -1,0 +1,234 @@
+//! One cursor over all tables of a sub-level: opens one table at a time, and clips tables whose
+//! bounds are narrower than their file.
+
+use std::sync::Arc;
+
+use super::table_meta::{KeyRange, Table};
+use super::version::SubLevel;
+use crate::Result;
+use crate::cursor::Cursor;
+use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+
+/// Walks the tables of one sub-level in order. `Open` opens a cursor over a table's whole file.
+pub(crate) struct SubLevelCursor<C, Open> {
+    tables: Vec<Arc<Table>>,
+    open: Open,
+    /// The table stood in, by its position, and a cursor in it.
+    current: Option<(usize, Clipped<C>)>,
+}
+
+impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
+    /// A cursor over a sub-level; nothing is opened before it is positioned.
+    pub(crate) fn new(sub_level: &SubLevel, open: Open) -> Self {
+        SubLevelCursor::over_tables(sub_level.tables.clone(), open)
+    }
+
+    /// A cursor over some tables of a sub-level, in their order.
+    pub(crate) fn over_tables(tables: Vec<Arc<Table>>, open: Open) -> Self {
+        SubLevelCursor {
+            tables,
+            open,
+            current: None,
+        }
+    }
+
+    /// Opens the table at `index`, unless it is the one stood in; false past either end.
+    fn enter(&mut self, index: Option<usize>) -> Result<bool> {
+        let Some((index, table)) = index.and_then(|i| Some((i, self.tables.get(i)?))) else {
+            self.current = None;
+            return Ok(false);
+        };
+        if self.current.as_ref().is_none_or(|(at, _)| *at != index) {
+            self.current = None;
+            let bounds = table.narrowed.then(|| table.bounds.clone());
+            let cursor = Clipped::new((self.open)(table)?, bounds);
+            self.current = Some((index, cursor));
+        }
+        Ok(true)
+    }
+
+    fn with_current(&mut self, act: impl FnOnce(&mut Clipped<C>) -> Result<()>) -> Result<()> {
+        let Some((_, cursor)) = &mut self.current else {
+            return Ok(());
+        };
+        let acted = act(cursor);
+        if acted.is_err() {
+            self.current = None;
+        }
+        acted
+    }
+
+    /// Goes on to the first version of the following tables while the current one is exhausted.
+    fn settle_forward(&mut self) -> Result<()> {
+        while let Some((index, cursor)) = &self.current
+            && !cursor.valid()
+        {
+            let index = index + 1;
+            if self.enter(Some(index))? {
+                self.with_current(Clipped::seek_to_first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_backward(&mut self) -> Result<()> {
+        while let Some((index, cursor)) = &self.current
+            && !cursor.valid()
+        {
+            let index = index.checked_sub(1);
+            if self.enter(index)? {
+                self.with_current(Clipped::seek_to_last)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor<C, Open> {
+    fn valid(&self) -> bool {
+        self.current.as_ref().is_some_and(|(_, c)| c.valid())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(Some(0))?;
+        self.with_current(Clipped::seek_to_first)?;
+        self.settle_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.enter(self.tables.len().checked_sub(1))?;
+        self.with_current(Clipped::seek_to_last)?;
+        self.settle_backward()
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
+        let index = self
+            .tables
+            .partition_point(|table| table.bounds.ends_before(target.user_key));
+        self.enter(Some(index))?;
+        self.with_current(|cursor| cursor.seek(target))?;
+        self.settle_forward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.with_current(Clipped::next)?;
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.with_current(Clipped::prev)?;
+        self.settle_backward()
+    }
+
+    fn key(&self) -> InternalKey<'_> {
+        const EMPTY: InternalKey<'static> = InternalKey {
+            user_key: &[],
+            tag: Tag(0),
+        };
+        self.current.as_ref().map_or(EMPTY, |(_, c)| c.key())
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |(_, c)| c.value())
+    }
+}
+
+/// A cursor that sees only the versions of the keys in some bounds.
+struct Clipped<C> {
+    cursor: C,
+    bounds: Option<KeyRange>,
+    inside: bool,
+}
+
+impl<C: Cursor> Clipped<C> {
+    fn new(cursor: C, bounds: Option<KeyRange>) -> Self {
+        Clipped {
+            cursor,
+            bounds,
+            inside: false,
+        }
+    }
+
+    /// Notes whether the cursor stands inside, whichever way it came.
+    fn check(&mut self) {
+        self.inside = self.cursor.valid()
+            && self
+                .bounds
+                .as_ref()
+                .is_none_or(|bounds| bounds.contains(self.cursor.key().user_key));
+    }
+}
+
+impl<C: Cursor> Cursor for Clipped<C> {
+    fn valid(&self) -> bool {
+        self.inside
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match &self.bounds {
+            None => self.cursor.seek_to_first()?,
+            Some(bounds) => {
+                let first = InternalKey::seek(&bounds.smallest, MAX_SEQUENCE);
+                self.cursor.seek(first)?;
+            }
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match &self.bounds {
+            None => self.cursor.seek_to_last()?,
+            Some(bounds) => {
+                // The place behind the last version inside, then one back.
+                let end = if bounds.largest_excluded {
+                    InternalKey::seek(&bounds.largest, MAX_SEQUENCE)
+                } else {
+                    InternalKey {
+                        user_key: &bounds.largest,
+                        tag: Tag(0),
+                    }
+                };
+                self.cursor.seek(end)?;
+                if self.cursor.valid() {
+                    self.cursor.prev()?;
+                } else {
+                    self.cursor.seek_to_last()?;
+                }
+            }
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
+        match &self.bounds {
+            Some(bounds) if target.user_key < bounds.smallest.as_slice() => {
+                return self.seek_to_first();
+            }
+            _ => self.cursor.seek(target)?,
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.next()?;
+        self.check();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.prev()?;
+        self.check();
+        Ok(())
+    }
+
+    fn key(&self) -> InternalKey<'_> {
+        self.cursor.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+}

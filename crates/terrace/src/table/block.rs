@@ -1,0 +1,350 @@
+//! A block of entries: prefix-compressed, with restart points, searched without decoding it whole.
+//!
+//! An entry stores how much of its *user key* it shares with its predecessor's, then the rest of
+//! the user key and the whole tag. That the tag is never shared lets a search compare entry by
+//! entry without rebuilding a single key, see [`Block::find`].
+//!
+//! At each restart point the whole user key is stored, so the restart points can be searched by
+//! bisection. Offsets and counts are checked once, in [`Block::new`]; entries are checked as they
+//! are decoded, for a checksum proves only that the bytes are those that were written.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::format::Malformed;
+use crate::coding::Decoder;
+use crate::key::{InternalKey, Tag};
+
+const TAG_BYTES: usize = 8;
+const RESTART_BYTES: usize = 4;
+
+/// The contents of a data or index block. Never empty.
+#[derive(Debug)]
+pub(crate) struct Block {
+    contents: Vec<u8>,
+    entries_end: usize,
+    restart_count: usize,
+}
+
+/// One entry where it lies in its block.
+struct Entry<'a> {
+    shared: usize,
+    user_suffix: &'a [u8],
+    tag: Tag,
+    value: Range<usize>,
+}
+
+/// What a search stopped at.
+pub(super) struct Found {
+    pub(super) tag: Tag,
+    pub(super) same_user_key: bool,
+    pub(super) value: Range<usize>,
+}
+
+impl Block {
+    pub(super) fn new(contents: Vec<u8>) -> Result<Self, Malformed> {
+        let end = contents.len();
+        let parse = || {
+            let (rest, count) = contents.split_last_chunk::<RESTART_BYTES>()?;
+            let restart_count = u32::from_le_bytes(*count) as usize;
+            let entries_end = rest
+                .len()
+                .checked_sub(restart_count.checked_mul(RESTART_BYTES)?)?;
+            Some((entries_end, restart_count))
+        };
+        let (entries_end, restart_count) = parse().ok_or(Malformed::new(
+            end,
+            "the restart points do not fit the block",
+        ))?;
+        let block = Block {
+            contents,
+            entries_end,
+            restart_count,
+        };
+        let mut expected = 0..1;
+        for index in 0..restart_count {
+            let restart = block.restart(index);
+            if !expected.contains(&restart) || restart >= entries_end {
+                let position = entries_end + index * RESTART_BYTES;
+                return Err(Malformed::new(position, "a restart point is out of place"));
+            }
+            expected = restart + 1..entries_end;
+        }
+        if restart_count == 0 {
+            return Err(Malformed::new(0, "the block is empty"));
+        }
+        Ok(block)
+    }
+
+    /// Bytes of memory that the block takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.contents.capacity() + size_of::<Self>()
+    }
+
+    pub(super) fn contents_bytes(&self) -> usize {
+        self.contents.len()
+    }
+
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.contents.get(range).unwrap_or_default()
+    }
+
+    /// The position of a restart point; the end of the entries for an index past the last.
+    fn restart(&self, index: usize) -> usize {
+        let start = self.entries_end + index * RESTART_BYTES;
+        match self.contents.get(start..start + RESTART_BYTES) {
+            Some(&[a, b, c, d]) if index < self.restart_count => {
+                u32::from_le_bytes([a, b, c, d]) as usize
+            }
+            _ => self.entries_end,
+        }
+    }
+
+    #[inline]
+    fn entry_at(&self, position: usize) -> Result<Entry<'_>, Malformed> {
+        let parse = || {
+            let mut decoder = Decoder::new(self.contents.get(position..self.entries_end)?);
+            let shared = usize::try_from(decoder.varint()?).ok()?;
+            let unshared = usize::try_from(decoder.varint()?).ok()?;
+            let value_length = usize::try_from(decoder.varint()?).ok()?;
+            let (user_suffix, tag) = decoder.take(unshared)?.split_last_chunk::<TAG_BYTES>()?;
+            let value_start = self.entries_end - decoder.rest().len();
+            decoder.take(value_length)?;
+            Some(Entry {
+                shared,
+                user_suffix,
+                tag: Tag(u64::from_le_bytes(*tag)),
+                value: value_start..value_start + value_length,
+            })
+        };
+        parse().ok_or(Malformed::new(position, "an entry does not fit the block"))
+    }
+
+    /// Whether every restart point is an entry that shares nothing. A search relies on it, but
+    /// looks at no more restart points than it needs.
+    pub(super) fn check_restarts(&self) -> Result<(), Malformed> {
+        let mut index = 0;
+        let mut position = 0;
+        while position < self.entries_end {
+            let entry = self.entry_at(position)?;
+            if position == self.restart(index) {
+                self.entry_at_restart(index)?;
+                index += 1;
+            }
+            position = entry.value.end;
+        }
+        if index != self.restart_count {
+            let detail = "a restart point is not an entry";
+            return Err(Malformed::new(
+                self.entries_end + index * RESTART_BYTES,
+                detail,
+            ));
+        }
+        Ok(())
+    }
+
+    /// The entry at a restart point, which shares nothing.
+    fn entry_at_restart(&self, index: usize) -> Result<Entry<'_>, Malformed> {
+        let position = self.restart(index);
+        let entry = self.entry_at(position)?;
+        if entry.shared != 0 {
+            return Err(Malformed::new(position, "a restart point shares a prefix"));
+        }
+        Ok(entry)
+    }
+
+    /// The last restart point before `target`, or the first: the scan for `target` begins there.
+    fn restart_before(&self, target: InternalKey<'_>) -> Result<usize, Malformed> {
+        // Restart points below `low` are before the target, those from `high` on are not.
+        let (mut low, mut high) = (0, self.restart_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = self.entry_at_restart(middle)?;
+            let key = InternalKey {
+                user_key: entry.user_suffix,
+                tag: entry.tag,
+            };
+            if key < target {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low.saturating_sub(1))
+    }
+
+    /// The first entry at or after `target`.
+    ///
+    /// No key is rebuilt: while entries are before the target it is enough to know how many bytes
+    /// of the user key the last one had in common with it. An entry that shares more than that
+    /// with its predecessor differs from the target where the predecessor did, so it is before the
+    /// target too; otherwise the bytes to compare are all in the entry.
+    pub(super) fn find(&self, target: InternalKey<'_>) -> Result<Option<Found>, Malformed> {
+        let mut position = self.restart(self.restart_before(target)?);
+        let mut previous_length = 0;
+        let mut matched = 0;
+        while position < self.entries_end {
+            let entry = self.entry_at(position)?;
+            if entry.shared > previous_length {
+                return Err(Malformed::new(position, SHARES_TOO_MUCH));
+            }
+            previous_length = entry.shared + entry.user_suffix.len();
+            if entry.shared <= matched {
+                let rest = target.user_key.get(entry.shared..).unwrap_or_default();
+                let common = common_prefix(entry.user_suffix, rest);
+                matched = entry.shared + common;
+                let order = match (entry.user_suffix.get(common), rest.get(common)) {
+                    (None, None) => target.tag.cmp(&entry.tag),
+                    (ours, theirs) => ours.cmp(&theirs),
+                };
+                if order != Ordering::Less {
+                    return Ok(Some(Found {
+                        tag: entry.tag,
+                        same_user_key: common == entry.user_suffix.len() && common == rest.len(),
+                        value: entry.value,
+                    }));
+                }
+            }
+            position = entry.value.end;
+        }
+        Ok(None)
+    }
+}
+
+const SHARES_TOO_MUCH: &str = "an entry shares more than its predecessor has";
+
+pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(l, r)| l == r).count()
+}
+
+/// A position in a block, or none. Holds the block.
+#[derive(Debug)]
+pub(super) struct BlockCursor {
+    block: Arc<Block>,
+    /// Of the entry under the cursor; the end of the entries if there is none.
+    position: usize,
+    user_key: Vec<u8>,
+    tag: Tag,
+    value: Range<usize>,
+}
+
+impl BlockCursor {
+    pub(super) fn new(block: Arc<Block>) -> Self {
+        let end = block.entries_end;
+        BlockCursor {
+            block,
+            position: end,
+            user_key: Vec::new(),
+            tag: Tag(0),
+            value: end..end,
+        }
+    }
+
+    /// Puts the cursor on another block, at no entry; keeps its buffer.
+    pub(super) fn reset(&mut self, block: Arc<Block>) {
+        self.block = block;
+        self.value = self.block.entries_end..self.block.entries_end;
+        self.invalidate();
+    }
+
+    pub(super) fn invalidate(&mut self) {
+        self.position = self.block.entries_end;
+    }
+
+    pub(super) fn valid(&self) -> bool {
+        self.position < self.block.entries_end
+    }
+
+    pub(super) fn key(&self) -> InternalKey<'_> {
+        InternalKey {
+            user_key: &self.user_key,
+            tag: self.tag,
+        }
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        self.block.bytes(self.value.clone())
+    }
+
+    /// The position of the entry under the cursor within its block.
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(super) fn seek_to_first(&mut self) -> Result<(), Malformed> {
+        self.read_restart(0)
+    }
+
+    pub(super) fn seek_to_last(&mut self) -> Result<(), Malformed> {
+        self.read_restart(self.block.restart_count.saturating_sub(1))?;
+        self.read_up_to(self.block.entries_end)
+    }
+
+    /// The first entry at or after `target`.
+    pub(super) fn seek(&mut self, target: InternalKey<'_>) -> Result<(), Malformed> {
+        self.read_restart(self.block.restart_before(target)?)?;
+        while self.valid() && self.key() < target {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn next(&mut self) -> Result<(), Malformed> {
+        match self.value.end {
+            end if end < self.block.entries_end => self.read(end),
+            _ => {
+                self.invalidate();
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn prev(&mut self) -> Result<(), Malformed> {
+        let current = self.position;
+        if current == 0 {
+            self.invalidate();
+            return Ok(());
+        }
+        let (mut low, mut high) = (0, self.block.restart_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.block.restart(middle) < current {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.read_restart(low.saturating_sub(1))?;
+        self.read_up_to(current)
+    }
+
+    /// Reads on from the entry under the cursor to the one that ends at `end`.
+    fn read_up_to(&mut self, end: usize) -> Result<(), Malformed> {
+        while self.value.end < end {
+            self.read(self.value.end)?;
+        }
+        Ok(())
+    }
+
+    fn read_restart(&mut self, index: usize) -> Result<(), Malformed> {
+        self.user_key.clear();
+        self.read(self.block.restart(index))
+    }
+
+    fn read(&mut self, position: usize) -> Result<(), Malformed> {
+        let entry = self.block.entry_at(position)?;
+        if entry.shared > self.user_key.len() {
+            return Err(Malformed::new(position, SHARES_TOO_MUCH));
+        }
+        self.user_key.truncate(entry.shared);
+        self.user_key.extend_from_slice(entry.user_suffix);
+        self.tag = entry.tag;
+        self.value = entry.value;
+        self.position = position;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

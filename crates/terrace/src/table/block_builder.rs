@@ -1,0 +1,83 @@
+//! Builds the contents of one block after another.
+
+use super::block::common_prefix;
+use crate::coding::put_varint;
+use crate::key::{InternalKey, Tag};
+
+/// Entries in order on their way into a block.
+pub(super) struct BlockBuilder {
+    restart_interval: usize,
+    contents: Vec<u8>,
+    restarts: Vec<u32>,
+    entries: usize,
+    last_user_key: Vec<u8>,
+    last_tag: Tag,
+}
+
+impl BlockBuilder {
+    pub(super) fn new(restart_interval: usize) -> Self {
+        BlockBuilder {
+            restart_interval: restart_interval.max(1),
+            contents: Vec::new(),
+            restarts: Vec::new(),
+            entries: 0,
+            last_user_key: Vec::new(),
+            last_tag: Tag(0),
+        }
+    }
+
+    /// The caller keeps the order.
+    pub(super) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) {
+        let shared = if self.entries.is_multiple_of(self.restart_interval) {
+            self.restarts.push(self.contents.len() as u32);
+            0
+        } else {
+            common_prefix(&self.last_user_key, key.user_key)
+        };
+        let suffix = key.user_key.get(shared..).unwrap_or_default();
+        put_varint(&mut self.contents, shared as u64);
+        put_varint(&mut self.contents, suffix.len() as u64 + 8);
+        put_varint(&mut self.contents, value.len() as u64);
+        self.contents.extend_from_slice(suffix);
+        self.contents.extend_from_slice(&key.tag.0.to_le_bytes());
+        self.contents.extend_from_slice(value);
+        // Sequential keys change in their last bytes only: what is shared need not be copied.
+        let kept = shared.min(self.last_user_key.len());
+        self.last_user_key.truncate(kept);
+        self.last_user_key
+            .extend_from_slice(key.user_key.get(kept..).unwrap_or_default());
+        self.last_tag = key.tag;
+        self.entries += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The last key added, to this block or, if it is empty, to the one before.
+    pub(super) fn last_key(&self) -> InternalKey<'_> {
+        InternalKey {
+            user_key: &self.last_user_key,
+            tag: self.last_tag,
+        }
+    }
+
+    /// The length of the contents if the block ended here.
+    pub(super) fn length_bytes(&self) -> usize {
+        self.contents.len() + (self.restarts.len() + 1) * 4
+    }
+
+    /// Hands the finished contents to `write` and begins the next block.
+    pub(super) fn finish<T>(&mut self, write: impl FnOnce(&[u8]) -> T) -> T {
+        for restart in &self.restarts {
+            self.contents.extend_from_slice(&restart.to_le_bytes());
+        }
+        let count = self.restarts.len() as u32;
+        self.contents.extend_from_slice(&count.to_le_bytes());
+        let result = write(&self.contents);
+        self.contents.clear();
+        self.restarts.clear();
+        self.entries = 0;
+        result
+    }
+}

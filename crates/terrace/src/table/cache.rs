@@ -1,0 +1,192 @@
+//! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
+
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, UnitWeighter, Weighter};
+use terrace_storage::Storage;
+
+use super::block::Block;
+use super::reader::TableReader;
+use crate::{Error, Result};
+
+/// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
+/// blocks of removed tables need not be searched for; they leave as others are read.
+type BlockKey = (u64, u64);
+type BuildMixer = BuildHasherDefault<Mixer>;
+
+/// Hashes the small integers that caches are keyed by; nobody chooses them to collide.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<BlockKey, Arc<Block>> for ByBytes {
+    fn weight(&self, _: &BlockKey, block: &Arc<Block>) -> u64 {
+        const BOOKKEEPING_BYTES: usize = 64;
+        (block.memory_bytes() + BOOKKEEPING_BYTES) as u64
+    }
+}
+
+/// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
+pub(crate) struct BlockCache {
+    blocks: Cache<BlockKey, Arc<Block>, ByBytes, BuildMixer>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl BlockCache {
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        const USUAL_BLOCK_BYTES: u64 = 4096;
+        let usual_blocks = (capacity_bytes / USUAL_BLOCK_BYTES) as usize;
+        BlockCache {
+            blocks: Cache::with(
+                usual_blocks,
+                capacity_bytes,
+                ByBytes,
+                BuildMixer::default(),
+                DefaultLifecycle::default(),
+            ),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn get(&self, table: u64, offset: u64) -> Option<Arc<Block>> {
+        let block = self.blocks.get(&(table, offset));
+        let counter = if block.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        block
+    }
+
+    pub(super) fn insert(&self, table: u64, offset: u64, block: Arc<Block>) {
+        self.blocks.insert((table, offset), block);
+    }
+
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.blocks.capacity()
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("used_bytes", &self.used_bytes())
+            .field("capacity_bytes", &self.capacity_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The file name of a table.
+pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number}.table"))
+}
+
+/// The open readers of one directory, up to a count; each holds a file, a filter and a top index.
+pub(crate) struct TableCache {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+    blocks: Arc<BlockCache>,
+    readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer>,
+}
+
+impl TableCache {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        directory: PathBuf,
+        capacity_tables: usize,
+        blocks: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(capacity_tables)
+            .weight_capacity(capacity_tables as u64)
+            .build()
+            .map_err(|error| Error::invalid(format!("table cache: {error}")))?;
+        Ok(TableCache {
+            storage,
+            directory,
+            blocks,
+            readers: Cache::with_options(
+                options,
+                UnitWeighter,
+                BuildMixer::default(),
+                DefaultLifecycle::default(),
+            ),
+        })
+    }
+
+    /// The reader of a table, opened if it is not. A failed open is tried anew by the next call.
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<TableReader>> {
+        self.readers.get_or_insert_with(&number, || {
+            let path = table_path(&self.directory, number);
+            TableReader::open(&*self.storage, path, number, Arc::clone(&self.blocks))
+        })
+    }
+
+    /// Forgets a table that is no longer listed; its file is closed when its last user is done.
+    pub(crate) fn remove(&self, number: u64) {
+        self.readers.remove(&number);
+    }
+
+    /// Open readers.
+    pub(crate) fn open_tables(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Bytes of filters and top indexes in memory.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        let bytes = |(_, reader): (u64, Arc<TableReader>)| reader.metadata_bytes() as u64;
+        self.readers.iter().map(bytes).sum()
+    }
+
+    pub(crate) fn blocks(&self) -> &Arc<BlockCache> {
+        &self.blocks
+    }
+}
+
+impl fmt::Debug for TableCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCache")
+            .field("directory", &self.directory)
+            .field("open_tables", &self.open_tables())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,274 @@
+//! Blocks as they lie in the file: compressed where that pays, and sealed with a checksum.
+
+use std::cell::RefCell;
+use std::io;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
+use crate::coding::Decoder;
+
+/// How the blocks of a table are compressed. The numbers are stored and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// Blocks are stored as they are.
+    None = 1,
+    /// LZ4: little work, a moderate gain.
+    Lz4 = 2,
+    /// Zstandard at level 3: more work, a larger gain.
+    Zstd = 3,
+}
+
+impl Compression {
+    /// The compression with a stored number, `None` for 0 and for numbers never given.
+    pub(crate) const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Compression::None,
+            2 => Compression::Lz4,
+            3 => Compression::Zstd,
+            _ => return None,
+        })
+    }
+
+    /// The name in dumps and statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// More contents than `stored` compressed bytes can stand for: the bound on what is allocated
+    /// on the word of a length field. LZ4 yields 255 bytes for one, Zstandard a block of 128 KiB
+    /// for four.
+    fn longest_contents(self, stored: usize) -> usize {
+        match self {
+            Compression::None => stored,
+            Compression::Lz4 => stored.saturating_mul(255),
+            Compression::Zstd => stored.saturating_mul(128 * 1024 / 4),
+        }
+    }
+}
+
+const ZSTD_LEVEL: i32 = 3;
+
+/// Turns contents into stored blocks; keeps its buffers from block to block.
+pub(super) struct Sealer {
+    compression: Compression,
+    zstd: Option<Compressor<'static>>,
+    scratch: Vec<u8>,
+}
+
+impl Sealer {
+    pub(super) fn new(compression: Compression) -> io::Result<Self> {
+        let zstd = match compression {
+            Compression::Zstd => Some(Compressor::new(ZSTD_LEVEL)?),
+            Compression::None | Compression::Lz4 => None,
+        };
+        Ok(Sealer {
+            compression,
+            zstd,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Appends the stored form of `contents` to `out`, whose end is at `offset` in the file.
+    /// What compression does not shrink by an eighth is stored as it is.
+    pub(super) fn seal(&mut self, contents: &[u8], offset: u64, out: &mut Vec<u8>) -> BlockHandle {
+        let worth_it = contents.len() - contents.len() / 8;
+        match self.compress(contents) {
+            Some(length) if length < worth_it => {
+                let compressed = self.scratch.get(..length).unwrap_or_default();
+                append(compressed, self.compression, contents.len(), offset, out)
+            }
+            _ => seal_plain(contents, offset, out),
+        }
+    }
+
+    /// Compresses into the scratch buffer; `None` if that is not wanted or fails.
+    fn compress(&mut self, contents: &[u8]) -> Option<usize> {
+        match self.compression {
+            Compression::None => None,
+            Compression::Lz4 => {
+                let bound = lz4_flex::block::get_maximum_output_size(contents.len());
+                self.scratch.resize(bound, 0);
+                lz4_flex::block::compress_into(contents, &mut self.scratch).ok()
+            }
+            Compression::Zstd => {
+                let bound = zstd::zstd_safe::compress_bound(contents.len());
+                self.scratch.resize(bound, 0);
+                let compressor = self.zstd.as_mut()?;
+                compressor
+                    .compress_to_buffer(contents, self.scratch.as_mut_slice())
+                    .ok()
+            }
+        }
+    }
+}
+
+/// Appends the stored form of a block that is never compressed.
+pub(super) fn seal_plain(contents: &[u8], offset: u64, out: &mut Vec<u8>) -> BlockHandle {
+    append(contents, Compression::None, contents.len(), offset, out)
+}
+
+fn append(
+    stored: &[u8],
+    compression: Compression,
+    contents_length: usize,
+    offset: u64,
+    out: &mut Vec<u8>,
+) -> BlockHandle {
+    let start = out.len();
+    out.extend_from_slice(stored);
+    out.push(compression as u8);
+    out.extend_from_slice(&(contents_length as u32).to_le_bytes());
+    let checksum = xxh3_64_with_seed(out.get(start..).unwrap_or_default(), offset);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    BlockHandle {
+        offset,
+        length_bytes: (out.len() - start) as u64,
+    }
+}
+
+/// A block's contents, and how they were stored.
+pub(super) struct Unsealed {
+    pub(super) contents: Vec<u8>,
+    pub(super) compression: Compression,
+}
+
+/// Checks a block read at `offset` and takes its contents out. The checksum is seeded with the
+/// offset: a good block in the wrong place is not accepted.
+pub(super) fn unseal(mut stored: Vec<u8>, offset: u64) -> Result<Unsealed, Malformed> {
+    let body_length = stored
+        .len()
+        .checked_sub(BLOCK_TRAILER_BYTES)
+        .ok_or(Malformed::new(0, "the block is shorter than its trailer"))?;
+    let parse = || {
+        let (covered, checksum) = stored.split_last_chunk::<8>()?;
+        let mut trailer = Decoder::new(covered.get(body_length..)?);
+        let (kind, length) = (trailer.u8()?, trailer.u32()?);
+        let intact = u64::from_le_bytes(*checksum) == xxh3_64_with_seed(covered, offset);
+        Some((intact, kind, length as usize))
+    };
+    let (intact, kind, length) =
+        parse().ok_or(Malformed::new(body_length, "the block's trailer is short"))?;
+    if !intact {
+        let detail = "the block's checksum does not match";
+        return Err(Malformed::new(body_length, detail));
+    }
+    let compression = Compression::from_number(kind)
+        .ok_or(Malformed::new(body_length, "unknown compression type"))?;
+    if length > compression.longest_contents(body_length) {
+        let detail = "the block cannot hold as much as it says";
+        return Err(Malformed::new(body_length, detail));
+    }
+    stored.truncate(body_length);
+    let contents = match compression {
+        Compression::None => Some(stored),
+        Compression::Lz4 => {
+            let mut contents = vec![0; length];
+            let result = lz4_flex::block::decompress_into(&stored, &mut contents);
+            (result.ok() == Some(length)).then_some(contents)
+        }
+        Compression::Zstd => unpack_zstd(&stored, length),
+    };
+    match contents {
+        Some(contents) if contents.len() == length => Ok(Unsealed {
+            contents,
+            compression,
+        }),
+        _ => Err(Malformed::new(0, "the block cannot be decompressed")),
+    }
+}
+
+thread_local! {
+    /// A Zstandard context is large and slow to make, a block is small: one for each thread.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Decompressor::new().ok();
+        }
+        slot.as_mut()?.decompress(stored, length).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
+
+    fn sealed(compression: Compression, contents: &[u8], offset: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let handle = Sealer::new(compression)
+            .unwrap()
+            .seal(contents, offset, &mut out);
+        assert_eq!(handle.length_bytes, out.len() as u64);
+        out
+    }
+
+    #[test]
+    fn what_is_sealed_is_unsealed_at_its_place_only() {
+        let contents = b"one and the same line\n".repeat(300);
+        for compression in ALL {
+            let stored = sealed(compression, &contents, 4096);
+            let unsealed = unseal(stored.clone(), 4096).unwrap();
+            assert_eq!(unsealed.contents, contents);
+            assert_eq!(unsealed.compression, compression);
+            assert!(unseal(stored.clone(), 4097).is_err());
+            assert_eq!(
+                stored.len() < contents.len() / 10,
+                compression != Compression::None
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_stored_as_it_is() {
+        let noise: Vec<u8> = (0..600u64)
+            .flat_map(|n| xxh3_64_with_seed(&n.to_le_bytes(), 1).to_le_bytes())
+            .collect();
+        for compression in ALL {
+            let stored = sealed(compression, &noise, 0);
+            assert_eq!(stored.len(), noise.len() + BLOCK_TRAILER_BYTES);
+            assert_eq!(unseal(stored, 0).unwrap().compression, Compression::None);
+        }
+    }
+
+    /// A type and a length of the forger's choice under a good checksum.
+    fn forged(stored: &[u8], kind: u8, length: u32) -> Vec<u8> {
+        let mut out = stored.to_vec();
+        out.push(kind);
+        out.extend_from_slice(&length.to_le_bytes());
+        let checksum = xxh3_64_with_seed(&out, 0);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    #[test]
+    fn lengths_and_types_that_cannot_be_are_refused() {
+        assert!(unseal(forged(b"abc", 1, 3), 0).is_ok());
+        for (kind, length) in [(0, 3), (4, 3), (1, 2), (1, 4), (2, 3), (3, 3)] {
+            assert!(unseal(forged(b"abc", kind, length), 0).is_err());
+        }
+        // Refused before four gigabytes are asked for.
+        for kind in [1, 2, 3] {
+            let fault = unseal(forged(b"abc", kind, u32::MAX), 0).err().unwrap();
+            assert_eq!(fault.detail, "the block cannot hold as much as it says");
+        }
+        let line = b"one and the same line\n".repeat(300);
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            let stored = sealed(compression, &line, 0);
+            let body = &stored[..stored.len() - BLOCK_TRAILER_BYTES];
+            for wrong in [line.len() as u32 - 1, line.len() as u32 + 1, 0] {
+                assert!(unseal(forged(body, compression as u8, wrong), 0).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What frames a table file: header, trailer, block handles, and the trailer of every block.
+//!
+//! docs/formats-table.md is the specification; the constants here are its numbers.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::coding::{Decoder, put_varint};
+
+/// First and last eight bytes of every table.
+pub(super) const MAGIC: [u8; 8] = *b"TerTable";
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEADER_BYTES: usize = 16;
+pub(super) const TRAILER_BYTES: usize = 32;
+/// Compression type, uncompressed length, checksum.
+pub(super) const BLOCK_TRAILER_BYTES: usize = 1 + 4 + 8;
+
+/// What is wrong with bytes that were read, and where in them; the reader adds the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed {
+    pub(super) position: usize,
+    pub(super) detail: &'static str,
+}
+
+impl Malformed {
+    pub(super) fn new(position: usize, detail: &'static str) -> Self {
+        Malformed { position, detail }
+    }
+}
+
+/// Where a block lies in its file. The length counts the block's trailer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHandle {
+    pub(crate) offset: u64,
+    pub(crate) length_bytes: u64,
+}
+
+impl BlockHandle {
+    pub(super) fn encode_into(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.offset);
+        put_varint(out, self.length_bytes);
+    }
+
+    /// `None` unless `bytes` is one handle and nothing else.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(bytes);
+        let offset = decoder.varint()?;
+        let length_bytes = decoder.varint()?;
+        decoder.is_empty().then_some(BlockHandle {
+            offset,
+            length_bytes,
+        })
+    }
+
+    /// The offset behind the block, or `None` if there is no such offset.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.offset.checked_add(self.length_bytes)
+    }
+}
+
+pub(super) fn encode_header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let fields = MAGIC.into_iter().chain(VERSION.to_le_bytes());
+    for (slot, byte) in header.iter_mut().zip(fields) {
+        *slot = byte;
+    }
+    header
+}
+
+/// Why the first bytes of a file are not those of a table that this version reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HeaderFault {
+    NotATable,
+    UnknownVersion(u32),
+    ReservedBytes,
+}
+
+pub(super) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), HeaderFault> {
+    let mut decoder = Decoder::new(header);
+    if decoder.take(MAGIC.len()) != Some(&MAGIC) {
+        return Err(HeaderFault::NotATable);
+    }
+    match (decoder.u32(), decoder.u32()) {
+        (Some(VERSION), Some(0)) => Ok(()),
+        (Some(VERSION), _) => Err(HeaderFault::ReservedBytes),
+        (version, _) => Err(HeaderFault::UnknownVersion(version.unwrap_or(0))),
+    }
+}
+
+/// The last bytes of a table: where its footer is, under a checksum that also covers the place of
+/// the trailer itself, so that neither a longer nor a shorter file passes.
+pub(super) fn encode_trailer(footer: BlockHandle, trailer_offset: u64) -> Vec<u8> {
+    let mut trailer = Vec::with_capacity(TRAILER_BYTES);
+    trailer.extend_from_slice(&footer.offset.to_le_bytes());
+    trailer.extend_from_slice(&(footer.length_bytes as u32).to_le_bytes());
+    trailer.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = xxh3_64_with_seed(&trailer, trailer_offset);
+    trailer.extend_from_slice(&checksum.to_le_bytes());
+    trailer.extend_from_slice(&MAGIC);
+    trailer
+}
+
+pub(super) fn decode_trailer(
+    trailer: &[u8; TRAILER_BYTES],
+    trailer_offset: u64,
+) -> Result<BlockHandle, Malformed> {
+    let parse = || {
+        let mut decoder = Decoder::new(trailer);
+        let covered = decoder.take(16)?;
+        let checksum = decoder.u64()?;
+        let magic = decoder.rest();
+        let mut decoder = Decoder::new(covered);
+        let footer = BlockHandle {
+            offset: decoder.u64()?,
+            length_bytes: u64::from(decoder.u32()?),
+        };
+        Some((covered, checksum, magic, footer, decoder.u32()?))
+    };
+    let (covered, checksum, magic, footer, version) =
+        parse().ok_or(Malformed::new(0, "the trailer is short"))?;
+    if magic != MAGIC {
+        return Err(Malformed::new(24, "the file does not end as a table does"));
+    }
+    if checksum != xxh3_64_with_seed(covered, trailer_offset) {
+        return Err(Malformed::new(16, "the trailer's checksum does not match"));
+    }
+    if version != VERSION {
+        return Err(Malformed::new(12, "trailer and header differ in version"));
+    }
+    if footer.end() != Some(trailer_offset) {
+        return Err(Malformed::new(0, "the footer does not end at the trailer"));
+    }
+    Ok(footer)
+}

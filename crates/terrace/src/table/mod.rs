@@ -1,0 +1,45 @@
+//! The sorted table file: blocks of versions in key order under a two-level index, with a filter.
+//!
+//! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
+//! come the data blocks, the partitions of the index, the top index over the partitions, the
+//! filter, and the footer, which says where those are; a trailer of fixed length ends the file and
+//! says where the footer is. docs/formats-table.md has every byte.
+//!
+//! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
+//! checksum seeded with its offset; then every length and offset in them, by comparison with the
+//! block or file it must fit. A lookup ([`TableReader::get`]) searches one block of each kind and
+//! rebuilds no keys; a [`TableCursor`] walks both ways.
+//!
+//! Nothing here knows of levels: which tables are read, and in what order, is their business.
+
+mod block;
+mod block_builder;
+mod cache;
+mod check;
+mod compression;
+mod cursor;
+mod filter;
+mod format;
+pub(crate) mod fuzz;
+mod index_builder;
+mod inspect;
+mod properties;
+mod reader;
+mod source;
+mod tally;
+mod walk;
+mod writer;
+
+pub(crate) use cache::{BlockCache, TableCache, table_path};
+pub(crate) use check::TableCheck;
+pub use compression::Compression;
+pub(crate) use cursor::TableCursor;
+pub(crate) use filter::key_hash;
+pub(crate) use inspect::BlockSummary;
+pub(crate) use properties::{TableOptions, TableProperties};
+pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use walk::BlockRole;
+pub(crate) use writer::TableWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The footer of a table: what is in it and where, as tagged fields.
+//!
+//! A field is a tag, a length and that many bytes. The lowest bit of a tag says that a reader which
+//! does not know it may skip it; the other bits are the field's number. Numbers ascend.
+
+use std::collections::BTreeMap;
+
+use terrace_storage::Purpose;
+
+use super::compression::Compression;
+use super::format::{BlockHandle, Malformed};
+use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
+use crate::key::{InternalKey, KeyspaceId, SequenceNumber};
+
+/// The numbers of the fields; never reused, 0 is invalid.
+mod field {
+    pub(super) const KEYSPACE: u64 = 1;
+    pub(super) const ENTRIES: u64 = 2;
+    pub(super) const TOMBSTONES: u64 = 3;
+    pub(super) const USER_KEY_BYTES: u64 = 4;
+    pub(super) const VALUE_BYTES: u64 = 5;
+    pub(super) const SMALLEST: u64 = 6;
+    pub(super) const LARGEST: u64 = 7;
+    pub(super) const SMALLEST_SEQUENCE: u64 = 8;
+    pub(super) const LARGEST_SEQUENCE: u64 = 9;
+    pub(super) const HASH_SEED: u64 = 10;
+    pub(super) const AGE_HINT: u64 = 11;
+    pub(super) const COMPRESSION: u64 = 12;
+    pub(super) const TOP_INDEX: u64 = 13;
+    pub(super) const FILTER: u64 = 14;
+    // Reserved: 15 distinct-key sketch, 16 key sample, 17 range tombstones.
+    pub(super) const LAST_KNOWN: u64 = FILTER;
+}
+
+/// How a table is written.
+#[derive(Clone, Debug)]
+pub(crate) struct TableOptions {
+    /// Contents at which a data block or an index partition ends.
+    pub(crate) block_bytes: usize,
+    pub(crate) restart_interval: usize,
+    pub(crate) compression: Compression,
+    /// 0 writes no filter.
+    pub(crate) filter_bits_per_key: u32,
+    /// The store's seed of [`key_hash`](super::key_hash).
+    pub(crate) hash_seed: u64,
+    pub(crate) keyspace: KeyspaceId,
+    /// The age of the table's sub-level when it was written; `repair` may use it.
+    pub(crate) age_hint: u64,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a table says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableProperties {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) user_key_bytes: u64,
+    pub(crate) value_bytes: u64,
+    /// The first and the last internal key, encoded.
+    pub(super) smallest: Vec<u8>,
+    pub(super) largest: Vec<u8>,
+    pub(crate) smallest_sequence: SequenceNumber,
+    pub(crate) largest_sequence: SequenceNumber,
+    pub(crate) hash_seed: u64,
+    pub(crate) age_hint: u64,
+    /// What was asked for; a block that does not shrink is stored as it is.
+    pub(crate) compression: Compression,
+    pub(super) top_index: BlockHandle,
+    pub(super) filter: Option<BlockHandle>,
+    /// The length of the file; not stored.
+    pub(crate) file_bytes: u64,
+}
+
+impl TableProperties {
+    pub(crate) fn smallest(&self) -> InternalKey<'_> {
+        InternalKey::decode(&self.smallest).unwrap_or(InternalKey::seek(&[], 0))
+    }
+
+    pub(crate) fn largest(&self) -> InternalKey<'_> {
+        InternalKey::decode(&self.largest).unwrap_or(InternalKey::seek(&[], 0))
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let number = |out: &mut Vec<u8>, field, value| {
+            put_varint(out, field << 1);
+            put_varint(out, varint_length(value) as u64);
+            put_varint(out, value);
+        };
+        let bytes = |out: &mut Vec<u8>, field, value: &[u8]| {
+            put_varint(out, field << 1);
+            put_bytes(out, value);
+        };
+        let handle = |out: &mut Vec<u8>, field, handle: BlockHandle| {
+            let mut value = Vec::new();
+            handle.encode_into(&mut value);
+            bytes(out, field, &value);
+        };
+        number(&mut out, field::KEYSPACE, u64::from(self.keyspace.0));
+        number(&mut out, field::ENTRIES, self.entries);
+        number(&mut out, field::TOMBSTONES, self.tombstones);
+        number(&mut out, field::USER_KEY_BYTES, self.user_key_bytes);
+        number(&mut out, field::VALUE_BYTES, self.value_bytes);
+        bytes(&mut out, field::SMALLEST, &self.smallest);
+        bytes(&mut out, field::LARGEST, &self.largest);
+        number(&mut out, field::SMALLEST_SEQUENCE, self.smallest_sequence);
+        number(&mut out, field::LARGEST_SEQUENCE, self.largest_sequence);
+        number(&mut out, field::HASH_SEED, self.hash_seed);
+        number(&mut out, field::AGE_HINT, self.age_hint);
+        number(&mut out, field::COMPRESSION, self.compression as u64);
+        handle(&mut out, field::TOP_INDEX, self.top_index);
+        if let Some(filter) = self.filter {
+            handle(&mut out, field::FILTER, filter);
+        }
+        out
+    }
+
+    pub(super) fn decode(contents: &[u8], file_bytes: u64) -> Result<Self, FooterFault> {
+        let fields = Fields::parse(contents)?;
+        let properties = || {
+            let keyspace = u32::try_from(fields.number(field::KEYSPACE)?).ok()?;
+            let compression = u8::try_from(fields.number(field::COMPRESSION)?).ok()?;
+            let filter = match fields.get(field::FILTER) {
+                Some(bytes) => Some(BlockHandle::decode(bytes)?),
+                None => None,
+            };
+            Some(TableProperties {
+                keyspace: (keyspace != 0).then_some(KeyspaceId(keyspace))?,
+                entries: fields.number(field::ENTRIES)?,
+                tombstones: fields.number(field::TOMBSTONES)?,
+                user_key_bytes: fields.number(field::USER_KEY_BYTES)?,
+                value_bytes: fields.number(field::VALUE_BYTES)?,
+                smallest: fields.key(field::SMALLEST)?,
+                largest: fields.key(field::LARGEST)?,
+                smallest_sequence: fields.number(field::SMALLEST_SEQUENCE)?,
+                largest_sequence: fields.number(field::LARGEST_SEQUENCE)?,
+                hash_seed: fields.number(field::HASH_SEED)?,
+                age_hint: fields.number(field::AGE_HINT)?,
+                compression: Compression::from_number(compression)?,
+                top_index: BlockHandle::decode(fields.get(field::TOP_INDEX)?)?,
+                filter,
+                file_bytes,
+            })
+        };
+        properties().ok_or(FooterFault::Malformed(Malformed::new(
+            0,
+            "a field of the footer is missing or wrong",
+        )))
+    }
+}
+
+/// Why a footer cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FooterFault {
+    Malformed(Malformed),
+    UnknownField(u64),
+}
+
+struct Fields<'a> {
+    by_number: BTreeMap<u64, &'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn parse(contents: &'a [u8]) -> Result<Self, FooterFault> {
+        let mut by_number = BTreeMap::new();
+        let mut last = 0;
+        let mut decoder = Decoder::new(contents);
+        while !decoder.is_empty() {
+            let position = contents.len() - decoder.rest().len();
+            let fault = |detail| FooterFault::Malformed(Malformed::new(position, detail));
+            let (tag, bytes) = decoder
+                .varint()
+                .zip(decoder.bytes())
+                .ok_or(fault("a field of the footer is cut short"))?;
+            let (number, skippable) = (tag >> 1, tag & 1 == 1);
+            if number <= last {
+                return Err(fault("the fields of the footer are out of order"));
+            }
+            if number > field::LAST_KNOWN && !skippable {
+                return Err(FooterFault::UnknownField(number));
+            }
+            by_number.insert(number, bytes);
+            last = number;
+        }
+        Ok(Fields { by_number })
+    }
+
+    fn get(&self, number: u64) -> Option<&'a [u8]> {
+        self.by_number.get(&number).copied()
+    }
+
+    fn number(&self, number: u64) -> Option<u64> {
+        let mut decoder = Decoder::new(self.get(number)?);
+        let value = decoder.varint()?;
+        decoder.is_empty().then_some(value)
+    }
+
+    fn key(&self, number: u64) -> Option<Vec<u8>> {
+        let bytes = self.get(number)?;
+        InternalKey::decode(bytes).map(|_| bytes.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+
+    fn sample(filter: Option<BlockHandle>) -> TableProperties {
+        let encoded = |key: InternalKey<'_>| {
+            let mut bytes = Vec::new();
+            key.encode_into(&mut bytes);
+            bytes
+        };
+        TableProperties {
+            keyspace: KeyspaceId(3),
+            entries: 1000,
+            tombstones: 1,
+            user_key_bytes: 70_000,
+            value_bytes: 0,
+            smallest: encoded(InternalKey::new(b"", 4, Kind::Put)),
+            largest: encoded(InternalKey::new(b"z", 2, Kind::Delete)),
+            smallest_sequence: 2,
+            largest_sequence: 1 << 55,
+            hash_seed: u64::MAX,
+            age_hint: 0,
+            compression: Compression::Zstd,
+            top_index: BlockHandle {
+                offset: 5000,
+                length_bytes: 30,
+            },
+            filter,
+            file_bytes: 9000,
+        }
+    }
+
+    #[test]
+    fn a_footer_round_trips() {
+        let handle = BlockHandle {
+            offset: 16,
+            length_bytes: 45,
+        };
+        for properties in [sample(None), sample(Some(handle))] {
+            let decoded = TableProperties::decode(&properties.encode(), 9000);
+            assert_eq!(decoded, Ok(properties));
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_unless_it_may_be_skipped() {
+        let mut skippable = sample(None).encode();
+        put_varint(&mut skippable, 200 << 1 | 1);
+        put_bytes(&mut skippable, b"later");
+        assert_eq!(TableProperties::decode(&skippable, 9000), Ok(sample(None)));
+        let mut required = sample(None).encode();
+        put_varint(&mut required, 200 << 1);
+        put_bytes(&mut required, b"later");
+        assert_eq!(
+            TableProperties::decode(&required, 9000),
+            Err(FooterFault::UnknownField(200))
+        );
+    }
+
+    #[test]
+    fn a_footer_cut_short_doubled_or_with_a_zero_is_refused() {
+        let whole = sample(None).encode();
+        for length in 0..whole.len() {
+            assert!(TableProperties::decode(&whole[..length], 9000).is_err());
+        }
+        assert!(TableProperties::decode(&[&whole[..], &whole[..]].concat(), 9000).is_err());
+        let keyspace_zero = sample(None);
+        let keyspace_zero = TableProperties {
+            keyspace: KeyspaceId(0),
+            ..keyspace_zero
+        };
+        assert!(TableProperties::decode(&keyspace_zero.encode(), 9000).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! The file of a table as a source of checked blocks, and the one place where what is wrong with
+//! bytes becomes an error that names the file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_storage::{File, Purpose};
+
+use super::block::Block;
+use super::compression::{Unsealed, unseal};
+use super::format::{
+    self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER_BYTES, HeaderFault, Malformed, TRAILER_BYTES,
+};
+use crate::{Error, Result};
+
+#[derive(Debug)]
+pub(super) struct BlockSource {
+    pub(super) file: Arc<dyn File>,
+    pub(super) path: PathBuf,
+}
+
+impl BlockSource {
+    /// Checks header and trailer, and returns where the footer is.
+    pub(super) fn read_frame(&self, file_bytes: u64, purpose: Purpose) -> Result<BlockHandle> {
+        const LEAST: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
+        if file_bytes < LEAST {
+            let detail = format!("a table has at least {LEAST} bytes, this file has {file_bytes}");
+            return Err(Error::corruption(&self.path, file_bytes, detail));
+        }
+        let mut header = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut header, 0, purpose)?;
+        format::check_header(&header).map_err(|fault| match fault {
+            HeaderFault::NotATable => {
+                Error::corruption(&self.path, 0, "the file does not begin as a table does")
+            }
+            HeaderFault::UnknownVersion(version) => Error::unsupported(
+                &self.path,
+                format!("table format {version}; known is {}", format::VERSION),
+            ),
+            HeaderFault::ReservedBytes => {
+                Error::corruption(&self.path, 12, "reserved bytes of the header are not zero")
+            }
+        })?;
+        let offset = file_bytes - TRAILER_BYTES as u64;
+        let mut trailer = [0; TRAILER_BYTES];
+        self.file.read_exact_at(&mut trailer, offset, purpose)?;
+        let footer = format::decode_trailer(&trailer, offset).map_err(|fault| {
+            Error::corruption(&self.path, offset + fault.position as u64, fault.detail)
+        })?;
+        self.check_place(footer, offset, offset)?;
+        Ok(footer)
+    }
+
+    /// Refuses a handle that does not lie between the header and `limit`. `named_at` is where in
+    /// the file the handle was found.
+    pub(super) fn check_place(&self, handle: BlockHandle, limit: u64, named_at: u64) -> Result<()> {
+        let inside = handle.offset >= HEADER_BYTES as u64
+            && handle.length_bytes > BLOCK_TRAILER_BYTES as u64
+            && handle.end().is_some_and(|end| end <= limit);
+        if inside {
+            return Ok(());
+        }
+        let detail = format!(
+            "a block is said to be at byte {} with {} bytes, which is not inside the file",
+            handle.offset, handle.length_bytes
+        );
+        Err(Error::corruption(&self.path, named_at, detail))
+    }
+
+    /// Reads and unseals the block at a handle whose place has been checked: the length is then
+    /// no more than the file's.
+    pub(super) fn read(&self, handle: BlockHandle, purpose: Purpose) -> Result<Unsealed> {
+        let length = usize::try_from(handle.length_bytes)
+            .map_err(|_| self.corruption(handle, Malformed::new(0, "the block is too long")))?;
+        let mut stored = vec![0; length];
+        self.file
+            .read_exact_at(&mut stored, handle.offset, purpose)?;
+        unseal(stored, handle.offset).map_err(|fault| {
+            let offset = handle.offset + fault.position as u64;
+            Error::corruption(&self.path, offset, fault.detail)
+        })
+    }
+
+    pub(super) fn read_block(&self, handle: BlockHandle, purpose: Purpose) -> Result<Block> {
+        let contents = self.read(handle, purpose)?.contents;
+        Block::new(contents).map_err(|fault| self.corruption(handle, fault))
+    }
+
+    /// The error for what is wrong inside a block, which may be compressed: the offset is the
+    /// block's, the position within its contents is in the text.
+    pub(super) fn corruption(&self, handle: BlockHandle, fault: Malformed) -> Error {
+        let detail = format!("{} (byte {} of its block)", fault.detail, fault.position);
+        Error::corruption(&self.path, handle.offset, detail)
+    }
+}

@@ -1,0 +1,64 @@
+mod caching;
+mod damage;
+mod golden;
+mod memory;
+mod model;
+mod writing;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{OpenMode, OpenOptions, Purpose, Storage};
+
+use self::memory::MemoryStorage;
+use super::*;
+use crate::key::{InternalKey, KeyspaceId, Kind, Tag};
+
+const PATH: &str = "/t/7.table";
+const SEED: u64 = 0x5eed;
+
+/// A version as tests hold it.
+type Version = (Vec<u8>, Tag, Vec<u8>);
+
+fn options(compression: Compression, block_bytes: usize) -> TableOptions {
+    TableOptions {
+        block_bytes,
+        restart_interval: 16,
+        compression,
+        filter_bits_per_key: 10,
+        hash_seed: SEED,
+        keyspace: KeyspaceId::DEFAULT,
+        age_hint: 3,
+        purpose: Purpose::Flush,
+    }
+}
+
+fn version(key: &[u8], sequence: u64, kind: Kind, value: &[u8]) -> Version {
+    (key.to_vec(), Tag::new(sequence, kind), value.to_vec())
+}
+
+fn internal(version: &Version) -> InternalKey<'_> {
+    InternalKey {
+        user_key: &version.0,
+        tag: version.1,
+    }
+}
+
+fn write(storage: &dyn Storage, versions: &[Version], options: TableOptions) -> TableProperties {
+    let mut writer = TableWriter::create(storage, PathBuf::from(PATH), options).unwrap();
+    for version in versions {
+        writer.add(internal(version), &version.2).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn open(storage: &dyn Storage) -> crate::Result<Arc<TableReader>> {
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    TableReader::open(storage, PathBuf::from(PATH), 7, cache)
+}
+
+fn get(table: &TableReader, key: &[u8], snapshot: u64) -> crate::Result<Option<(Tag, Vec<u8>)>> {
+    let hash = key_hash(key, SEED);
+    let found = table.get(key, hash, snapshot, CursorOptions::user_read())?;
+    Ok(found.map(|(tag, value)| (tag, value.to_vec())))
+}

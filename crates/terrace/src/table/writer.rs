@@ -1,0 +1,240 @@
+//! Writes a table from versions that come in order.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
+
+use super::block_builder::BlockBuilder;
+use super::compression::{Sealer, seal_plain};
+use super::filter;
+use super::format::{self, BlockHandle, TRAILER_BYTES};
+use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
+use super::properties::{TableOptions, TableProperties};
+use super::tally::Tally;
+use crate::key::{InternalKey, MAX_KEY_BYTES};
+use crate::{Error, Result};
+
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 256 * 1024;
+/// The longest value; a block's lengths and restart points are 32 bits wide.
+const MAX_VALUE_BYTES: usize = 1 << 30;
+
+/// A table being written. If it is dropped before [`TableWriter::finish`] it removes its file, and
+/// leaves it to the next open to do so where that fails.
+pub(crate) struct TableWriter<'a> {
+    storage: &'a dyn Storage,
+    output: Output,
+    options: TableOptions,
+    sealer: Sealer,
+    data: BlockBuilder,
+    index: IndexBuilder,
+    /// One for each user key.
+    hashes: Vec<u64>,
+    tally: Tally,
+    finished: bool,
+}
+
+impl<'a> TableWriter<'a> {
+    /// Creates the file; an existing one is an error.
+    pub(crate) fn create(
+        storage: &'a dyn Storage,
+        path: PathBuf,
+        options: TableOptions,
+    ) -> Result<Self> {
+        let sealer = Sealer::new(options.compression)
+            .map_err(|error| storage::Error::new(storage::Operation::Open, &path, error))?;
+        let file = storage.open(&path, OpenOptions::buffered(OpenMode::CreateNew))?;
+        let mut output = Output {
+            path,
+            file,
+            buffer: Vec::with_capacity(WRITE_BYTES + 2 * options.block_bytes),
+            written_bytes: 0,
+        };
+        output.buffer.extend_from_slice(&format::encode_header());
+        Ok(TableWriter {
+            storage,
+            output,
+            sealer,
+            data: BlockBuilder::new(options.restart_interval),
+            index: IndexBuilder::new(options.block_bytes),
+            hashes: Vec::new(),
+            tally: Tally::default(),
+            finished: false,
+            options,
+        })
+    }
+
+    /// Adds a version, which must come after the last one added.
+    pub(crate) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
+        if key.user_key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
+            return Err(Error::invalid(format!(
+                "a table cannot hold a key of {} bytes with a value of {} bytes",
+                key.user_key.len(),
+                value.len()
+            )));
+        }
+        let last = self.data.last_key();
+        if !self.is_empty() && last >= key {
+            return Err(Error::invalid(format!(
+                "{key:?} was added to a table after {last:?}"
+            )));
+        }
+        let new_user_key = self.is_empty() || last.user_key != key.user_key;
+        let entry_bytes = key.user_key.len() + value.len();
+        if self.data.length_bytes() >= self.options.block_bytes
+            || entry_bytes >= self.options.block_bytes
+        {
+            self.end_data_block(Some(key))?;
+        }
+        if new_user_key && self.options.filter_bits_per_key > 0 {
+            let hash = filter::key_hash(key.user_key, self.options.hash_seed);
+            self.hashes.push(hash);
+        }
+        self.tally.count(key, value);
+        self.data.add(key, value);
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tally.entries == 0
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.output.path
+    }
+
+    /// About what the file's length would be if it were finished now.
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        let filter_bits = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key);
+        let pending = self.data.length_bytes() + self.index.length_bytes();
+        self.output.offset() + pending as u64 + filter_bits / 8
+    }
+
+    /// Writes what is left and syncs the file. The caller makes its name durable by syncing the
+    /// directory. A table without entries is an error; whatever the error, the file is removed.
+    pub(crate) fn finish(mut self) -> Result<TableProperties> {
+        if self.is_empty() {
+            return Err(Error::invalid("a table needs at least one entry"));
+        }
+        let mut largest = Vec::new();
+        self.data.last_key().encode_into(&mut largest);
+        self.end_data_block(None)?;
+        let top_index = self.write_index()?;
+        let filter = self.write_filter()?;
+        let tally = std::mem::take(&mut self.tally);
+        let mut properties = TableProperties {
+            keyspace: self.options.keyspace,
+            entries: tally.entries,
+            tombstones: tally.tombstones,
+            user_key_bytes: tally.user_key_bytes,
+            value_bytes: tally.value_bytes,
+            smallest: tally.smallest,
+            largest,
+            smallest_sequence: tally.smallest_sequence,
+            largest_sequence: tally.largest_sequence,
+            hash_seed: self.options.hash_seed,
+            age_hint: self.options.age_hint,
+            compression: self.options.compression,
+            top_index,
+            filter,
+            file_bytes: 0,
+        };
+        let offset = self.output.offset();
+        let footer = seal_plain(&properties.encode(), offset, &mut self.output.buffer);
+        let trailer = format::encode_trailer(footer, self.output.offset());
+        debug_assert_eq!(trailer.len(), TRAILER_BYTES);
+        self.output.buffer.extend_from_slice(&trailer);
+        properties.file_bytes = self.output.offset();
+        self.output.write(self.options.purpose)?;
+        self.output.file.sync(self.options.purpose)?;
+        self.finished = true;
+        Ok(properties)
+    }
+
+    /// Gives the table up and removes its file.
+    pub(crate) fn abandon(mut self) -> Result<()> {
+        self.finished = true;
+        Ok(self.storage.remove(&self.output.path)?)
+    }
+
+    /// Ends the data block, if it has entries, before `next`.
+    fn end_data_block(&mut self, next: Option<InternalKey<'_>>) -> Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let offset = self.output.offset();
+        let handle = self
+            .data
+            .finish(|contents| self.sealer.seal(contents, offset, &mut self.output.buffer));
+        self.index.add(self.data.last_key(), next, handle);
+        self.output.write_if_large(self.options.purpose)
+    }
+
+    /// Writes the partitions and the top index over them.
+    fn write_index(&mut self) -> Result<BlockHandle> {
+        let mut top = BlockBuilder::new(INDEX_RESTART_INTERVAL);
+        let mut value = Vec::new();
+        for (last_key, contents) in self.index.take_partitions() {
+            let offset = self.output.offset();
+            let handle = self.sealer.seal(&contents, offset, &mut self.output.buffer);
+            self.output.write_if_large(self.options.purpose)?;
+            value.clear();
+            handle.encode_into(&mut value);
+            if let Some(key) = InternalKey::decode(&last_key) {
+                top.add(key, &value);
+            }
+        }
+        let offset = self.output.offset();
+        Ok(top.finish(|contents| self.sealer.seal(contents, offset, &mut self.output.buffer)))
+    }
+
+    fn write_filter(&mut self) -> Result<Option<BlockHandle>> {
+        if self.options.filter_bits_per_key == 0 {
+            return Ok(None);
+        }
+        let contents = filter::build(&self.hashes, self.options.filter_bits_per_key);
+        let offset = self.output.offset();
+        let handle = seal_plain(&contents, offset, &mut self.output.buffer);
+        self.output.write_if_large(self.options.purpose)?;
+        Ok(Some(handle))
+    }
+}
+
+impl Drop for TableWriter<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = self.storage.remove(&self.output.path);
+        }
+    }
+}
+
+/// The file and what is not yet written to it.
+struct Output {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    written_bytes: u64,
+}
+
+impl Output {
+    /// The offset of the next byte.
+    fn offset(&self) -> u64 {
+        self.written_bytes + self.buffer.len() as u64
+    }
+
+    fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {
+        if self.buffer.len() < WRITE_BYTES {
+            return Ok(());
+        }
+        self.write(purpose)
+    }
+
+    fn write(&mut self, purpose: storage::Purpose) -> Result<()> {
+        self.file
+            .write_at(&self.buffer, self.written_bytes, purpose)?;
+        self.written_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
