@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use terrace::Error;
 
+use crate::report::things;
+
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Exit codes; the text of `terrace --help` lists them.
@@ -113,8 +115,9 @@ impl fmt::Display for Failure {
                 imported,
             } => write!(
                 f,
-                "{}, line {line}: {what} (the {imported} rows before it are imported)",
-                file.display()
+                "{}, line {line}: {what} (before it, {} imported)",
+                file.display(),
+                things(*imported, "row")
             ),
             Failure::Store(error) => error.fmt(f),
             Failure::Io { what, source } => write!(f, "{what}: {source}"),

@@ -15,6 +15,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// "1 table", "2 tables".
+pub fn things(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
 /// In the unit that leaves one to four digits before the point.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

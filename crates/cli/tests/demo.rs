@@ -15,7 +15,7 @@ fn the_demo_finds_everything_that_was_acknowledged() {
         "GRINNING FACE",
         "1,831 of 34,924 characters are capital letters",
         "Killed with SIGKILL in mid-import",
-        "0 batches are half there",
+        "batches half there: 0.",
         "leaves 34,924 rows",
         "Nothing that was acknowledged is lost",
     ] {

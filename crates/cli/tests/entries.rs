@@ -6,7 +6,11 @@ use support::Shell;
 
 fn cities() -> Shell {
     let shell = Shell::new();
-    for (city, country) in [("oslo", "Norway"), ("lisbon", "Portugal"), ("rome", "Italy")] {
+    for (city, country) in [
+        ("oslo", "Norway"),
+        ("lisbon", "Portugal"),
+        ("rome", "Italy"),
+    ] {
         assert_eq!(shell.out(&["put", city, country]), "");
     }
     shell
@@ -18,7 +22,10 @@ fn what_is_put_is_got_until_it_is_deleted() {
     assert_eq!(shell.out(&["get", "oslo"]), "Norway\n");
     assert_eq!(shell.out(&["put", "oslo", "Norge", "--sync"]), "");
     assert_eq!(shell.out(&["get", "oslo", "--raw"]), "Norge");
-    assert_eq!(shell.out(&["get", "oslo", "--json"]), "{\"key\":\"oslo\",\"value\":\"Norge\"}\n");
+    assert_eq!(
+        shell.out(&["get", "oslo", "--json"]),
+        "{\"key\":\"oslo\",\"value\":\"Norge\"}\n"
+    );
     assert_eq!(shell.out(&["del", "oslo"]), "");
     let ran = shell.run(&["get", "oslo"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
@@ -32,7 +39,10 @@ fn an_empty_value_and_an_empty_key_are_something() {
     let shell = Shell::new();
     shell.out(&["put", "", ""]);
     assert_eq!(shell.out(&["get", ""]), "\n");
-    assert_eq!(shell.out(&["scan", "--format", "json"]), "{\"key\":\"\",\"value\":\"\"}\n");
+    assert_eq!(
+        shell.out(&["scan", "--format", "json"]),
+        "{\"key\":\"\",\"value\":\"\"}\n"
+    );
 }
 
 #[test]
@@ -49,7 +59,10 @@ fn a_scan_keeps_order_bounds_limit_and_direction() {
     let shell = cities();
     let all = "lisbon\tPortugal\noslo\tNorway\nrome\tItaly\n";
     assert_eq!(shell.out(&["scan"]), all);
-    assert_eq!(shell.out(&["scan", "--from", "oslo", "--to", "rome"]), "oslo\tNorway\n");
+    assert_eq!(
+        shell.out(&["scan", "--from", "oslo", "--to", "rome"]),
+        "oslo\tNorway\n"
+    );
     assert_eq!(shell.out(&["scan", "--prefix", "ro"]), "rome\tItaly\n");
     let backward = shell.out(&["scan", "--reverse", "--limit", "2"]);
     assert_eq!(backward, "rome\tItaly\noslo\tNorway\n");
@@ -65,14 +78,22 @@ fn every_format_shows_bytes_that_are_no_text() {
     assert_eq!(shell.out(&["scan"]), "\\x00\\xff\ta\\tb\n");
     assert_eq!(shell.out(&["scan", "--format", "hex"]), "00ff\t610962\n");
     let json = shell.json(&["scan", "--format", "json"]);
-    assert_eq!(json, serde_json::json!({"key_hex": "00ff", "value": "a\tb"}));
-    assert_eq!(shell.out(&["scan", "--hex", "--prefix", "00"]), "00ff\t610962\n");
+    assert_eq!(
+        json,
+        serde_json::json!({"key_hex": "00ff", "value": "a\tb"})
+    );
+    assert_eq!(
+        shell.out(&["scan", "--hex", "--prefix", "00"]),
+        "00ff\t610962\n"
+    );
 }
 
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let shell = Shell::new();
-    let rows: String = (0..20_000).map(|row| format!("{row:020},{row:080}\n")).collect();
+    let rows: String = (0..20_000)
+        .map(|row| format!("{row:020},{row:080}\n"))
+        .collect();
     let file = shell.file("rows.csv", rows);
     shell.out(&["import", &file, "--no-header", "--key", "1"]);
     let mut child = shell.command(&["scan"]).spawn().unwrap();

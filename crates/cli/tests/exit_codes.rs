@@ -12,12 +12,20 @@ fn code_2_wrong_usage() {
     assert_eq!(shell.run(&["get"]).code, 2);
     let ran = shell.run(&["put", "--hex", "xyz", "00"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.stderr.contains("\"xyz\" is not hexadecimal"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("\"xyz\" is not hexadecimal"),
+        "{}",
+        ran.stderr
+    );
     let key = "k".repeat(65_536);
     let ran = shell.run(&["put", &key, "v"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("65535"), "{}", ran.stderr);
-    let no_directory = shell.command(&["get", "k"]).env_remove("TERRACE_STORE").output().unwrap();
+    let no_directory = shell
+        .command(&["get", "k"])
+        .env_remove("TERRACE_STORE")
+        .output()
+        .unwrap();
     assert_eq!(no_directory.status.code(), Some(2));
 }
 
@@ -37,7 +45,11 @@ fn code_4_open_elsewhere() {
     for arguments in [&["put", "k", "v"][..], &["get", "oslo"], &["stats"]] {
         let ran = shell.run(arguments);
         assert_eq!(ran.code, 4, "{}", ran.stderr);
-        assert!(ran.stderr.contains("close the other owner"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("close the other owner"),
+            "{}",
+            ran.stderr
+        );
     }
     owner.close().unwrap();
     assert_eq!(shell.out(&["get", "oslo"]), "Norway\n");
@@ -56,7 +68,11 @@ fn code_6_input_that_cannot_be_read() {
     let shell = Shell::new();
     let ran = shell.run(&["import", "nowhere.csv", "--key", "id"]);
     assert_eq!(ran.code, 6);
-    assert!(ran.stderr.starts_with("terrace: nowhere.csv: "), "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("terrace: nowhere.csv: "),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -66,7 +82,11 @@ fn code_7_no_store() {
         let arguments: Vec<_> = command.split(' ').collect();
         let ran = shell.run(&arguments);
         assert_eq!(ran.code, 7, "{command}: {}", ran.stderr);
-        assert!(ran.stderr.contains("hint: check --store or TERRACE_STORE"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("hint: check --store or TERRACE_STORE"),
+            "{}",
+            ran.stderr
+        );
         assert!(!shell.store().exists(), "{command} made a store");
     }
 }
@@ -78,9 +98,9 @@ fn every_command_shows_examples_and_the_codes_are_listed() {
     for code in 0..=7 {
         assert!(help.contains(&format!("\n  {code}  ")), "{help}");
     }
-    for command in
-        ["put", "get", "del", "scan", "import", "stats", "levels", "verify", "dump", "demo"]
-    {
+    for command in [
+        "put", "get", "del", "scan", "import", "stats", "levels", "verify", "dump", "demo",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let help = shell.out(&[command, "--help"]);
         assert!(help.contains(&format!("Examples:\n  terrace {command}")) || command == "import");

@@ -15,7 +15,7 @@ use crate::import::{
     import,
 };
 use crate::progress::Progress;
-use crate::report::{bytes, count, rate};
+use crate::report::{bytes, rate, things};
 use crate::store;
 
 pub fn run(arguments: &Import) -> Result<()> {
@@ -70,11 +70,11 @@ fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {
     }
     let skipped = match imported.bad_rows {
         0 => String::new(),
-        bad => format!("; {} bad rows skipped", count(bad)),
+        bad => format!("; {} skipped", things(bad, "bad row")),
     };
     format!(
-        "{} rows ({}) imported in {seconds:.2} s, {} rows/s{skipped}\n",
-        count(imported.rows),
+        "{} ({}) imported in {seconds:.2} s, {} rows/s{skipped}\n",
+        things(imported.rows, "row"),
         bytes(imported.bytes),
         rate(imported.rows, elapsed),
     )

@@ -6,7 +6,7 @@ use terrace::{LevelsReport, SubLevelReport, TableReport};
 use crate::arguments::Report;
 use crate::commands::print;
 use crate::failure::Result;
-use crate::report::{bytes, count};
+use crate::report::{bytes, things};
 use crate::store;
 use crate::text::{brief, json_field};
 
@@ -53,14 +53,13 @@ pub fn picture(report: &LevelsReport) -> String {
 fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
     let tables = &sub_level.tables;
     let size = tables.iter().map(|table| table.size_bytes).sum();
-    let entries = tables.iter().map(|table| table.entries).sum();
-    let plural = if tables.len() == 1 { "" } else { "s" };
+    let versions = tables.iter().map(|table| table.entries).sum();
     format!(
-        "{name:<8}▕{}▏{:>10}  {} entries in {} table{plural}\n",
+        "{name:<8}▕{}▏{:>10}  {} in {}\n",
         axis.bar(tables),
         bytes(size),
-        count(entries),
-        count(tables.len() as u64),
+        things(versions, "version"),
+        things(tables.len() as u64, "table"),
     )
 }
 

@@ -6,7 +6,7 @@ use terrace::{Purpose, Statistics};
 use crate::arguments::Report;
 use crate::commands::print;
 use crate::failure::Result;
-use crate::report::{Sections, bytes, count};
+use crate::report::{Sections, bytes, count, things};
 use crate::store;
 
 pub fn run(arguments: &Report) -> Result<()> {
@@ -123,10 +123,10 @@ fn as_text(statistics: &Statistics) -> String {
     for (level, totals) in statistics.levels.iter().enumerate() {
         if totals.tables > 0 {
             let shown = format!(
-                "{} in {} tables, {} sub-levels",
+                "{} in {}, {}",
                 bytes(totals.bytes),
-                count(totals.tables as u64),
-                totals.sub_levels
+                things(totals.tables as u64, "table"),
+                things(totals.sub_levels as u64, "sub-level"),
             );
             text.line(&format!("level {level}"), shown);
         }
@@ -148,10 +148,10 @@ fn as_text(statistics: &Statistics) -> String {
     );
     text.line("next generation", count(arenas.next_generation));
     let taken = format!(
-        "{} in {} frames of {} arenas",
+        "{} in {} of {}",
         count(recovery.writes),
-        count(recovery.frames as u64),
-        recovery.arenas
+        things(recovery.frames as u64, "frame"),
+        things(recovery.arenas as u64, "arena"),
     );
     text.line("writes from arenas", taken);
     if let Some((first, last)) = recovery.dropped {

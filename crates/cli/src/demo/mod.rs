@@ -19,7 +19,7 @@ use crate::demo::findings::Findings;
 use crate::demo::unicode::Character;
 use crate::failure::{Failure, Result, output};
 use crate::import::{ImportError, Observer, Plan, Record, import};
-use crate::report::{bytes, count, rate};
+use crate::report::{bytes, count, rate, things};
 
 pub use victim::run as child;
 
@@ -188,11 +188,11 @@ fn kill(directory: &Path, written: &[Record]) -> Result<Vec<String>> {
     let elapsed = start.elapsed();
     let recovery = db.statistics().recovery;
     say(&format!(
-        "   Reopened in {}: {} writes taken from {} frames in {} arenas, the rest from tables.",
+        "   Reopened in {}: {} taken from {} in {}, the rest from tables.",
         milliseconds(elapsed),
-        count(recovery.writes),
-        count(recovery.frames as u64),
-        recovery.arenas
+        things(recovery.writes, "write"),
+        things(recovery.frames as u64, "frame"),
+        things(recovery.arenas as u64, "arena"),
     ))?;
 
     let found: terrace::Result<HashMap<_, _>> =
@@ -200,14 +200,14 @@ fn kill(directory: &Path, written: &[Record]) -> Result<Vec<String>> {
     let findings = Findings::compare(written, victim::BATCH_ROWS, acknowledged, &found?);
     let kept = acknowledged - findings.missing;
     say(&format!(
-        "   {} of {} acknowledged rows are there; {} batches are half there.",
+        "   {} of {} acknowledged rows are there; batches half there: {}.",
         count(kept),
         count(acknowledged),
         findings.half_batches
     ))?;
     say(&format!(
-        "   {} rows more had reached the store when the kill came, not yet acknowledged.",
-        count(findings.rows.saturating_sub(kept))
+        "   {} more had reached the store when the kill came, not yet acknowledged.",
+        things(findings.rows.saturating_sub(kept), "row")
     ))?;
 
     let imported = import_rows(&db)?;

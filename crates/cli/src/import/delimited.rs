@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::import::row_tracker::RowTracker;
 use crate::import::{Record, RecordError, Selection};
+use crate::report::things;
 
 /// A last row of our own, behind the file's. The parser takes a quote left open as closed by the
 /// end of the file, with all that lies between as one field; if this row is found within a field,
@@ -148,11 +149,8 @@ impl<R: Read> Delimited<R> {
     fn record(&self, row: &ByteRecord) -> Result<Record, RecordError> {
         let line = line_of(row);
         if row.len() != self.columns.len() {
-            let what = format!(
-                "{} fields where {} are expected",
-                row.len(),
-                self.columns.len()
-            );
+            let found = things(row.len() as u64, "field");
+            let what = format!("{found} where {} are expected", self.columns.len());
             return Err(RecordError::bad(line, what));
         }
         let field = |column: usize| row.get(column).unwrap_or_default().to_vec();

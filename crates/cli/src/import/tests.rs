@@ -109,7 +109,7 @@ fn rows_of_another_width_are_bad_and_the_next_is_read() {
     assert_eq!(
         rows,
         [
-            "line 2: 1 fields where 2 are expected",
+            "line 2: 1 field where 2 are expected",
             "line 4: 3 fields where 2 are expected",
             "5: 3 = d"
         ]

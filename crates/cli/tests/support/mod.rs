@@ -21,7 +21,9 @@ pub struct Ran {
 
 impl Shell {
     pub fn new() -> Self {
-        Shell { directory: tempfile::tempdir().unwrap() }
+        Shell {
+            directory: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -43,7 +45,10 @@ impl Shell {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
         command.args(arguments).env("TERRACE_STORE", self.store());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -53,7 +58,11 @@ impl Shell {
 
     /// With something on standard input.
     pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         // A command that refuses its arguments reads nothing.
         let _ = child.stdin.take().unwrap().write_all(input);
         let output = child.wait_with_output().unwrap();
@@ -83,7 +92,11 @@ impl Shell {
         let shell = Shell::new();
         let db = terrace::Db::open(shell.store(), terrace::Options::default()).unwrap();
         for _ in 0..2 {
-            for (city, country) in [("lisbon", "Portugal"), ("oslo", "Norway"), ("rome", "Italy")] {
+            for (city, country) in [
+                ("lisbon", "Portugal"),
+                ("oslo", "Norway"),
+                ("rome", "Italy"),
+            ] {
                 db.put(city.as_bytes(), country.as_bytes()).unwrap();
             }
             db.flush().unwrap();
