@@ -100,11 +100,11 @@ Examples:
     Verify(Report),
     /// Show what is in a table, an arena or a manifest
     #[command(after_help = "\
-The kind of file is recognised by its first bytes.
+The kind of file is told by its name: N.table, arena-N or MANIFEST-N.
 
 Examples:
   terrace dump ./cities/MANIFEST-000001
-  terrace dump ./cities/000007.table --json | head")]
+  terrace dump ./cities/7.table --json | head")]
     Dump(Dump),
     /// Import a real data set, query it, kill the process in mid-import, and check what survived
     #[command(after_help = "\
