@@ -102,8 +102,9 @@ impl Store {
             options,
         });
         if !store.options.read_only {
-            store.finish_recovery(recovered)?;
+            // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
+            store.finish_recovery(recovered)?;
             store.begin_writing()?;
             store.background.start(&store)?;
             store.background.flush_wanted(&store);

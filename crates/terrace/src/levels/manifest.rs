@@ -226,7 +226,10 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// Opens the manifest of an existing store. Writes nothing until the first append.
+    /// Opens the manifest of an existing store. Writes nothing until the first append, but makes
+    /// what it read durable: after a kill an edit may be in the page cache only, and its tables'
+    /// inputs are orphans that the caller is about to remove. A power cut must not bring back the
+    /// state that lists them.
     ///
     /// # Errors
     /// As [`load`].
@@ -238,6 +241,8 @@ impl Manifest {
         let loaded = load(storage.as_ref(), directory)?;
         let path = directory.join(manifest_file_name(loaded.number));
         let file = storage.open(&path, OpenOptions::buffered(OpenMode::ReadWrite))?;
+        file.sync(Purpose::Manifest)?;
+        storage.sync_directory(directory)?;
         let manifest = Manifest {
             storage,
             directory: directory.to_path_buf(),
@@ -256,16 +261,6 @@ impl Manifest {
     /// What the open dropped from the end of the manifest.
     pub(crate) fn torn_tail(&self) -> Option<&TornTail> {
         self.torn_tail.as_ref()
-    }
-
-    /// The number of the manifest in use.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The length of the manifest in use.
-    pub(crate) fn length_bytes(&self) -> u64 {
-        self.end
     }
 
     /// Makes an edit durable. `next` is the state with the edit applied.

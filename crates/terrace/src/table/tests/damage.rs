@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::*;
 use crate::Error;
 use crate::cursor::Cursor;
+use crate::table::walk::BlockRole;
 
 fn small_table(compression: Compression) -> (Vec<Version>, Vec<u8>) {
     let mut versions = Vec::new();
@@ -231,7 +232,7 @@ fn forged_blocks_do_not_panic() {
         BlockRole::Footer,
     ];
     let (_, good) = small_table(Compression::None);
-    crate::fuzz::fuzz_table(&good);
+    crate::internal::fuzz_table(&good);
     for role in roles {
         for place in places(&good, role) {
             for position in 0..place.len() - 13 {
@@ -240,7 +241,7 @@ fn forged_blocks_do_not_panic() {
                     forge(&mut forged, place.clone(), |contents| {
                         contents[position] = value
                     });
-                    crate::fuzz::fuzz_table(&forged);
+                    crate::internal::fuzz_table(&forged);
                 }
             }
         }
