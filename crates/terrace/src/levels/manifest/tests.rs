@@ -270,10 +270,10 @@ fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
         rewrite_above_bytes: 400,
     };
     let (manifest, states) = written(&storage, options);
-    assert!(manifest.number() > 1, "never rewritten");
+    assert!(manifest.number > 1, "never rewritten");
     assert_eq!(
         names(&*storage),
-        ["CURRENT".to_owned(), manifest_file_name(manifest.number())]
+        ["CURRENT".to_owned(), manifest_file_name(manifest.number)]
     );
     let loaded = load(&*storage, directory()).unwrap();
     assert_eq!(summary(&loaded.state), summary(states.last().unwrap()));
@@ -281,9 +281,9 @@ fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
     let (mut manifest, mut state) = Manifest::open(storage, directory(), options).unwrap();
     let mut rewrites = 0;
     for generation in 100..140 {
-        let number = manifest.number();
+        let number = manifest.number;
         state = append(&mut manifest, &state, &issue(generation)).unwrap();
-        rewrites += manifest.number() - number;
+        rewrites += manifest.number - number;
     }
     assert!((1..10).contains(&rewrites), "{rewrites}");
 }
@@ -597,7 +597,7 @@ fn a_write_that_fails_sends_the_edit_into_a_fresh_manifest() {
         let mut store = faulty(writes(), OPTIONS);
         store.plan.fail_at(store.plan.count(), fault);
         let state = append(&mut store.manifest, &store.state, &issue(2)).unwrap();
-        assert_eq!(store.manifest.number(), 2);
+        assert_eq!(store.manifest.number, 2);
         let loaded = load(&store.inner, directory()).unwrap();
         assert_eq!(summary(&loaded.state), summary(&state));
         // And the fresh manifest takes edits as any other.
@@ -680,10 +680,10 @@ fn whatever_fails_in_a_rewrite_the_answer_is_true() {
         store
     };
     let mut counted = start();
-    let number = counted.manifest.number();
+    let number = counted.manifest.number;
     let from = counted.plan.count();
     let mut edits = 0;
-    while counted.manifest.number() == number {
+    while counted.manifest.number == number {
         edits += 1;
         counted.state = append(&mut counted.manifest, &counted.state, &issue(4 + edits)).unwrap();
     }
