@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use terrace::{Background, Durability, Options, RegionSource};
 use terrace_region::{MemoryKind, SimulatedMemory};
-use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage};
+use terrace_storage::{
+    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Purpose,
+    SimulatedStorage,
+};
 
 /// A persist method under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,12 @@ pub struct Machine {
     pub storage: SimulatedStorage,
     memory: Option<SimulatedMemory>,
     switch: CrashSwitch,
+    flushes: FaultPlan,
+}
+
+/// What only a flush does.
+fn flushes() -> FaultPlan {
+    FaultPlan::new(FaultFilter::everything().purpose(Purpose::Flush))
 }
 
 impl Machine {
@@ -61,6 +70,7 @@ impl Machine {
             storage: SimulatedStorage::new(seed, switch.clone()),
             memory,
             switch,
+            flushes: flushes(),
         }
     }
 
@@ -74,9 +84,10 @@ impl Machine {
             .memory
             .clone()
             .map(|memory| RegionSource::new(move || Ok(Box::new(memory.clone()))));
+        let storage = Arc::new(self.storage.clone());
         super::script::tiny(Options {
             durability: Some(self.method.durability()),
-            storage: Arc::new(self.storage.clone()),
+            storage: Arc::new(FailingStorage::new(storage, self.flushes.clone())),
             region,
             background: Background::Inline,
             ..Options::default()
@@ -92,7 +103,18 @@ impl Machine {
             memory: self.memory.as_ref().map(crash),
             storage: self.storage.crash(kind, seed, switch.clone()),
             switch,
+            flushes: flushes(),
         }
+    }
+
+    /// Lets every flush fail as on a full disk, so that sealed arenas pile up.
+    pub fn hold_flushes(&self) {
+        self.flushes.fail_from(0, Fault::NoSpace);
+    }
+
+    /// Lets flushes succeed again; the next one takes what has piled up.
+    pub fn release_flushes(&self) {
+        self.flushes.heal();
     }
 
     /// A machine in the same state; only for one that nobody is using.

@@ -1,0 +1,343 @@
+//! One small run for each rule that a crash would punish the engine for breaking. The patches in
+//! `mutants/` break the rules; these tests notice.
+
+mod support;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::machine::{Machine, Method};
+use terrace::{Background, Db, Durability, Options, Result, WriteBatch, WriteOptions, internal};
+use terrace_storage::CrashKind;
+
+/// Large enough that a power cut keeps some frames of an arena and drops others before them.
+const FRAME_BYTES: usize = 4000;
+
+fn open(options: Options) -> Result<Db> {
+    Db::open("/store", options)
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key-{number:03}").into_bytes()
+}
+
+/// A value that names its write.
+fn value(number: usize, length_bytes: usize) -> Vec<u8> {
+    let text = format!("{number:08}").into_bytes();
+    text.into_iter().cycle().take(length_bytes).collect()
+}
+
+fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
+    db.get(key).unwrap().map(|value| value.to_vec())
+}
+
+/// How many of the writes `0..count` are there; asserts that they are the first ones, unchanged.
+fn prefix(db: &Db, count: usize, context: &str) -> usize {
+    let found: Vec<_> = (0..count).map(|number| get(db, &key(number))).collect();
+    let there = found.iter().filter(|found| found.is_some()).count();
+    for (number, found) in found.into_iter().enumerate() {
+        let expected = (number < there).then(|| value(number, FRAME_BYTES));
+        assert!(found == expected, "{context}: {there} writes, and {number}");
+    }
+    there
+}
+
+/// Runs `work` on copies of a machine that freeze at each of its steps in turn. `work` gives the
+/// number of writes that were acknowledged; `check` gets it and the frozen machine.
+fn at_every_step(
+    base: &Machine,
+    work: impl Fn(&Machine, &Cell<usize>) -> Result<()>,
+    mut check: impl FnMut(u64, &Machine, usize),
+) {
+    let whole = base.copy();
+    work(&whole, &Cell::new(0)).unwrap();
+    for step in 0..whole.steps() {
+        let machine = base.copy();
+        machine.freeze_at(step);
+        let acknowledged = Cell::new(0);
+        let _ = work(&machine, &acknowledged);
+        check(step, &machine, acknowledged.get());
+    }
+}
+
+/// A recovered arena is never appended to, and a generation is never issued twice: either would
+/// join new frames to old ones that were dropped, since those lie behind the gap, whole and of the
+/// right generation and number.
+#[test]
+fn frames_that_a_power_cut_dropped_never_come_back() {
+    let options = |machine: &Machine| Options {
+        arena_bytes: 64 << 10,
+        ..machine.options()
+    };
+    let mut dropped = 0;
+    for seed in 0..64 {
+        let context = format!("seed {seed}");
+        let machine = Machine::new(Method::Written, seed);
+        let db = open(options(&machine)).unwrap();
+        for number in 0..6 {
+            db.put(&key(number), &value(number, FRAME_BYTES)).unwrap();
+        }
+        let machine = machine.crash(CrashKind::PowerCut, seed);
+        drop(db);
+
+        let db = open(options(&machine)).unwrap();
+        let kept = prefix(&db, 6, &context);
+        dropped += usize::from(db.statistics().recovery.dropped.is_some());
+        // As long as the frame that was lost, so that the next one begins where its did.
+        db.put(b"new-key", &value(99, FRAME_BYTES)).unwrap();
+        let machine = machine.crash(CrashKind::Kill, seed);
+        drop(db);
+
+        let db = open(options(&machine)).unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_eq!(prefix(&db, 6, &context), kept, "{context}");
+        assert!(get(&db, b"new-key").is_some(), "{context}");
+    }
+    assert!(dropped > 8, "only {dropped} power cuts left a gap");
+}
+
+#[test]
+fn a_generation_is_never_issued_twice() {
+    let mut machine = Machine::new(Method::Written, 1);
+    let mut last = 0;
+    for round in 0..4 {
+        let db = open(machine.options()).unwrap();
+        for number in 0..9 {
+            db.put(&key(number), &value(number, FRAME_BYTES)).unwrap();
+            let generation = db.statistics().arenas.active_generation;
+            assert!(
+                generation >= last,
+                "round {round}: {generation} after {last}"
+            );
+            last = generation;
+        }
+        last += 1;
+        machine = machine.crash(CrashKind::Kill, round);
+    }
+}
+
+/// Fills two arenas that cannot be flushed and begins a third; the number of writes.
+fn write_to_three_arenas(machine: &Machine, db: &Db) -> usize {
+    machine.hold_flushes();
+    let mut count = 0;
+    while db.statistics().arenas.sealed < 2 {
+        db.put(&key(count), &value(count, FRAME_BYTES)).unwrap();
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_synced_write_persists_the_older_arenas_too() {
+    for seed in 0..16 {
+        let machine = Machine::new(Method::Written, seed);
+        let db = open(machine.options()).unwrap();
+        let count = write_to_three_arenas(&machine, &db);
+        let mut batch = WriteBatch::new();
+        batch.put(b"synced", b"").unwrap();
+        db.write(batch, WriteOptions { sync: true }).unwrap();
+        let machine = machine.crash(CrashKind::PowerCut, seed);
+        drop(db);
+
+        let context = format!("seed {seed}");
+        let db = open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_eq!(prefix(&db, count, &context), count, "{context}");
+        assert!(get(&db, b"synced").is_some(), "{context}");
+    }
+}
+
+#[test]
+fn what_a_power_cut_leaves_of_several_arenas_is_a_prefix() {
+    let mut cut_short = 0;
+    for seed in 0..32 {
+        let machine = Machine::new(Method::Written, seed);
+        let db = open(machine.options()).unwrap();
+        let count = write_to_three_arenas(&machine, &db);
+        let machine = machine.crash(CrashKind::PowerCut, seed);
+        drop(db);
+
+        let context = format!("seed {seed}");
+        let db = open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
+        cut_short += usize::from(prefix(&db, count, &context) < count);
+    }
+    assert!(cut_short > 8, "only {cut_short} power cuts lost something");
+}
+
+/// A younger arena's tables raise the number from which recovery takes frames, and they lie above
+/// an older one's.
+#[test]
+fn flushes_are_installed_from_the_oldest_arena_on() {
+    let options = |machine: &Machine| Options {
+        level0_merge: 100,
+        ..machine.options()
+    };
+    let work = |machine: &Machine, acknowledged: &Cell<usize>| -> Result<()> {
+        let db = open(options(machine))?;
+        machine.hold_flushes();
+        while db.statistics().arenas.sealed < 2 {
+            db.put(b"key", &value(acknowledged.get() + 1, FRAME_BYTES))?;
+            acknowledged.set(acknowledged.get() + 1);
+        }
+        machine.release_flushes();
+        db.flush()
+    };
+    at_every_step(
+        &Machine::new(Method::Written, 1),
+        work,
+        |step, machine, acknowledged| {
+            let machine = machine.crash(CrashKind::Kill, step);
+            let db = open(options(&machine)).unwrap_or_else(|error| panic!("at {step}: {error}"));
+            let last = value(acknowledged, FRAME_BYTES);
+            let next = value(acknowledged + 1, FRAME_BYTES);
+            let found = get(&db, b"key");
+            let is_last = acknowledged == 0 || found.as_ref() == Some(&last);
+            assert!(is_last || found == Some(next), "at {step}: {acknowledged}");
+            internal::check_ages(&db).unwrap_or_else(|wrong| panic!("at {step}: {wrong}"));
+        },
+    );
+}
+
+/// Until the edit that lists the tables is durable the arena holds the only copy; what the killed
+/// flush left of the tables is in nobody's way.
+#[test]
+fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
+    // The second write has an arena of its own, whose slot is removed when it is recycled.
+    let writes = [("small", 100), ("large", 20_000), ("after", 100)];
+    let work = |machine: &Machine, acknowledged: &Cell<usize>| -> Result<()> {
+        let db = open(machine.options())?;
+        for (key, length_bytes) in writes {
+            db.put(key.as_bytes(), &value(length_bytes, length_bytes))?;
+            acknowledged.set(acknowledged.get() + 1);
+        }
+        db.flush()
+    };
+    for method in [Method::Written, Method::Dax] {
+        let base = Machine::new(method, 1);
+        at_every_step(&base, work, |step, machine, acknowledged| {
+            let machine = machine.crash(CrashKind::Kill, step);
+            let db = open(machine.options())
+                .unwrap_or_else(|error| panic!("{method:?} at {step}: {error}"));
+            for (key, length_bytes) in &writes[..acknowledged] {
+                let found = get(&db, key.as_bytes());
+                let expected = Some(value(*length_bytes, *length_bytes));
+                assert!(found == expected, "{method:?} at {step}: {key}");
+            }
+        });
+    }
+}
+
+/// After a kill the last edit may be in the page cache only. The opening that reads it there
+/// removes the inputs of its merge, and a power cut must not bring back a manifest that lists them.
+#[test]
+fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
+    let base = Machine::new(Method::Written, 1);
+    let db = open(base.options()).unwrap();
+    db.put(&key(0), &value(0, FRAME_BYTES)).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    drop(db);
+    let work = |machine: &Machine, _: &Cell<usize>| -> Result<()> {
+        let db = open(machine.options())?;
+        db.put(&key(1), &value(1, FRAME_BYTES))?;
+        db.flush()
+    };
+    let mut merges = 0;
+    at_every_step(&base, work, |first, machine, _| {
+        let killed = machine.crash(CrashKind::Kill, first);
+        let reopen = |machine: &Machine, _: &Cell<usize>| open(machine.options()).map(drop);
+        at_every_step(&killed, reopen, |second, machine, _| {
+            for seed in 0..4 {
+                let machine = machine.crash(CrashKind::PowerCut, second << 8 | seed);
+                let db = open(machine.options())
+                    .unwrap_or_else(|error| panic!("at {first}, then {second}: {error}"));
+                assert!(prefix(&db, 2, "there") > 0, "at {first}, then {second}");
+                let levels = &db.levels().keyspaces[0].levels;
+                merges += usize::from(levels[0].is_empty() && !levels[1].is_empty());
+            }
+        });
+    });
+    assert!(merges > 0, "nothing was merged");
+}
+
+/// Sizes that send what is flushed to the deepest levels at once.
+fn deep(machine: &Machine, level0_merge: usize) -> Options {
+    Options {
+        level0_merge,
+        level1_bytes: 1 << 10,
+        ..machine.options()
+    }
+}
+
+#[test]
+fn a_tombstone_stays_above_an_older_sub_level() {
+    let machine = Machine::new(Method::Written, 1);
+    let db = open(deep(&machine, 1)).unwrap();
+    db.put(b"key", &value(1, FRAME_BYTES)).unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let depth = db
+        .statistics()
+        .levels
+        .iter()
+        .rposition(|level| level.tables > 0);
+    assert!(depth > Some(1), "the value is in level {depth:?}");
+    db.delete(b"key").unwrap();
+    db.flush().unwrap();
+    assert_eq!(get(&db, b"key"), None);
+    db.compact().unwrap();
+    assert_eq!(get(&db, b"key"), None);
+}
+
+#[test]
+fn sub_levels_1_and_3_are_not_merged_without_2() {
+    let machine = Machine::new(Method::Written, 1);
+    let db = open(deep(&machine, 3)).unwrap();
+    for number in 1..=3 {
+        db.put(b"key", &value(number, FRAME_BYTES)).unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    assert!(db.statistics().merges > 0, "nothing was merged");
+    assert_eq!(get(&db, b"key"), Some(value(3, FRAME_BYTES)));
+    internal::check_ages(&db).unwrap();
+}
+
+/// What a reader's number covers is in the index: a snapshot finds the batch that it ends with.
+#[test]
+fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
+    const BATCHES: usize = 200;
+    /// Many, so that the index is being filled most of the time.
+    const RECORDS: usize = 2000;
+    let options = Options {
+        durability: Some(Durability::Volatile),
+        arena_bytes: 16 << 20,
+        arena_index_bytes: 64 << 20,
+        background: Background::Inline,
+        storage: Machine::new(Method::Volatile, 1).options().storage,
+        ..Options::default()
+    };
+    let db = open(options).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let last_key = (RECORDS as u32).to_be_bytes();
+            while !done.load(Ordering::Acquire) {
+                let snapshot = db.snapshot();
+                let found = db.get_at(&snapshot, &last_key).unwrap();
+                let batch =
+                    found.map_or(0, |value| u64::from_be_bytes((*value).try_into().unwrap()));
+                assert_eq!(snapshot.sequence(), batch * RECORDS as u64);
+            }
+        });
+        for number in 1..=BATCHES as u64 {
+            let mut batch = WriteBatch::new();
+            for record in 1..=RECORDS as u32 {
+                batch
+                    .put(&record.to_be_bytes(), &number.to_be_bytes())
+                    .unwrap();
+            }
+            db.write(batch, WriteOptions::default()).unwrap();
+        }
+        done.store(true, Ordering::Release);
+        reader.join().unwrap();
+    });
+}
