@@ -1,1 +1,79 @@
-fn main() {}
+//! Chores of this repository: `cargo xtask gate` decides whether a change may land.
+
+mod full_disk;
+mod gate;
+mod mutants;
+mod process;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How a chore ended.
+enum Outcome {
+    Passed,
+    /// What failed, in a few words; the details are in the output above.
+    Failed(String),
+    /// Why it could not run here. The gate lists every skip at its end.
+    Skipped(String),
+}
+
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  gate [--ci]         everything a change must pass; --ci runs the long tests too
+  test [ARGS]         the tests: cargo test --workspace
+  mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
+  full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
+  fuzz [SECONDS]      run each fuzz target for some seconds (default 20)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = root();
+    let Some((command, rest)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let outcome = match command.as_str() {
+        "gate" if rest.iter().all(|argument| argument == "--ci") => {
+            return gate::run(&root, !rest.is_empty());
+        }
+        "test" => gate::tests(&root, rest),
+        "mutants" => mutants::run(&root, rest),
+        "full-disk" if rest.is_empty() => full_disk::run(&root),
+        "fuzz" => match rest {
+            [] => tools::fuzz(&root, tools::FUZZ_SECONDS),
+            [seconds] if seconds.parse::<u32>().is_ok() => {
+                tools::fuzz(&root, seconds.parse().unwrap_or(tools::FUZZ_SECONDS))
+            }
+            _ => return usage(),
+        },
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => return usage(),
+    };
+    match outcome {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Failed(what) => {
+            eprintln!("FAILED: {what}");
+            ExitCode::FAILURE
+        }
+        Outcome::Skipped(why) => {
+            eprintln!("SKIPPED: {command}, {why}");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The workspace: this crate lies one directory below it.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

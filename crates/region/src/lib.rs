@@ -1,1 +1,53 @@
-//! Memory regions.
+//! Memory regions that survive a crash: arenas of checksummed frames.
+//!
+//! A [`Region`] hands out arenas. An [`Arena`] takes frames at its end, makes them power-safe on
+//! request, and lets any number of threads read what it holds without a lock. How bytes become
+//! durable is the [`Device`] below the region, chosen when it is opened:
+//!
+//! | method | device | an appended frame survives | a persisted frame survives |
+//! |---|---|---|---|
+//! | `written` | plain files; frames are built in DRAM and written by one `pwrite` | death of the process | power loss |
+//! | `volatile` | DRAM | nothing | (refused) |
+//! | `stored` | any [`Memory`]: CPU stores into memory that survives | death of the process | power loss |
+//!
+//! This crate knows nothing of keys; the bytes are specified in `docs/formats-region.md`.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod arena;
+mod device;
+mod error;
+mod format;
+mod image;
+mod recovery;
+mod region;
+mod scan;
+mod simulated;
+mod slots;
+mod stored;
+mod volatile;
+mod written;
+
+pub use arena::{Appended, Arena, Frame, FrameView, Frames};
+pub use device::{Attached, Description, Device, DeviceSlot, Medium};
+pub use error::{Error, Result};
+pub use format::{
+    CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, HEADER_BYTES, Header,
+    HeaderState, MAX_CAPACITY_BYTES, MIN_CAPACITY_BYTES, capacity_for_payload,
+};
+pub use image::{Image, ImagePool, ImageWriter};
+pub use recovery::{Recovered, SlotInfo};
+pub use region::{Region, Slot};
+pub use scan::{Scan, scan};
+pub use simulated::{MemoryKind, SimulatedMemory};
+pub use stored::{Memory, Stored};
+pub use written::WrittenOptions;

@@ -64,6 +64,8 @@ pub enum ErrorKind {
     UnexpectedEnd,
     /// Not permitted to this user.
     PermissionDenied,
+    /// The file system or the kernel cannot do this.
+    Unsupported,
     /// Anything else; see the source.
     Other,
 }
@@ -87,6 +89,7 @@ impl Error {
             io::ErrorKind::WouldBlock => ErrorKind::Locked,
             io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEnd,
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Other,
         };
         Error {
@@ -95,6 +98,11 @@ impl Error {
             kind,
             source,
         }
+    }
+
+    pub(crate) fn unexpected_end(path: &Path) -> Self {
+        let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+        Error::new(Operation::Read, path, source)
     }
 
     /// What callers tell apart.

@@ -17,10 +17,18 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");
 
+mod counting;
+mod crash_switch;
 mod error;
+mod real;
+mod simulated;
 mod traits;
 
+pub use counting::{CountingStorage, IoCounts, IoStatistics};
+pub use crash_switch::{CrashSwitch, Step};
 pub use error::{Error, ErrorKind, Operation};
+pub use real::RealStorage;
+pub use simulated::{CrashKind, SimulatedStorage};
 pub use traits::{
     DirectoryEntry, File, FileSystem, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
 };

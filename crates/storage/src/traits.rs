@@ -77,7 +77,8 @@ pub struct OpenOptions {
     /// Existing or new, read or written.
     pub mode: OpenMode,
     /// Bypass the page cache. The caller may still pass any length and offset: what is not aligned
-    /// is staged by the implementation.
+    /// is staged by the implementation. A file system without direct I/O gets buffered I/O;
+    /// [`File::is_direct`] tells.
     pub direct: bool,
 }
 
@@ -154,6 +155,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// The file's present length in bytes.
     fn length_bytes(&self) -> Result<u64>;
 
+    /// Whether reads and writes bypass the page cache: false also where the file system refused.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
     /// Reads exactly `buffer.len()` bytes at `offset`.
     ///
     /// # Errors
@@ -177,7 +183,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn remove(&self, path: &Path) -> Result<()>;
     /// The names in a directory, sorted.
     fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
-    /// Takes a lock on a file (created if absent), without waiting.
+    /// Takes a lock on a file (created if absent), without waiting. A shared lock on an existing
+    /// file needs no more than the right to read it.
     ///
     /// # Errors
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if somebody else holds it.

@@ -1,22 +1,52 @@
 //! Terrace: an ordered key-value store that puts every byte on the memory or device that suits it.
+//!
+//! New writes go straight into arenas that survive a crash; there is no log beside them. Full
+//! arenas become sorted tables, which compaction keeps few and small. [`Db`] is the way in;
+//! ARCHITECTURE.md in the repository follows a write and a read through the files.
+//!
+//! ```
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("store");
+//! let db = terrace::Db::open(&path, terrace::Options::default())?;
+//! db.put(b"key", b"value")?;
+//! assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! # Ok::<(), terrace::Error>(())
+//! ```
 #![cfg_attr(
     not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic
-    )
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod coding;
+mod compaction;
 mod cursor;
+mod db;
 mod error;
-mod key;
-mod table;
 
+#[doc(hidden)]
+pub mod internal;
+mod key;
+mod levels;
+mod options;
+mod table;
+mod write_buffer;
+
+pub use db::handle::Db;
+pub use db::iterator::{DbIterator, Entries, IterOptions};
+pub use db::recover::Recovery;
+pub use db::snapshot::Snapshot;
+pub use db::statistics::{
+    ArenaStatistics, KeyspaceReport, LevelStatistics, LevelsReport, MemoryStatistics, Sequences,
+    Statistics, SubLevelReport, TableReport,
+};
+pub use db::value::Value;
+pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+pub use options::{Background, Durability, Options, RegionSource};
 pub use table::Compression;
+pub use terrace_storage::{IoStatistics, Purpose};
+pub use write_buffer::batch::WriteBatch;
+pub use write_buffer::slowdown::StallCause;

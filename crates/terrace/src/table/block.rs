@@ -28,11 +28,11 @@ pub(crate) struct Block {
 }
 
 /// One entry where it lies in its block.
-pub(super) struct Entry<'a> {
-    pub(super) shared: usize,
-    pub(super) user_suffix: &'a [u8],
-    pub(super) tag: Tag,
-    pub(super) value: Range<usize>,
+struct Entry<'a> {
+    shared: usize,
+    user_suffix: &'a [u8],
+    tag: Tag,
+    value: Range<usize>,
 }
 
 /// What a search stopped at.
@@ -90,12 +90,8 @@ impl Block {
         self.contents.get(range).unwrap_or_default()
     }
 
-    pub(super) fn restart_count(&self) -> usize {
-        self.restart_count
-    }
-
     /// The position of a restart point; the end of the entries for an index past the last.
-    pub(super) fn restart(&self, index: usize) -> usize {
+    fn restart(&self, index: usize) -> usize {
         let start = self.entries_end + index * RESTART_BYTES;
         match self.contents.get(start..start + RESTART_BYTES) {
             Some(&[a, b, c, d]) if index < self.restart_count => {
@@ -106,7 +102,7 @@ impl Block {
     }
 
     #[inline]
-    pub(super) fn entry_at(&self, position: usize) -> Result<Entry<'_>, Malformed> {
+    fn entry_at(&self, position: usize) -> Result<Entry<'_>, Malformed> {
         let parse = || {
             let mut decoder = Decoder::new(self.contents.get(position..self.entries_end)?);
             let shared = usize::try_from(decoder.varint()?).ok()?;
@@ -123,6 +119,29 @@ impl Block {
             })
         };
         parse().ok_or(Malformed::new(position, "an entry does not fit the block"))
+    }
+
+    /// Whether every restart point is an entry that shares nothing. A search relies on it, but
+    /// looks at no more restart points than it needs.
+    pub(super) fn check_restarts(&self) -> Result<(), Malformed> {
+        let mut index = 0;
+        let mut position = 0;
+        while position < self.entries_end {
+            let entry = self.entry_at(position)?;
+            if position == self.restart(index) {
+                self.entry_at_restart(index)?;
+                index += 1;
+            }
+            position = entry.value.end;
+        }
+        if index != self.restart_count {
+            let detail = "a restart point is not an entry";
+            return Err(Malformed::new(
+                self.entries_end + index * RESTART_BYTES,
+                detail,
+            ));
+        }
+        Ok(())
     }
 
     /// The entry at a restart point, which shares nothing.
@@ -326,3 +345,6 @@ impl BlockCursor {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,3 +197,78 @@ fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
         slot.as_mut()?.decompress(stored, length).ok()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
+
+    fn sealed(compression: Compression, contents: &[u8], offset: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let handle = Sealer::new(compression)
+            .unwrap()
+            .seal(contents, offset, &mut out);
+        assert_eq!(handle.length_bytes, out.len() as u64);
+        out
+    }
+
+    #[test]
+    fn what_is_sealed_is_unsealed_at_its_place_only() {
+        let contents = b"one and the same line\n".repeat(300);
+        for compression in ALL {
+            let stored = sealed(compression, &contents, 4096);
+            let unsealed = unseal(stored.clone(), 4096).unwrap();
+            assert_eq!(unsealed.contents, contents);
+            assert_eq!(unsealed.compression, compression);
+            assert!(unseal(stored.clone(), 4097).is_err());
+            assert_eq!(
+                stored.len() < contents.len() / 10,
+                compression != Compression::None
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_stored_as_it_is() {
+        let noise: Vec<u8> = (0..600u64)
+            .flat_map(|n| xxh3_64_with_seed(&n.to_le_bytes(), 1).to_le_bytes())
+            .collect();
+        for compression in ALL {
+            let stored = sealed(compression, &noise, 0);
+            assert_eq!(stored.len(), noise.len() + BLOCK_TRAILER_BYTES);
+            assert_eq!(unseal(stored, 0).unwrap().compression, Compression::None);
+        }
+    }
+
+    /// A type and a length of the forger's choice under a good checksum.
+    fn forged(stored: &[u8], kind: u8, length: u32) -> Vec<u8> {
+        let mut out = stored.to_vec();
+        out.push(kind);
+        out.extend_from_slice(&length.to_le_bytes());
+        let checksum = xxh3_64_with_seed(&out, 0);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    #[test]
+    fn lengths_and_types_that_cannot_be_are_refused() {
+        assert!(unseal(forged(b"abc", 1, 3), 0).is_ok());
+        for (kind, length) in [(0, 3), (4, 3), (1, 2), (1, 4), (2, 3), (3, 3)] {
+            assert!(unseal(forged(b"abc", kind, length), 0).is_err());
+        }
+        // Refused before four gigabytes are asked for.
+        for kind in [1, 2, 3] {
+            let fault = unseal(forged(b"abc", kind, u32::MAX), 0).err().unwrap();
+            assert_eq!(fault.detail, "the block cannot hold as much as it says");
+        }
+        let line = b"one and the same line\n".repeat(300);
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            let stored = sealed(compression, &line, 0);
+            let body = &stored[..stored.len() - BLOCK_TRAILER_BYTES];
+            for wrong in [line.len() as u32 - 1, line.len() as u32 + 1, 0] {
+                assert!(unseal(forged(body, compression as u8, wrong), 0).is_err());
+            }
+        }
+    }
+}

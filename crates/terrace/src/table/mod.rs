@@ -15,21 +15,30 @@
 mod block;
 mod block_builder;
 mod cache;
+mod check;
 mod compression;
 mod cursor;
 mod filter;
 mod format;
+pub(crate) mod fuzz;
+mod index_builder;
+mod inspect;
 mod properties;
 mod reader;
 mod source;
+mod tally;
+mod walk;
 mod writer;
 
 pub(crate) use cache::{BlockCache, TableCache, table_path};
+pub(crate) use check::TableCheck;
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub(crate) use filter::key_hash;
+pub(crate) use inspect::BlockSummary;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use walk::BlockRole;
 pub(crate) use writer::TableWriter;
 
 #[cfg(test)]

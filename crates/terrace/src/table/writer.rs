@@ -9,16 +9,16 @@ use super::block_builder::BlockBuilder;
 use super::compression::{Sealer, seal_plain};
 use super::filter;
 use super::format::{self, BlockHandle, TRAILER_BYTES};
+use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::properties::{TableOptions, TableProperties};
-use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, SequenceNumber, Tag};
+use super::tally::Tally;
+use crate::key::{InternalKey, MAX_KEY_BYTES};
 use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 * 1024;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
 const MAX_VALUE_BYTES: usize = 1 << 30;
-/// Separators are few and short: a partition is searched by bisection alone.
-const INDEX_RESTART_INTERVAL: usize = 1;
 
 /// A table being written. If it is dropped before [`TableWriter::finish`] it removes its file, and
 /// leaves it to the next open to do so where that fails.
@@ -74,18 +74,13 @@ impl<'a> TableWriter<'a> {
                 value.len()
             )));
         }
-        let new_user_key = if self.is_empty() {
-            key.encode_into(&mut self.tally.smallest);
-            true
-        } else {
-            let last = self.data.last_key();
-            if last >= key {
-                return Err(Error::invalid(format!(
-                    "{key:?} was added to a table after {last:?}"
-                )));
-            }
-            last.user_key != key.user_key
-        };
+        let last = self.data.last_key();
+        if !self.is_empty() && last >= key {
+            return Err(Error::invalid(format!(
+                "{key:?} was added to a table after {last:?}"
+            )));
+        }
+        let new_user_key = self.is_empty() || last.user_key != key.user_key;
         let entry_bytes = key.user_key.len() + value.len();
         if self.data.length_bytes() >= self.options.block_bytes
             || entry_bytes >= self.options.block_bytes
@@ -242,110 +237,4 @@ impl Output {
         self.buffer.clear();
         Ok(())
     }
-}
-
-/// What the footer tells of the entries.
-#[derive(Default)]
-struct Tally {
-    entries: u64,
-    tombstones: u64,
-    user_key_bytes: u64,
-    value_bytes: u64,
-    smallest: Vec<u8>,
-    smallest_sequence: SequenceNumber,
-    largest_sequence: SequenceNumber,
-}
-
-impl Tally {
-    fn count(&mut self, key: InternalKey<'_>, value: &[u8]) {
-        let sequence = key.sequence();
-        if self.entries == 0 {
-            self.smallest_sequence = sequence;
-        }
-        self.smallest_sequence = self.smallest_sequence.min(sequence);
-        self.largest_sequence = self.largest_sequence.max(sequence);
-        self.entries += 1;
-        self.tombstones += u64::from(key.tag.kind() == Some(Kind::Delete));
-        self.user_key_bytes += key.user_key.len() as u64;
-        self.value_bytes += value.len() as u64;
-    }
-}
-
-/// The partitions of the index, kept until the data blocks are written.
-struct IndexBuilder {
-    partition_bytes: usize,
-    partition: BlockBuilder,
-    finished: Vec<(Vec<u8>, Vec<u8>)>,
-    finished_bytes: usize,
-    separator: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl IndexBuilder {
-    fn new(partition_bytes: usize) -> Self {
-        IndexBuilder {
-            partition_bytes,
-            partition: BlockBuilder::new(INDEX_RESTART_INTERVAL),
-            finished: Vec::new(),
-            finished_bytes: 0,
-            separator: Vec::new(),
-            value: Vec::new(),
-        }
-    }
-
-    /// Adds the block whose last key is `last` and whose successor begins with `next`.
-    fn add(&mut self, last: InternalKey<'_>, next: Option<InternalKey<'_>>, handle: BlockHandle) {
-        let tag = separate(last, next, &mut self.separator);
-        self.value.clear();
-        handle.encode_into(&mut self.value);
-        let key = InternalKey {
-            user_key: &self.separator,
-            tag,
-        };
-        self.partition.add(key, &self.value);
-        if self.partition.length_bytes() >= self.partition_bytes {
-            self.end_partition();
-        }
-    }
-
-    fn end_partition(&mut self) {
-        if self.partition.is_empty() {
-            return;
-        }
-        let contents = self.partition.finish(<[u8]>::to_vec);
-        let mut last_key = Vec::new();
-        self.partition.last_key().encode_into(&mut last_key);
-        self.finished_bytes += contents.len() + last_key.len();
-        self.finished.push((last_key, contents));
-    }
-
-    fn length_bytes(&self) -> usize {
-        self.finished_bytes + self.partition.length_bytes()
-    }
-
-    fn take_partitions(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.end_partition();
-        std::mem::take(&mut self.finished)
-    }
-}
-
-/// A short key that is not before `last` and is before `next`: its user key goes to `user_key`.
-///
-/// It is `last` itself, or a user key strictly between the two. So a version of `next`'s user key
-/// is never looked for in the block before it, and a lookup ends in the one block the index names.
-fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut Vec<u8>) -> Tag {
-    user_key.clear();
-    user_key.extend_from_slice(last.user_key);
-    let Some(next) = next else { return last.tag };
-    let common = super::block::common_prefix(last.user_key, next.user_key);
-    let (Some(&ours), Some(&theirs)) = (last.user_key.get(common), next.user_key.get(common))
-    else {
-        return last.tag;
-    };
-    if common + 1 >= last.user_key.len() || ours.saturating_add(1) >= theirs {
-        return last.tag;
-    }
-    user_key.truncate(common);
-    user_key.push(ours + 1);
-    Tag(u64::MAX)
 }

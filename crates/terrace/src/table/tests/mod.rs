@@ -1,5 +1,9 @@
+mod caching;
+mod damage;
+mod golden;
 mod memory;
 mod model;
+mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

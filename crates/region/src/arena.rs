@@ -1,0 +1,317 @@
+//! An arena: frames appended at its end, read anywhere before it.
+//!
+//! Order of an append: payload and header are stored, then the checksum over what lies in the
+//! image, then the medium completes the frame (length word last, or one write), and only then is
+//! it published to readers. A failure before that leaves the end where it was; the next append
+//! stores over the same place.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use terrace_storage as storage;
+
+use crate::device::{Attached, Medium};
+use crate::format::{CHECKED_START, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, frame_checksum};
+use crate::image::{Image, ImageWriter};
+use crate::{Error, Result};
+
+/// A frame to be appended.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The sequence number of its first record.
+    pub first_sequence: u64,
+    /// How many records it holds, at least one.
+    pub record_count: u32,
+    /// Every sequence number up to this one is known to be persisted.
+    pub persisted_until: u64,
+    /// The payload in parts, stored one behind the other; not empty.
+    pub payload: &'a [&'a [u8]],
+}
+
+/// Where an appended frame lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the frame starts in the arena.
+    pub offset: usize,
+    /// Where its payload starts in the arena.
+    pub payload_offset: usize,
+    /// Bytes of payload.
+    pub payload_bytes: usize,
+}
+
+/// A frame read back, its checksum compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameView<'a> {
+    /// Where it lies and what its header says.
+    pub info: FrameInfo,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+/// What only the holder of the appender's lock may touch.
+struct Appender {
+    writer: ImageWriter,
+    sealed: bool,
+}
+
+/// Memory that takes frames until it is full or sealed.
+pub struct Arena {
+    slot: u64,
+    generation: u64,
+    file: PathBuf,
+    image: Arc<Image>,
+    medium: Box<dyn Medium>,
+    appender: Mutex<Appender>,
+    /// Everything below was made power-safe.
+    persisted: AtomicUsize,
+    /// The first failed persist. A later one may not heal it: the kernel drops the pages that it
+    /// could not write and the next sync reports success.
+    persist_failure: OnceLock<Arc<storage::Error>>,
+}
+
+impl Arena {
+    /// An arena over an attached slot; the bytes below `end_bytes` are published.
+    pub(crate) fn new(
+        slot: u64,
+        generation: u64,
+        file: PathBuf,
+        attached: Attached,
+        end_bytes: usize,
+    ) -> Result<Self> {
+        let Attached { mut writer, medium } = attached;
+        writer.publish(end_bytes)?;
+        Ok(Arena {
+            slot,
+            generation,
+            file,
+            image: Arc::clone(writer.image()),
+            medium,
+            appender: Mutex::new(Appender {
+                writer,
+                sealed: false,
+            }),
+            persisted: AtomicUsize::new(FRAMES_START),
+            persist_failure: OnceLock::new(),
+        })
+    }
+
+    /// The slot it lies in.
+    pub fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// The generation it was activated for.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The file that holds it, or its name where it is none.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Its size, header included.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.image.length_bytes() as u64
+    }
+
+    /// Where the next frame would start.
+    pub fn end_bytes(&self) -> usize {
+        self.image.published_bytes()
+    }
+
+    /// Whether it holds no frame.
+    pub fn is_empty(&self) -> bool {
+        self.end_bytes() == FRAMES_START
+    }
+
+    /// The largest payload that still fits.
+    pub fn remaining_payload_bytes(&self) -> usize {
+        let used = self.end_bytes() + FRAME_HEADER_BYTES;
+        self.image.length_bytes().saturating_sub(used)
+    }
+
+    /// Appends a frame. When this returns, readers see it and it survives whatever the region's
+    /// appended frames survive.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::Sealed`], [`Error::InvalidArgument`] for a frame without payload
+    /// or records, [`Error::Io`]. After each of them the arena is as before; after an I/O error the
+    /// frame may be found by a recovery, unless another was appended since.
+    pub fn append(&self, frame: &Frame<'_>) -> Result<Appended> {
+        let mut appender = self.appender.lock();
+        if appender.sealed {
+            return Err(Error::Sealed);
+        }
+        let payload_bytes = self.check_fit(frame)?;
+        let info = FrameInfo {
+            offset: self.end_bytes(),
+            payload_bytes,
+            first_sequence: frame.first_sequence,
+            record_count: frame.record_count,
+            persisted_until: frame.persisted_until,
+        };
+        self.store(&mut appender.writer, &info, frame.payload)?;
+        appender.writer.publish(info.next_offset())?;
+        Ok(Appended {
+            offset: info.offset,
+            payload_offset: info.payload_offset(),
+            payload_bytes,
+        })
+    }
+
+    /// The payload's size, if the frame is a legal one and fits.
+    fn check_fit(&self, frame: &Frame<'_>) -> Result<usize> {
+        let sizes = frame.payload.iter().map(|part| part.len() as u64);
+        let payload_bytes = sizes.fold(0, u64::saturating_add);
+        if payload_bytes == 0 || frame.record_count == 0 {
+            return Err(Error::InvalidArgument(
+                "a frame holds at least one record and one byte of payload".to_owned(),
+            ));
+        }
+        let remaining = self.remaining_payload_bytes();
+        match usize::try_from(payload_bytes) {
+            Ok(bytes) if bytes <= remaining => Ok(bytes),
+            _ => Err(Error::Full {
+                payload_bytes,
+                remaining_payload_bytes: remaining as u64,
+            }),
+        }
+    }
+
+    fn store(&self, image: &mut ImageWriter, info: &FrameInfo, payload: &[&[u8]]) -> Result<()> {
+        let checked = info.encode_checked(self.generation);
+        self.medium
+            .store(image, info.offset + CHECKED_START, &checked)?;
+        let mut at = info.payload_offset();
+        for part in payload.iter().filter(|part| !part.is_empty()) {
+            self.medium.store(image, at, part)?;
+            at += part.len();
+        }
+        let checked = image.range(
+            info.offset + CHECKED_START,
+            FRAME_HEADER_BYTES - CHECKED_START + info.payload_bytes,
+        )?;
+        let length_word = info.payload_bytes as u64;
+        let checksum = frame_checksum(checked, self.generation, info.offset as u64, length_word);
+        self.medium
+            .store(image, info.offset + 8, &checksum.to_le_bytes())?;
+        let frame_bytes = FRAME_HEADER_BYTES + info.payload_bytes;
+        self.medium
+            .complete(image, info.offset, length_word, frame_bytes)
+    }
+
+    /// Makes everything appended so far survive a power cut.
+    ///
+    /// # Errors
+    /// [`Error::PersistUnsupported`] where the region cannot, [`Error::PersistFailed`] if it should
+    /// have; from then on every call fails with the same cause.
+    pub fn persist(&self) -> Result<()> {
+        if let Some(failure) = self.persist_failure.get() {
+            return Err(Error::PersistFailed(Arc::clone(failure)));
+        }
+        let from = self.persisted_bytes();
+        let to = self.end_bytes();
+        if to <= from {
+            return Ok(());
+        }
+        match self.medium.persist(from, to) {
+            Ok(()) => {
+                self.persisted.fetch_max(to, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(Error::Io(error)) => {
+                let failure = self.persist_failure.get_or_init(|| Arc::new(error));
+                Err(Error::PersistFailed(Arc::clone(failure)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything below this offset survives a power cut.
+    pub fn persisted_bytes(&self) -> usize {
+        self.persisted.load(Ordering::Acquire)
+    }
+
+    /// Whether everything appended so far survives a power cut.
+    pub fn is_persisted(&self) -> bool {
+        self.persisted_bytes() >= self.end_bytes()
+    }
+
+    /// Lets no further frame in. When this returns the end does not move any more.
+    pub fn seal(&self) {
+        self.appender.lock().sealed = true;
+    }
+
+    /// Published bytes at an offset; `None` beyond the end. Never blocks.
+    pub fn read(&self, offset: usize, length: usize) -> Option<&[u8]> {
+        self.image
+            .published()
+            .get(offset..offset.checked_add(length)?)
+    }
+
+    /// The frames from the first on, each compared with its checksum. Ends after an error.
+    pub fn frames(&self) -> Frames<'_> {
+        Frames {
+            arena: self,
+            bytes: self.image.published(),
+            offset: FRAMES_START,
+        }
+    }
+
+    /// Compares every frame with its checksum.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for the first that differs.
+    pub fn verify(&self) -> Result<()> {
+        self.frames().try_for_each(|frame| frame.map(|_| ()))
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("slot", &self.slot)
+            .field("generation", &self.generation)
+            .field("image", &self.image)
+            .field("persisted_bytes", &self.persisted_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The frames of an arena; see [`Arena::frames`].
+#[derive(Debug)]
+pub struct Frames<'a> {
+    arena: &'a Arena,
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<FrameView<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.offset >= self.bytes.len() {
+            return None;
+        }
+        let info = FrameInfo::read(self.bytes, self.arena.generation, self.offset);
+        let view = info.and_then(|info| {
+            let payload = self.bytes.get(info.payload_offset()..)?;
+            let payload = payload.get(..info.payload_bytes)?;
+            Some(FrameView { info, payload })
+        });
+        let offset = self.offset;
+        self.offset = info.map_or(self.bytes.len(), |info| info.next_offset());
+        Some(view.ok_or_else(|| Error::Corruption {
+            file: self.arena.file.clone(),
+            offset: offset as u64,
+            reason: "a frame that was appended is no longer whole",
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

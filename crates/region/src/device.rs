@@ -1,0 +1,103 @@
+//! The seam between arenas and what makes their bytes durable.
+//!
+//! A [`Device`] holds slots of memory; a [`Medium`] is one activated slot of it. The persist method
+//! is the pair of types, so that nothing on the path of a write asks which method is in use.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::image::ImageWriter;
+use crate::{HEADER_BYTES, Result};
+
+/// What a region promises, and on what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The persist method: `written`, `volatile`, ...
+    pub method: &'static str,
+    /// What the bytes lie on: the file system's name, or `dram`.
+    pub medium: String,
+    /// Whether appended frames survive the death of the process.
+    pub survives_kill: bool,
+    /// Whether [`Arena::persist`](crate::Arena::persist) works: persisted frames survive a power cut.
+    pub can_persist: bool,
+    /// Power safety is pretended, for benchmarks; to be said wherever a figure is shown.
+    pub emulated: bool,
+}
+
+/// One slot that a device holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSlot {
+    /// Its number.
+    pub number: u64,
+    /// Its size in bytes; not necessarily one that an arena can have.
+    pub length_bytes: u64,
+}
+
+/// A slot opened: its memory and how that becomes durable.
+pub struct Attached {
+    /// The image of the slot, with nothing published.
+    pub writer: ImageWriter,
+    /// Carries the image's bytes to where they survive.
+    pub medium: Box<dyn Medium>,
+}
+
+/// Memory in slots. One per persist method.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// What the device promises.
+    fn description(&self) -> Description;
+
+    /// The present boot of the machine.
+    fn boot_id(&self) -> [u8; 16];
+
+    /// The name of a slot in errors.
+    fn file(&self, slot: u64) -> PathBuf;
+
+    /// Whether readers of an arena read the slot itself, so that it must not be used again while
+    /// one of them is left. False where images are copies.
+    fn reads_in_place(&self) -> bool;
+
+    /// The slots there are, in any state, by rising number.
+    fn list(&self) -> Result<Vec<DeviceSlot>>;
+
+    /// Makes a slot of zeros; it and its name are durable when this returns. After an error
+    /// nothing is left of it, as far as possible.
+    fn create(&self, slot: u64, capacity_bytes: u64) -> Result<()>;
+
+    /// Makes an existing slot and its name durable: an earlier process may have died in `create`.
+    fn adopt(&self, slot: u64) -> Result<()>;
+
+    /// Removes a slot. It may come back after a power cut.
+    fn remove(&self, slot: u64) -> Result<()>;
+
+    /// The first bytes of a slot, up to [`HEADER_BYTES`].
+    fn read_header(&self, slot: u64) -> Result<Vec<u8>>;
+
+    /// Opens a slot to be written from its beginning. What the image holds is unspecified.
+    fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached>;
+
+    /// Opens a slot to be read; the image holds its bytes. Writes nothing.
+    fn load(&self, slot: u64) -> Result<Attached>;
+}
+
+/// Carries the bytes of one arena's image to where they survive. The arena calls the storing
+/// methods under its appender's lock; `persist` may run beside them.
+pub trait Medium: Send + Sync + fmt::Debug {
+    /// Stores the header at the beginning; it is durable when this returns.
+    fn store_header(&self, image: &mut ImageWriter, header: &[u8; HEADER_BYTES]) -> Result<()>;
+
+    /// Stores part of a frame that is not complete yet.
+    fn store(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Completes the frame at `offset`, of `frame_bytes` bytes: stores its length word, last.
+    /// When this returns the frame survives whatever appended frames survive on this device.
+    fn complete(
+        &self,
+        image: &mut ImageWriter,
+        offset: usize,
+        length_word: u64,
+        frame_bytes: usize,
+    ) -> Result<()>;
+
+    /// Makes the complete frames between two offsets survive a power cut.
+    fn persist(&self, from: usize, to: usize) -> Result<()>;
+}

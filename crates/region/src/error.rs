@@ -1,0 +1,145 @@
+//! The one error of this crate.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_storage as storage;
+
+/// The result of an operation on a region or an arena.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a region or an arena failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The frame does not fit into what is left of the arena; nothing was stored.
+    Full {
+        /// Bytes of payload asked for.
+        payload_bytes: u64,
+        /// The largest payload that still fits.
+        remaining_payload_bytes: u64,
+    },
+    /// The arena takes no more frames.
+    Sealed,
+    /// An argument breaks the contract; the text says which and how.
+    InvalidArgument(String),
+    /// The medium failed. The arena is as it was before the call and stays usable.
+    Io(storage::Error),
+    /// A persist failed: nothing is known about what was appended since the last one that
+    /// succeeded. Every later persist of the arena fails with the same cause.
+    PersistFailed(Arc<storage::Error>),
+    /// This region cannot make bytes survive a power cut.
+    PersistUnsupported {
+        /// The persist method.
+        method: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// An arena that the manifest names is not there (a tmpfs after a reboot, a removed file).
+    Missing {
+        /// Its slot.
+        slot: u64,
+        /// Where it was expected.
+        file: PathBuf,
+    },
+    /// The arena was activated for a generation that the manifest does not know yet.
+    ManifestOlder {
+        /// The arena's file.
+        file: PathBuf,
+        /// The generation in the manifest.
+        expected: u64,
+        /// The generation in the arena's header.
+        found: u64,
+    },
+    /// The header is intact and of a format version that this program does not know.
+    UnknownVersion {
+        /// The arena's file.
+        file: PathBuf,
+        /// The version found.
+        version: u32,
+    },
+    /// Bytes are not what was written.
+    Corruption {
+        /// The arena's file.
+        file: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// No memory for an arena's image.
+    OutOfMemory {
+        /// The bytes asked for.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Full {
+                payload_bytes,
+                remaining_payload_bytes,
+            } => write!(
+                f,
+                "a frame of {payload_bytes} bytes does not fit: the arena has room for {remaining_payload_bytes}"
+            ),
+            Error::Sealed => f.write_str("the arena is sealed"),
+            Error::InvalidArgument(what) => f.write_str(what),
+            Error::Io(error) => error.fmt(f),
+            Error::PersistFailed(error) => write!(f, "cannot persist an arena: {error}"),
+            Error::PersistUnsupported { method, advice } => write!(
+                f,
+                "the persist method '{method}' cannot make writes survive a power cut: {advice}"
+            ),
+            Error::Missing { slot, file } => write!(
+                f,
+                "arena {slot} is missing: {} does not exist",
+                file.display()
+            ),
+            Error::ManifestOlder {
+                file,
+                expected,
+                found,
+            } => write!(
+                f,
+                "the manifest is older than {}: it expects generation {expected}, the arena has {found}",
+                file.display()
+            ),
+            Error::UnknownVersion { file, version } => write!(
+                f,
+                "{} has format version {version}, which this program does not know",
+                file.display()
+            ),
+            Error::Corruption {
+                file,
+                offset,
+                reason,
+            } => write!(
+                f,
+                "{} is corrupt at offset {offset}: {reason}",
+                file.display()
+            ),
+            Error::OutOfMemory { bytes } => {
+                write!(f, "no memory for an arena of {bytes} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io(error) => Some(error),
+            Error::PersistFailed(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Self {
+        Error::Io(error)
+    }
+}

@@ -1,0 +1,301 @@
+//! A region: slots of memory that survives, and the arenas in them.
+//!
+//! Life of a slot: *reserved* (created or taken from the free list), *activated* for a generation
+//! (its header is durable before the arena is handed out, so before its first frame), *recycled*
+//! (free again). What the region finds when it is opened stays untouched until the caller, who
+//! knows the manifest, recovers or recycles it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_storage::Storage;
+
+use crate::arena::Arena;
+use crate::device::{Description, Device};
+use crate::format::{FRAMES_START, Header, HeaderState, is_valid_capacity};
+use crate::recovery::{Recovered, SlotInfo};
+use crate::scan::scan;
+use crate::slots::{Slots, Use, readers};
+use crate::volatile::VolatileDevice;
+use crate::written::{WrittenDevice, WrittenOptions};
+use crate::{Error, Result};
+
+/// A slot ready to be activated. Dropped without that it stays reserved until the region is opened
+/// again or [`Region::recycle`] is called with its number.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Slot {
+    number: u64,
+    capacity_bytes: u64,
+}
+
+impl Slot {
+    /// Its number; the manifest names it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The size of the arena that it will hold.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+}
+
+/// A provider of arenas on one device.
+#[derive(Debug)]
+pub struct Region {
+    device: Box<dyn Device>,
+    /// Slots of this size are kept for reuse, others are removed when they are recycled.
+    arena_bytes: u64,
+    slots: Mutex<Slots>,
+}
+
+impl Region {
+    /// A region in a directory of plain files: method `written`. The directory exists.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::InvalidArgument`] for an impossible `arena_bytes`.
+    pub fn written(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        arena_bytes: u64,
+        options: WrittenOptions,
+    ) -> Result<Self> {
+        let device = WrittenDevice::open(storage, directory, options)?;
+        Self::open(Box::new(device), arena_bytes)
+    }
+
+    /// A region in DRAM that survives nothing: method `volatile`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an impossible `arena_bytes`.
+    pub fn volatile(arena_bytes: u64) -> Result<Self> {
+        Self::open(Box::new(VolatileDevice::default()), arena_bytes)
+    }
+
+    /// A region on any device. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::InvalidArgument`] for an impossible `arena_bytes`.
+    pub fn open(device: Box<dyn Device>, arena_bytes: u64) -> Result<Self> {
+        check_capacity(arena_bytes)?;
+        let slots = Slots::found(&device.list()?);
+        Ok(Region {
+            device,
+            arena_bytes,
+            slots: Mutex::new(slots),
+        })
+    }
+
+    /// What the region promises.
+    pub fn description(&self) -> Description {
+        self.device.description()
+    }
+
+    /// The name of a slot in errors.
+    pub fn file(&self, slot: u64) -> PathBuf {
+        self.device.file(slot)
+    }
+
+    /// The size of an ordinary arena.
+    pub fn arena_bytes(&self) -> u64 {
+        self.arena_bytes
+    }
+
+    /// How many recycled arenas keep their slots from being used again because they are still read.
+    /// Always 0 where images are copies.
+    pub fn pinned_slots(&self) -> usize {
+        self.slots.lock().pinned()
+    }
+
+    /// What the device holds now, in use or not.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn slots(&self) -> Result<Vec<SlotInfo>> {
+        let list = self.device.list()?;
+        let info = list.into_iter().map(|slot| {
+            Ok(SlotInfo {
+                number: slot.number,
+                length_bytes: slot.length_bytes,
+                header: Header::decode(&self.device.read_header(slot.number)?),
+            })
+        });
+        info.collect()
+    }
+
+    /// Takes a slot of `capacity_bytes` from the free list or creates one, durable with its name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] (no space above all), [`Error::InvalidArgument`] for an impossible capacity.
+    pub fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
+        check_capacity(capacity_bytes)?;
+        let (number, is_new) = {
+            let mut slots = self.slots.lock();
+            match slots.take_free(capacity_bytes) {
+                Some(number) => (number, false),
+                None => (slots.add(capacity_bytes), true),
+            }
+        };
+        if is_new && let Err(error) = self.device.create(number, capacity_bytes) {
+            self.slots.lock().forget(number);
+            return Err(error);
+        }
+        Ok(Slot {
+            number,
+            capacity_bytes,
+        })
+    }
+
+    /// Begins a generation in a reserved slot. Its header is durable when this returns. The caller
+    /// has made slot and generation durable in the manifest and never uses a generation twice.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the slot is free again, the generation is used up.
+    /// [`Error::OutOfMemory`], [`Error::InvalidArgument`] for generation 0.
+    pub fn activate(&self, slot: Slot, generation: u64) -> Result<Arc<Arena>> {
+        let arena = self.begin(&slot, generation).map(Arc::new);
+        let held = match &arena {
+            Ok(arena) => Use::Active(Arc::downgrade(arena)),
+            Err(_) => Use::Free(readers(None, false)),
+        };
+        self.slots
+            .lock()
+            .put(slot.number, slot.capacity_bytes, held);
+        arena
+    }
+
+    fn begin(&self, slot: &Slot, generation: u64) -> Result<Arena> {
+        if generation == 0 {
+            return Err(Error::InvalidArgument("a generation is never 0".to_owned()));
+        }
+        let header = Header {
+            generation,
+            capacity_bytes: slot.capacity_bytes,
+            boot_id: self.device.boot_id(),
+            slot: slot.number,
+        };
+        let mut attached = self.device.attach(slot.number, slot.capacity_bytes)?;
+        attached
+            .medium
+            .store_header(&mut attached.writer, &header.encode())?;
+        let file = self.device.file(slot.number);
+        Arena::new(slot.number, generation, file, attached, FRAMES_START)
+    }
+
+    /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is
+    /// sealed; whoever holds it may go on reading), a reserved one's, or one that was found at open
+    /// and that the manifest does not name. A slot of the ordinary size becomes free (where readers
+    /// read in place, once the last is gone), any other is removed. Twice is the same as once.
+    ///
+    /// # Errors
+    /// [`Error::Io`] (the slot stays and may be recycled again), [`Error::InvalidArgument`] if
+    /// there is no such slot.
+    pub fn recycle(&self, slot: u64) -> Result<()> {
+        let Some((length_bytes, held)) = self.slots.lock().take(slot) else {
+            return Err(Error::InvalidArgument(format!("there is no slot {slot}")));
+        };
+        let arena = match &held {
+            Use::Active(arena) => arena.upgrade(),
+            Use::Free(_) => {
+                self.slots.lock().put(slot, length_bytes, held);
+                return Ok(());
+            }
+            Use::Found | Use::Reserved => None,
+        };
+        if let Some(arena) = &arena {
+            arena.seal();
+        }
+        if length_bytes != self.arena_bytes {
+            return self.remove(slot, length_bytes);
+        }
+        if matches!(held, Use::Found)
+            && let Err(error) = self.device.adopt(slot)
+        {
+            self.slots.lock().put(slot, length_bytes, Use::Found);
+            return Err(error);
+        }
+        let free = Use::Free(readers(arena.as_ref(), self.device.reads_in_place()));
+        self.slots.lock().put(slot, length_bytes, free);
+        Ok(())
+    }
+
+    fn remove(&self, slot: u64, length_bytes: u64) -> Result<()> {
+        let removed = self.device.remove(slot);
+        let mut slots = self.slots.lock();
+        match &removed {
+            Ok(()) => slots.forget(slot),
+            Err(_) => slots.put(slot, length_bytes, Use::Found),
+        }
+        removed
+    }
+
+    /// Reads what a slot holds of a generation. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::ManifestOlder`], [`Error::UnknownVersion`],
+    /// [`Error::Corruption`] if the slot's size is none that an arena has, [`Error::Io`],
+    /// [`Error::OutOfMemory`].
+    pub fn recover(&self, slot: u64, generation: u64) -> Result<Recovered> {
+        let file = self.device.file(slot);
+        let mut attached = self.device.load(slot)?;
+        let bytes = attached.writer.unpublished();
+        let capacity_bytes = bytes.len() as u64;
+        let header = match Header::decode(bytes) {
+            HeaderState::Intact(header) => check_place(header, slot, capacity_bytes),
+            HeaderState::UnknownVersion(version) => {
+                return Err(Error::UnknownVersion { file, version });
+            }
+            other => other,
+        };
+        let intact = match header {
+            HeaderState::Intact(header) => Some(header),
+            _ => None,
+        };
+        if let Some(header) = intact.filter(|header| header.generation > generation) {
+            return Err(Error::ManifestOlder {
+                file,
+                expected: generation,
+                found: header.generation,
+            });
+        }
+        let current = intact.filter(|header| header.generation == generation);
+        let scan = scan(bytes, generation);
+        let arena = Arena::new(slot, generation, file, attached, scan.end_bytes)?;
+        arena.seal();
+        let arena = Arc::new(arena);
+        let held = Use::Active(Arc::downgrade(&arena));
+        self.slots.lock().put(slot, capacity_bytes, held);
+        Ok(Recovered {
+            arena,
+            header,
+            is_activated: current.is_some(),
+            is_same_boot: current.is_some_and(|header| header.boot_id == self.device.boot_id()),
+            scan,
+        })
+    }
+}
+
+/// A header is believed only where it was written.
+fn check_place(header: Header, slot: u64, capacity_bytes: u64) -> HeaderState {
+    if header.slot != slot {
+        HeaderState::Damaged("the header belongs to another slot")
+    } else if header.capacity_bytes != capacity_bytes {
+        HeaderState::Damaged("the header names another size than the file has")
+    } else {
+        HeaderState::Intact(header)
+    }
+}
+
+fn check_capacity(capacity_bytes: u64) -> Result<()> {
+    if is_valid_capacity(capacity_bytes) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "an arena cannot have {capacity_bytes} bytes: use a multiple of 4096 from 8192 to 4294963200"
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! The protocol for memory that the CPU stores into and that survives: a mapped file, DAX.
+//!
+//! Every part of a frame is copied, then its length word is stored by one aligned 8-byte store. No
+//! fence lies between: after a kill the stores that retired are all there, and after a power cut
+//! lines may have reached the medium in any order, with a fence or without. What decides is the
+//! checksum; the word stored last lets a kill leave a frame that is whole or not begun. A persist
+//! writes back the lines of everything appended since the last one and waits for them by one fence.
+
+use std::fmt;
+
+use crate::device::Medium;
+use crate::image::ImageWriter;
+use crate::{HEADER_BYTES, Result};
+
+/// The four things that can be done to memory that survives. Stores go through the image's one
+/// writer; `write_back` and `fence` may run beside them.
+///
+/// An error means that the medium is gone; a mapping reports it at the fence at the latest.
+pub trait Memory: Send + Sync + fmt::Debug {
+    /// Copies bytes. A crash may leave any part of them.
+    fn copy(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Stores an aligned little-endian word after every copy before it. A crash leaves it whole or
+    /// absent.
+    fn store_word(&self, image: &mut ImageWriter, offset: usize, word: u64) -> Result<()>;
+
+    /// Begins to write back what was stored in a range.
+    fn write_back(&self, offset: usize, length_bytes: usize) -> Result<()>;
+
+    /// Waits until every write-back begun so far has reached the medium.
+    fn fence(&self) -> Result<()>;
+}
+
+/// One arena in memory that survives.
+#[derive(Debug)]
+pub struct Stored<M> {
+    memory: M,
+}
+
+impl<M: Memory> Stored<M> {
+    /// The protocol over a slot's memory.
+    pub fn new(memory: M) -> Self {
+        Stored { memory }
+    }
+}
+
+impl<M: Memory> Medium for Stored<M> {
+    fn store_header(&self, image: &mut ImageWriter, header: &[u8; HEADER_BYTES]) -> Result<()> {
+        self.memory.copy(image, 0, header)?;
+        self.memory.write_back(0, header.len())?;
+        self.memory.fence()
+    }
+
+    fn store(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.memory.copy(image, offset, bytes)
+    }
+
+    fn complete(
+        &self,
+        image: &mut ImageWriter,
+        offset: usize,
+        length_word: u64,
+        _frame_bytes: usize,
+    ) -> Result<()> {
+        self.memory.store_word(image, offset, length_word)
+    }
+
+    fn persist(&self, from: usize, to: usize) -> Result<()> {
+        self.memory.write_back(from, to - from)?;
+        self.memory.fence()
+    }
+}

@@ -1,0 +1,324 @@
+//! Counts what passes through a storage: bytes and operations, by purpose and direction.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
+};
+
+/// A storage that counts what passes through it. Failed operations are not counted.
+///
+/// ```
+/// # fn main() -> terrace_storage::Result<()> {
+/// use std::{path::Path, sync::Arc};
+/// use terrace_storage::*;
+///
+/// let inner = Arc::new(SimulatedStorage::new(1, CrashSwitch::new()));
+/// let storage = CountingStorage::new(inner);
+/// let file = storage.open(Path::new("/f"), OpenOptions::buffered(OpenMode::CreateNew))?;
+/// let before = storage.snapshot();
+/// file.append(b"12345", Purpose::Flush)?;
+/// let statistics = storage.snapshot().since(&before);
+/// assert_eq!(statistics.of(Purpose::Flush).written_bytes, 5);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CountingStorage {
+    inner: Arc<dyn Storage>,
+    counters: Arc<Counters>,
+}
+
+impl CountingStorage {
+    /// Counts, from zero, what passes to `inner`.
+    pub fn new(inner: Arc<dyn Storage>) -> Self {
+        CountingStorage {
+            inner,
+            counters: Arc::default(),
+        }
+    }
+
+    /// The counts up to now. Operations that run meanwhile may be counted in part.
+    pub fn snapshot(&self) -> IoStatistics {
+        IoStatistics {
+            counts: Purpose::ALL.map(|purpose| self.counters.of(purpose).snapshot()),
+            directory_syncs: self.counters.directory_syncs.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Bytes and operations of one purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Bytes that reads returned.
+    pub read_bytes: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes written or appended.
+    pub written_bytes: u64,
+    /// Writes and appends.
+    pub writes: u64,
+    /// Syncs of files.
+    pub syncs: u64,
+}
+
+impl IoCounts {
+    /// Applies a function to each pair of counts.
+    fn combine(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        IoCounts {
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            reads: combine(self.reads, other.reads),
+            written_bytes: combine(self.written_bytes, other.written_bytes),
+            writes: combine(self.writes, other.writes),
+            syncs: combine(self.syncs, other.syncs),
+        }
+    }
+}
+
+/// Everything that a [`CountingStorage`] had counted at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoStatistics {
+    counts: [IoCounts; Purpose::ALL.len()],
+    /// Syncs of directories, which have no purpose.
+    pub directory_syncs: u64,
+}
+
+impl IoStatistics {
+    /// The counts of one purpose.
+    pub fn of(&self, purpose: Purpose) -> IoCounts {
+        let counts = self.counts.get(purpose.index());
+        counts.copied().unwrap_or_default()
+    }
+
+    /// The counts of all purposes together.
+    pub fn total(&self) -> IoCounts {
+        let sum = |sum: IoCounts, counts: &IoCounts| sum.combine(*counts, u64::wrapping_add);
+        self.counts.iter().fold(IoCounts::default(), sum)
+    }
+
+    /// What was counted after `earlier`, a snapshot of the same storage.
+    #[must_use]
+    pub fn since(&self, earlier: &IoStatistics) -> IoStatistics {
+        IoStatistics {
+            counts: Purpose::ALL.map(|purpose| {
+                let (now, before) = (self.of(purpose), earlier.of(purpose));
+                now.combine(before, u64::saturating_sub)
+            }),
+            directory_syncs: self.directory_syncs.saturating_sub(earlier.directory_syncs),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    arena: PurposeCounters,
+    flush: PurposeCounters,
+    compaction: PurposeCounters,
+    manifest: PurposeCounters,
+    read: PurposeCounters,
+    recovery: PurposeCounters,
+    other: PurposeCounters,
+    directory_syncs: AtomicU64,
+}
+
+impl Counters {
+    fn of(&self, purpose: Purpose) -> &PurposeCounters {
+        match purpose {
+            Purpose::Arena => &self.arena,
+            Purpose::Flush => &self.flush,
+            Purpose::Compaction => &self.compaction,
+            Purpose::Manifest => &self.manifest,
+            Purpose::Read => &self.read,
+            Purpose::Recovery => &self.recovery,
+            Purpose::Other => &self.other,
+        }
+    }
+}
+
+/// The counters of one purpose, on cache lines of their own so that readers do not slow writers.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct PurposeCounters {
+    read_bytes: AtomicU64,
+    reads: AtomicU64,
+    written_bytes: AtomicU64,
+    writes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl PurposeCounters {
+    fn count_read(&self, bytes: usize) {
+        self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_write(&self, bytes: usize) {
+        self.written_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn snapshot(&self) -> IoCounts {
+        IoCounts {
+            read_bytes: self.read_bytes.load(Ordering::Relaxed),
+            reads: self.reads.load(Ordering::Relaxed),
+            written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CountingFile {
+    inner: Arc<dyn File>,
+    counters: Arc<Counters>,
+}
+
+impl File for CountingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize> {
+        let count = self.inner.read_at(buffer, offset, purpose)?;
+        self.counters.of(purpose).count_read(count);
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.inner.write_at(bytes, offset, purpose)?;
+        self.counters.of(purpose).count_write(bytes.len());
+        Ok(())
+    }
+
+    fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64> {
+        let offset = self.inner.append(bytes, purpose)?;
+        self.counters.of(purpose).count_write(bytes.len());
+        Ok(offset)
+    }
+
+    fn allocate(&self, length_bytes: u64) -> Result<()> {
+        self.inner.allocate(length_bytes)
+    }
+
+    fn sync(&self, purpose: Purpose) -> Result<()> {
+        self.inner.sync(purpose)?;
+        let counters = self.counters.of(purpose);
+        counters.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn length_bytes(&self) -> Result<u64> {
+        self.inner.length_bytes()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.inner.is_direct()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.inner.read_exact_at(buffer, offset, purpose)?;
+        self.counters.of(purpose).count_read(buffer.len());
+        Ok(())
+    }
+}
+
+impl Storage for CountingStorage {
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
+        Ok(Arc::new(CountingFile {
+            inner: self.inner.open(path, options)?,
+            counters: Arc::clone(&self.counters),
+        }))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.inner.create_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.inner.sync_directory(path)?;
+        let syncs = &self.counters.directory_syncs;
+        syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.inner.list(path)
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.inner.lock(path, kind)
+    }
+
+    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
+        self.inner.free_space_bytes(path)
+    }
+
+    fn file_system(&self, path: &Path) -> Result<FileSystem> {
+        self.inner.file_system(path)
+    }
+
+    fn boot_id(&self) -> Result<[u8; 16]> {
+        self.inner.boot_id()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CrashSwitch, OpenMode, SimulatedStorage};
+
+    #[test]
+    fn counts_by_purpose_and_direction() {
+        let inner = SimulatedStorage::new(1, CrashSwitch::new());
+        let storage = CountingStorage::new(Arc::new(inner.clone()));
+        let path = Path::new("/f");
+        let options = OpenOptions::buffered(OpenMode::CreateNew);
+        let file = storage.open(path, options).unwrap();
+        file.append(&[1; 100], Purpose::Arena).unwrap();
+        file.write_at(&[2; 10], 5, Purpose::Arena).unwrap();
+        file.sync(Purpose::Manifest).unwrap();
+        let before = storage.snapshot();
+        file.read_at(&mut [0; 30], 90, Purpose::Read).unwrap();
+        file.read_exact_at(&mut [0; 30], 0, Purpose::Read).unwrap();
+        storage.sync_directory(Path::new("/")).unwrap();
+
+        let arena = IoCounts {
+            written_bytes: 110,
+            writes: 2,
+            ..IoCounts::default()
+        };
+        let manifest = IoCounts {
+            syncs: 1,
+            ..IoCounts::default()
+        };
+        let read = IoCounts {
+            read_bytes: 40,
+            reads: 2,
+            ..IoCounts::default()
+        };
+        let now = storage.snapshot();
+        assert_eq!(now.of(Purpose::Arena), arena);
+        assert_eq!(now.of(Purpose::Manifest), manifest);
+        assert_eq!(now.of(Purpose::Read), read);
+        assert_eq!(now.directory_syncs, 1);
+        assert_eq!(now.since(&before).total(), read);
+
+        inner.set_capacity_bytes(0);
+        file.append(&[1; 100], Purpose::Arena).unwrap_err();
+        file.read_exact_at(&mut [0; 30], 90, Purpose::Read)
+            .unwrap_err();
+        assert_eq!(storage.snapshot(), now, "failures are not counted");
+    }
+}

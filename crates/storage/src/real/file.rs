@@ -1,0 +1,145 @@
+//! An open file of the kernel, buffered or direct.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::direct::DirectFile;
+use crate::{Error, File, OpenMode, OpenOptions, Operation, Purpose, Result};
+
+#[derive(Debug)]
+pub(super) struct RealFile {
+    path: PathBuf,
+    /// Also of a direct file, for what cannot go past the page cache.
+    buffered: fs::File,
+    direct: Option<DirectFile>,
+}
+
+impl RealFile {
+    pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Self> {
+        let mut open = fs::OpenOptions::new();
+        open.read(true);
+        match options.mode {
+            OpenMode::Read => {}
+            OpenMode::ReadWrite => {
+                open.write(true);
+            }
+            OpenMode::CreateNew => {
+                open.write(true).create_new(true);
+            }
+        }
+        let buffered = open.open(path)?;
+        let direct = if options.direct {
+            open.create_new(false);
+            open_direct(&open, path, &buffered)?
+        } else {
+            None
+        };
+        Ok(RealFile {
+            path: path.to_path_buf(),
+            buffered,
+            direct,
+        })
+    }
+
+    fn error(&self, operation: Operation, source: io::Error) -> Error {
+        Error::new(operation, &self.path, source)
+    }
+}
+
+/// A second, direct descriptor of the file behind `buffered`, if its file system has such.
+fn open_direct(
+    options: &fs::OpenOptions,
+    path: &Path,
+    buffered: &fs::File,
+) -> io::Result<Option<DirectFile>> {
+    let mut options = options.clone();
+    options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+    // Through the descriptor, not the path: a rename in between must not lead to another file.
+    let own = format!("/proc/self/fd/{}", buffered.as_raw_fd());
+    let opened = match options.open(own) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => options.open(path),
+        outcome => outcome,
+    };
+    match opened {
+        Ok(file) => Ok(Some(DirectFile::new(file))),
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_full(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+impl File for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, _purpose: Purpose) -> Result<usize> {
+        let read = match &self.direct {
+            Some(direct) => direct.read_at(&self.buffered, buffer, offset),
+            None => read_full(&self.buffered, buffer, offset),
+        };
+        read.map_err(|source| self.error(Operation::Read, source))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64, _purpose: Purpose) -> Result<()> {
+        let written = match &self.direct {
+            Some(direct) => direct.write_at(&self.buffered, bytes, offset),
+            None => self.buffered.write_all_at(bytes, offset),
+        };
+        written.map_err(|source| self.error(Operation::Write, source))
+    }
+
+    fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64> {
+        let offset = self.length_bytes()?;
+        self.write_at(bytes, offset, purpose)?;
+        Ok(offset)
+    }
+
+    fn allocate(&self, length_bytes: u64) -> Result<()> {
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::KEEP_SIZE;
+        retry_on_intr(|| fallocate(&self.buffered, flags, 0, length_bytes))
+            .map_err(|errno| self.error(Operation::Allocate, errno.into()))
+    }
+
+    fn sync(&self, _purpose: Purpose) -> Result<()> {
+        // One descriptor is enough: a sync is of the file, and direct writes need it too, for the
+        // device's cache and for the length.
+        let synced = self.buffered.sync_data();
+        synced.map_err(|source| self.error(Operation::Sync, source))
+    }
+
+    fn length_bytes(&self) -> Result<u64> {
+        let metadata = self.buffered.metadata();
+        let metadata = metadata.map_err(|source| self.error(Operation::Length, source))?;
+        Ok(metadata.len())
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {
+        if self.read_at(buffer, offset, purpose)? < buffer.len() {
+            return Err(Error::unexpected_end(&self.path));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Advisory locks on whole files (`flock`).
+//!
+//! A `flock` belongs to the open file, not to the process: two in one process conflict like two in
+//! different ones (unlike `fcntl` locks), and the kernel releases it when the process dies.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
+
+use crate::{Lock, LockKind};
+
+/// Held until the file is closed.
+#[derive(Debug)]
+pub(super) struct RealLock {
+    _file: fs::File,
+}
+
+impl Lock for RealLock {}
+
+impl RealLock {
+    pub(super) fn take(path: &Path, kind: LockKind) -> io::Result<Self> {
+        let (file, operation) = match kind {
+            LockKind::Exclusive => (
+                open_or_create(path)?,
+                FlockOperation::NonBlockingLockExclusive,
+            ),
+            LockKind::Shared => (open_readable(path)?, FlockOperation::NonBlockingLockShared),
+        };
+        retry_on_intr(|| flock(&file, operation))?;
+        Ok(RealLock { _file: file })
+    }
+}
+
+fn open_or_create(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
+}
+
+fn open_readable(path: &Path) -> io::Result<fs::File> {
+    match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open_or_create(path),
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::{OFlags, fcntl_getfl};
+
+    use super::*;
+
+    #[test]
+    fn a_shared_lock_asks_only_to_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        fs::write(&path, b"").unwrap();
+        let set_mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        set_mode(path.as_path(), 0o444).unwrap();
+        set_mode(directory.path(), 0o555).unwrap();
+        let lock = RealLock::take(&path, LockKind::Shared).unwrap();
+        // The superuser passes every permission check, so look at what was asked for.
+        let flags = fcntl_getfl(&lock._file).unwrap();
+        assert_eq!(flags & OFlags::ACCMODE, OFlags::RDONLY);
+        set_mode(directory.path(), 0o755).unwrap();
+    }
+
+    #[test]
+    fn a_shared_lock_creates_a_missing_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let _lock = RealLock::take(&path, LockKind::Shared).unwrap();
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,176 @@
+//! The bytes of one simulated file: what is durable, what was written since, what a crash leaves.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::crash::Loss;
+
+/// The unit in which a file's bytes reach the medium.
+const PAGE_BYTES: usize = 4096;
+/// The unit that the medium writes whole or not at all.
+pub(super) const SECTOR_BYTES: usize = 512;
+
+/// Invariant: `current` is `durable` with `unsynced` applied in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<Write>,
+    reserved_bytes: usize,
+    durable_reserved_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+impl Write {
+    fn end(&self) -> usize {
+        self.offset + self.bytes.len()
+    }
+
+    /// Copies the part of this write that lies in `range` of the file; `target` covers all of it.
+    fn apply(&self, target: &mut [u8], range: Range<usize>) {
+        let start = self.offset.max(range.start);
+        let end = self.end().min(range.end);
+        if start >= end {
+            return;
+        }
+        let source = self.bytes.get(start - self.offset..end - self.offset);
+        if let (Some(source), Some(target)) = (source, target.get_mut(start..end)) {
+            target.copy_from_slice(source);
+        }
+    }
+
+    fn apply_growing(&self, target: &mut Vec<u8>) {
+        target.resize(target.len().max(self.end()), 0);
+        self.apply(target, self.offset..self.end());
+    }
+
+    fn pages(&self) -> Range<usize> {
+        self.offset / PAGE_BYTES..self.end().div_ceil(PAGE_BYTES)
+    }
+}
+
+impl Content {
+    fn from_durable(durable: Vec<u8>, durable_reserved_bytes: usize) -> Self {
+        Content {
+            current: durable.clone(),
+            durable,
+            unsynced: Vec::new(),
+            reserved_bytes: durable_reserved_bytes,
+            durable_reserved_bytes,
+        }
+    }
+
+    pub(super) fn length_bytes(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Bytes of the medium that the file holds. A hole counts as if it were written.
+    pub(super) fn footprint_bytes(&self) -> usize {
+        self.current.len().max(self.reserved_bytes)
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let Some(rest) = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.current.get(offset..))
+        else {
+            return 0;
+        };
+        let count = rest.len().min(buffer.len());
+        if let (Some(target), Some(source)) = (buffer.get_mut(..count), rest.get(..count)) {
+            target.copy_from_slice(source);
+        }
+        count
+    }
+
+    /// The caller has checked that `offset + bytes.len()` fits on the medium.
+    pub(super) fn write(&mut self, bytes: &[u8], offset: usize) {
+        if bytes.is_empty() {
+            return;
+        }
+        let write = Write {
+            offset,
+            bytes: bytes.to_vec(),
+        };
+        write.apply_growing(&mut self.current);
+        self.unsynced.push(write);
+    }
+
+    pub(super) fn reserve(&mut self, length_bytes: usize) {
+        self.reserved_bytes = self.reserved_bytes.max(length_bytes);
+    }
+
+    pub(super) fn sync(&mut self) {
+        for write in self.unsynced.drain(..) {
+            write.apply_growing(&mut self.durable);
+        }
+        self.durable_reserved_bytes = self.reserved_bytes;
+    }
+
+    /// What the medium holds after a power cut.
+    ///
+    /// Each sector has one of the states it had since the last sync; half of the pages are torn,
+    /// the others keep all their sectors at one state. The length is one that the file had since
+    /// the last sync, and a page inside it that never reached the medium reads as zeros.
+    pub(super) fn after_power_cut(&self, random: &mut StdRng) -> Self {
+        let survivor = match Loss::choose(random) {
+            Loss::Everything => self.durable.clone(),
+            Loss::Nothing => self.current.clone(),
+            Loss::Suffix => {
+                let kept = random.random_range(0..=self.unsynced.len());
+                let mut bytes = self.durable.clone();
+                for write in self.unsynced.iter().take(kept) {
+                    write.apply_growing(&mut bytes);
+                }
+                bytes
+            }
+            Loss::Scattered => self.scattered(random),
+        };
+        Content::from_durable(survivor, self.durable_reserved_bytes)
+    }
+
+    fn scattered(&self, random: &mut StdRng) -> Vec<u8> {
+        let mut writes_by_page = BTreeMap::<usize, Vec<&Write>>::new();
+        for write in &self.unsynced {
+            for page in write.pages() {
+                writes_by_page.entry(page).or_default().push(write);
+            }
+        }
+        let mut bytes = self.durable.clone();
+        bytes.resize(self.current.len(), 0);
+        for (page, writes) in writes_by_page {
+            let whole = random.random_range(0..=writes.len());
+            let torn = random.random_bool(0.5);
+            for sector in 0..PAGE_BYTES / SECTOR_BYTES {
+                let kept = if torn {
+                    random.random_range(0..=writes.len())
+                } else {
+                    whole
+                };
+                let start = page * PAGE_BYTES + sector * SECTOR_BYTES;
+                for write in writes.iter().take(kept) {
+                    write.apply(&mut bytes, start..start + SECTOR_BYTES);
+                }
+            }
+        }
+        bytes.truncate(self.any_length_since_sync(random));
+        bytes
+    }
+
+    fn any_length_since_sync(&self, random: &mut StdRng) -> usize {
+        let kept = random.random_range(0..=self.unsynced.len());
+        self.unsynced
+            .iter()
+            .take(kept)
+            .map(Write::end)
+            .fold(self.durable.len(), usize::max)
+    }
+}

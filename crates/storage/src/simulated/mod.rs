@@ -1,0 +1,176 @@
+//! A file system in memory that crashes.
+//!
+//! Goal: every state that a real file system may be found in after the death of a process or a
+//! power cut can be reached here, from a seed, and none that POSIX forbids. What it keeps apart:
+//!
+//! - *written* and *durable*: a write is at once visible to every reader and survives a kill, but
+//!   only a sync takes it beyond a power cut. Until then any of its sectors may be lost alone, and
+//!   the file's length may fall back on its own.
+//! - *the file* and *its name*: syncing a file does not make its name durable, syncing a directory
+//!   does not make the contents of its files durable.
+//! - *names among each other*: changes of different names survive independently of their order;
+//!   changes of one name only in order. A rename is whole or absent, in both directories.
+//!
+//! It is stricter than ext4 or xfs, whose journals keep the order of all names: a store that is
+//! right here depends on no such favour.
+
+mod content;
+mod crash;
+mod disk;
+mod file;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use crash::CrashKind;
+
+use self::disk::Disk;
+use self::file::{SimulatedFile, SimulatedLock};
+use self::names::normalise;
+use crate::{
+    CrashSwitch, DirectoryEntry, Error, File, FileSystem, Lock, LockKind, OpenMode, OpenOptions,
+    Operation, Result, Storage,
+};
+
+/// The size of a disk for which no other is set.
+const DEFAULT_CAPACITY_BYTES: u64 = 1 << 30;
+
+/// A file system in memory, deterministic from a seed, that can lose power. Clones share it.
+///
+/// ```
+/// # fn main() -> terrace_storage::Result<()> {
+/// use std::path::Path;
+/// use terrace_storage::*;
+///
+/// let storage = SimulatedStorage::new(1, CrashSwitch::new());
+/// let path = Path::new("/data/file");
+/// storage.create_directory(Path::new("/data"))?;
+/// let file = storage.open(path, OpenOptions::buffered(OpenMode::CreateNew))?;
+/// file.append(b"kept", Purpose::Other)?;
+/// file.sync(Purpose::Other)?;
+/// storage.sync_directory(Path::new("/data"))?;
+///
+/// let storage = storage.crash(CrashKind::PowerCut, 2, CrashSwitch::new());
+/// let file = storage.open(path, OpenOptions::buffered(OpenMode::Read))?;
+/// assert_eq!(file.length_bytes()?, 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SimulatedStorage {
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl SimulatedStorage {
+    /// An empty file system of 1 GiB.
+    pub fn new(seed: u64, switch: CrashSwitch) -> Self {
+        Self::from_disk(Disk::new(seed, DEFAULT_CAPACITY_BYTES, switch))
+    }
+
+    fn from_disk(disk: Disk) -> Self {
+        SimulatedStorage {
+            disk: Arc::new(Mutex::new(disk)),
+        }
+    }
+
+    /// What the next process finds if the machine dies now. All locks are gone.
+    ///
+    /// This storage is left as it is: a test may ask at many points of one run. One that has
+    /// threads at work freezes the switch first, so that files and memory stop at one moment.
+    pub fn crash(&self, kind: CrashKind, seed: u64, switch: CrashSwitch) -> SimulatedStorage {
+        Self::from_disk(self.disk.lock().after_crash(kind, seed, switch))
+    }
+
+    /// Sets the size of the disk; it may be less than what is in use.
+    pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
+        self.disk.lock().capacity_bytes = capacity_bytes;
+    }
+
+    fn check_exists(&self, operation: Operation, path: &Path) -> Result<()> {
+        let disk = self.disk.lock();
+        disk.check_alive(operation, path)?;
+        if disk.exists(&normalise(path)) {
+            return Ok(());
+        }
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        Err(Error::new(operation, path, source))
+    }
+}
+
+impl Storage for SimulatedStorage {
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
+        let inode = self.disk.lock().open(&normalise(path), options.mode)?;
+        Ok(Arc::new(SimulatedFile {
+            disk: Arc::clone(&self.disk),
+            inode,
+            path: path.to_path_buf(),
+            writable: options.mode != OpenMode::Read,
+        }))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.disk.lock().create_directory(&normalise(path))
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.disk.lock().sync_directory(&normalise(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.lock().rename(&normalise(from), &normalise(to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.lock().link(&normalise(from), &normalise(to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.disk.lock().remove(&normalise(path))
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.disk.lock().list(&normalise(path))
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
+        let inode = self.disk.lock().lock(&normalise(path), kind)?;
+        Ok(Box::new(SimulatedLock {
+            disk: Arc::clone(&self.disk),
+            inode,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
+        self.check_exists(Operation::FreeSpace, path)?;
+        Ok(self.disk.lock().free_bytes())
+    }
+
+    fn file_system(&self, path: &Path) -> Result<FileSystem> {
+        self.check_exists(Operation::FileSystem, path)?;
+        Ok(FileSystem {
+            name: "simulated".to_owned(),
+            overwrites_in_place: true,
+            survives_power_cut: true,
+        })
+    }
+
+    fn boot_id(&self) -> Result<[u8; 16]> {
+        let disk = self.disk.lock();
+        disk.check_alive(Operation::BootId, Path::new("simulated"))?;
+        Ok(disk.boot_id())
+    }
+}
+
+impl fmt::Debug for SimulatedStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedStorage").finish_non_exhaustive()
+    }
+}

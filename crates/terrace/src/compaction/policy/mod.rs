@@ -1,0 +1,71 @@
+//! What to merge next: a pure function of the levels, tested without I/O.
+
+pub(crate) mod leveled;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::levels::{KeyspaceLevels, Place, Table};
+
+/// A way to keep the levels in shape.
+pub(crate) trait Policy: Send + Sync {
+    /// The most urgent merge or move of a keyspace; `None` if nothing is over its target.
+    fn pick(&self, levels: &KeyspaceLevels) -> Option<Choice>;
+}
+
+/// A merge or a move that a policy wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) reason: Reason,
+    pub(crate) kind: ChoiceKind,
+    /// The tables, each with the place it has now.
+    pub(crate) inputs: Vec<Input>,
+    /// The sub-level that takes the outputs.
+    pub(crate) output: Place,
+}
+
+/// A table that takes part.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    pub(crate) place: Place,
+    pub(crate) table: Arc<Table>,
+}
+
+/// What is done with the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChoiceKind {
+    /// Their files stay as they are and are listed at the output's place.
+    Move,
+    /// They are read and written anew.
+    Merge,
+}
+
+/// Why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Level 0 has too many sub-levels.
+    Level0SubLevels(usize),
+    /// A level has more bytes than its target, in percent of it.
+    LevelSize { level: u8, percent: u64 },
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ChoiceKind::Move => "move",
+            ChoiceKind::Merge => "merge",
+        };
+        write!(f, "{kind}")?;
+        for Input { place, table } in &self.inputs {
+            write!(f, " {}@{}.{}", table.number, place.level, place.age)?;
+        }
+        let Place { level, age, .. } = self.output;
+        write!(f, " -> {level}.{age} because ")?;
+        match self.reason {
+            Reason::Level0SubLevels(count) => write!(f, "level 0 has {count} sub-levels"),
+            Reason::LevelSize { level, percent } => {
+                write!(f, "level {level} is at {percent} % of its target")
+            }
+        }
+    }
+}

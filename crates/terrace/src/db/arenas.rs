@@ -1,0 +1,112 @@
+//! Where the next arena comes from.
+//!
+//! At least one spare is kept ready, so that rolling over costs a writer no I/O. An arena is
+//! prepared in this order, because a generation must never be used twice and a frame of an unknown
+//! generation must never exist: the slot's file is made, the manifest issues the generation, the
+//! arena's header takes it; only then may a frame be stored.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use terrace_region::{Arena, capacity_for_payload};
+
+use crate::db::Store;
+use crate::db::ledger::{Ledger, Unused};
+use crate::db::open::region_error;
+use crate::levels::{ArenaIssued, Edit};
+use crate::write_buffer::index::MAX_ENTRY_BYTES;
+use crate::write_buffer::memtable::MemTable;
+use crate::{Error, Result};
+
+/// What an index takes before its first entry, generously.
+const INDEX_HEAD_BYTES: u64 = 256;
+
+/// Arenas that are ready for their first frame, in the order of their generations.
+#[derive(Default)]
+pub(crate) struct Arenas {
+    pub(crate) spares: VecDeque<Arc<Arena>>,
+}
+
+impl Store {
+    /// Whether a frame fits an empty arena of the usual size.
+    pub(crate) fn fits_a_spare(&self, payload_bytes: usize, records: u32) -> bool {
+        let capacity_bytes = capacity_for_payload(payload_bytes as u64);
+        capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= self.options.arena_bytes)
+            && u64::from(records) * MAX_ENTRY_BYTES + INDEX_HEAD_BYTES
+                <= self.options.arena_index_bytes
+    }
+
+    /// The spare, waiting for one if flushes are behind.
+    ///
+    /// # Errors
+    /// The flush's own failure, if it failed: there is no point in waiting for a full disk.
+    pub(crate) fn take_spare(&self) -> Result<Arc<Arena>> {
+        let mut failed = None;
+        loop {
+            if let Some(spare) = self.arenas.lock().spares.pop_front() {
+                return Ok(spare);
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            failed = self.background.wait_for_flush(self).err();
+            self.check_writable()?;
+        }
+    }
+
+    /// Prepares a spare if one is missing and the arenas in use leave room for it.
+    pub(crate) fn prepare_spare(&self) -> Result<bool> {
+        let mut ledger = self.ledger.lock();
+        let in_use = self.view.load().memtables.len();
+        if !self.arenas.lock().spares.is_empty() || in_use > self.options.max_arenas {
+            return Ok(false);
+        }
+        let spare = self.new_arena(&mut ledger, self.options.arena_bytes)?;
+        self.arenas.lock().spares.push_back(spare);
+        Ok(true)
+    }
+
+    /// An arena of its own for a batch that fits no usual one. It is written before any spare, so
+    /// the spares' generations, which are older than its own, are given up by the same edit.
+    pub(crate) fn oversized(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+        let capacity_bytes = capacity_for_payload(payload_bytes as u64)
+            .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
+            .max(self.options.arena_bytes);
+        let index_bytes = MemTable::index_bytes_for(u64::from(records) * MAX_ENTRY_BYTES);
+        let mut ledger = self.ledger.lock();
+        let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
+        ledger.unused.extend(spares.into_iter().map(Unused::Activated));
+        let arena = self.new_arena(&mut ledger, capacity_bytes)?;
+        Ok(MemTable::new(arena, index_bytes.max(self.options.arena_index_bytes)))
+    }
+
+    /// An empty arena under a new generation, durable in the manifest and in its header.
+    pub(crate) fn new_arena(&self, ledger: &mut Ledger, capacity_bytes: u64) -> Result<Arc<Arena>> {
+        let slot = self.region.reserve(capacity_bytes).map_err(|error| {
+            let error = region_error(error);
+            if error.is_no_space() {
+                Error::NoSpace { path: self.path.clone(), needed_bytes: capacity_bytes }
+            } else {
+                error
+            }
+        })?;
+        let generation = ledger.state.next_generation;
+        let issued = ArenaIssued { generation, slot: slot.number(), capacity_bytes };
+        let edit = Edit {
+            arenas_issued: vec![issued],
+            next_generation: Some(generation + 1),
+            ..Edit::default()
+        };
+        if let Err(error) = self.record(ledger, edit) {
+            // Not named by the manifest: free, unless it is not known what the manifest says.
+            if self.poisoned().is_none() {
+                let _ = self.region.recycle(slot.number());
+            }
+            return Err(error);
+        }
+        self.region.activate(slot, generation).map_err(|error| {
+            ledger.unused.push(Unused::Generation(generation));
+            self.persist_failed(error)
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The names of a store's files.
+
+/// Taken by the owner, shared by readers.
+pub(crate) const LOCK: &str = "LOCK";
+
+/// The number in a table's file name.
+pub(crate) fn table_number(name: &str) -> Option<u64> {
+    let number: u64 = name.strip_suffix(".table")?.parse().ok()?;
+    (name == format!("{number}.table")).then_some(number)
+}
+
+/// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let numbered = |prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|rest| {
+            !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    name == LOCK
+        || name.starts_with("CURRENT")
+        || numbered("MANIFEST-")
+        || numbered("arena-")
+        || table_number(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_recognised_exactly() {
+        assert_eq!(table_number("12.table"), Some(12));
+        for foreign in ["012.table", ".table", "x.table", "12.tables", "arena-", "arena-1x", "a"] {
+            assert!(!is_ours(foreign), "{foreign}");
+        }
+        for ours in ["LOCK", "CURRENT", "CURRENT.tmp", "MANIFEST-000001", "arena-3", "7.table"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! From a sealed arena to tables in level 0.
+//!
+//! Order: the frames' checksums are verified; the tables are written and synced, and their names
+//! with the directory; one manifest edit adds the tables and retires the arena; readers get the new
+//! view; only then is the arena recycled, because until the edit was durable it held the only copy.
+//! Arenas are installed in the order of their generations: recovery takes frames from the last
+//! number in tables on, and a younger arena's tables would hide an older one's frames from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terrace_storage::{Purpose, Storage};
+
+use crate::compaction::drop_rules::DropRules;
+use crate::compaction::merge::merge;
+use crate::db::Store;
+use crate::db::ledger::Ledger;
+use crate::db::open::region_error;
+use crate::db::table_files::TableFiles;
+use crate::levels::{Edit, TableAdded, TableMeta};
+use crate::write_buffer::memtable::MemTable;
+use crate::{Result, SequenceNumber};
+
+impl Store {
+    /// The flush worker's step: the oldest sealed arena goes to tables, a spare takes its place.
+    pub(crate) fn flush_step(&self) -> Result<bool> {
+        if self.poisoned().is_some() {
+            return Ok(false);
+        }
+        // A failed flush must not keep writers from a spare that could be had, nor the reverse.
+        let flushed = self.flush_oldest();
+        let prepared = self.prepare_spare();
+        self.delete_obsolete();
+        Ok(flushed? | prepared?)
+    }
+
+    fn flush_oldest(&self) -> Result<bool> {
+        let view = self.view.load_full();
+        let [_, .., oldest] = view.memtables.as_slice() else { return Ok(false) };
+        if self.persist_on_seal.load(Ordering::Relaxed) {
+            oldest.arena().persist().map_err(|error| self.persist_failed(error))?;
+        }
+        let flushed_sequence = oldest.last_sequence();
+        let generation = oldest.arena().generation();
+        self.flush_all(std::slice::from_ref(oldest), vec![generation], flushed_sequence)?;
+        self.background.compaction_wanted(self);
+        Ok(true)
+    }
+
+    /// Writes MemTables, oldest first, to tables, installs them with one edit that retires
+    /// `generations`, and recycles the arenas. Every number up to `last_sequence` is then in tables.
+    pub(crate) fn flush_all(
+        &self,
+        memtables: &[Arc<MemTable>],
+        generations: Vec<u64>,
+        last_sequence: SequenceNumber,
+    ) -> Result<()> {
+        let mut files = Vec::new();
+        let written = self.write_tables(memtables, &mut files);
+        let installed = written.and_then(|tables| {
+            let mut ledger = self.ledger.lock();
+            let edit = flush_edit(&ledger, tables, generations, last_sequence);
+            self.record(&mut ledger, edit)?;
+            let version = Arc::clone(&ledger.state.version);
+            self.change_view(|view| {
+                view.version = version;
+                let is_flushed = |table: &Arc<MemTable>| memtables.iter().any(|flushed| Arc::ptr_eq(flushed, table));
+                view.memtables.retain(|table| !is_flushed(table));
+            });
+            Ok(())
+        });
+        files.into_iter().try_fold((), |(), files: TableFiles<'_>| {
+            files.settle(installed.clone())
+        })?;
+        installed?;
+        for table in memtables {
+            self.pins.flushed(table);
+            self.recycle(table.arena().slot());
+            self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// One table for each keyspace that each MemTable touches, synced with its name.
+    fn write_tables<'a>(
+        &'a self,
+        memtables: &[Arc<MemTable>],
+        files: &mut Vec<TableFiles<'a>>,
+    ) -> Result<Vec<Vec<TableMeta>>> {
+        // A flush sees one arena; whatever lies below may hold older versions.
+        let older = |_: &[u8]| true;
+        let snapshots = self.snapshots.stripes(|| self.visible());
+        let never = AtomicBool::new(false);
+        let mut written = Vec::new();
+        for memtable in memtables {
+            memtable.arena().verify().map_err(region_error)?;
+            let mut tables = Vec::new();
+            for keyspace in memtable.keyspaces() {
+                let place = self.ledger.lock().state.next_flush_place(keyspace);
+                files.push(TableFiles::new(self, keyspace, place, Purpose::Flush));
+                let Some(sink) = files.last_mut() else { continue };
+                let rules = DropRules::new(&snapshots, &older);
+                let mut versions = memtable.cursor(keyspace);
+                tables.extend(merge(&mut versions, rules, u64::MAX, &never, sink)?);
+            }
+            written.push(tables);
+        }
+        if !files.is_empty() {
+            self.storage.sync_directory(self.directory())?;
+        }
+        Ok(written)
+    }
+
+    /// Flushes everything acknowledged so far and waits for it.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let sealed = self.as_leader(|writer| {
+            let sealed = Arc::clone(&writer.active);
+            if sealed.is_empty() {
+                return Ok(None);
+            }
+            let spare = self.take_spare()?;
+            self.roll_over(writer, Arc::new(MemTable::new(spare, self.options.arena_index_bytes)));
+            Ok(Some(sealed))
+        })?;
+        let waits = || {
+            let view = self.view.load();
+            match &sealed {
+                Some(sealed) => view.memtables.iter().any(|table| Arc::ptr_eq(table, sealed)),
+                None => view.memtables.len() > 1,
+            }
+        };
+        while waits() {
+            self.background.wait_for_flush(self)?;
+            self.check_writable()?;
+        }
+        Ok(())
+    }
+}
+
+/// Each MemTable's tables form a sub-level of their keyspace, younger than all before.
+fn flush_edit(
+    ledger: &Ledger,
+    tables: Vec<Vec<TableMeta>>,
+    generations: Vec<u64>,
+    last_sequence: SequenceNumber,
+) -> Edit {
+    let mut edit = Edit {
+        arenas_retired: generations,
+        flushed_sequence: Some(last_sequence.max(ledger.state.flushed_sequence)),
+        ..Edit::default()
+    };
+    for (above, tables) in (0..).zip(tables) {
+        for table in tables {
+            let mut place = ledger.state.next_flush_place(table.keyspace);
+            place.sub_level += above;
+            place.age += above;
+            edit.tables_added.push(TableAdded { place, table });
+        }
+    }
+    edit
+}

@@ -1,0 +1,391 @@
+//! Iteration over the live keys of a snapshot, in both directions.
+//!
+//! Underneath lies a merge of all versions; this layer shows, for each key, the newest version at
+//! or below the snapshot, if that is a value. Moving forward the newest version comes first;
+//! moving backward it comes last, so the key is complete only when the merge has stepped past it.
+//!
+//! The iterator registers its snapshot. When the arenas it reads have been flushed and readers hold
+//! more memory than their budget, its next step seeks anew in the present view, at its own
+//! snapshot: writers never wait for it.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::compaction::merging::MergingCursor;
+use crate::cursor::Cursor;
+use crate::db::Store;
+use crate::db::snapshot::Snapshot;
+use crate::db::view::View;
+use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
+
+/// What an iterator covers.
+#[derive(Clone, Debug)]
+pub struct IterOptions {
+    /// The first key. Default: unbounded.
+    pub lower: Bound<Vec<u8>>,
+    /// The last key. Default: unbounded.
+    pub upper: Bound<Vec<u8>>,
+    /// The state to read. Default: as of the call.
+    pub snapshot: Option<Snapshot>,
+    /// Keep the blocks that are read in the block cache. Default: true; false suits long scans.
+    pub fill_cache: bool,
+}
+
+impl Default for IterOptions {
+    fn default() -> Self {
+        IterOptions {
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+            snapshot: None,
+            fill_cache: true,
+        }
+    }
+}
+
+impl IterOptions {
+    /// The keys that begin with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        // The first key after all that begin with the prefix: its last byte below 255, raised.
+        while end.pop_if(|byte| *byte == u8::MAX).is_some() {}
+        let upper = match end.last_mut() {
+            Some(byte) => {
+                *byte += 1;
+                Bound::Excluded(end)
+            }
+            None => Bound::Unbounded,
+        };
+        IterOptions { lower: Bound::Included(prefix.to_vec()), upper, ..IterOptions::default() }
+    }
+
+    fn above_lower(&self, key: &[u8]) -> bool {
+        match &self.lower {
+            Bound::Included(lower) => key >= lower.as_slice(),
+            Bound::Excluded(lower) => key > lower.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+
+    fn below_upper(&self, key: &[u8]) -> bool {
+        match &self.upper {
+            Bound::Included(upper) => key <= upper.as_slice(),
+            Bound::Excluded(upper) => key < upper.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// The merge stands on the version shown.
+    Forward,
+    /// The merge stands before all versions of the key shown.
+    Backward,
+}
+
+/// A position among the live keys. Not valid until it is positioned.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+/// for key in ["ant", "bee", "cat"] {
+///     db.put(key.as_bytes(), b"animal")?;
+/// }
+/// let mut iterator = db.iter(terrace::IterOptions::default())?;
+/// iterator.seek(b"b")?;
+/// assert!(iterator.valid() && iterator.key() == b"bee");
+/// iterator.prev()?;
+/// assert_eq!(iterator.key(), b"ant");
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub struct DbIterator {
+    store: Arc<Store>,
+    keyspace: KeyspaceId,
+    options: IterOptions,
+    snapshot: Snapshot,
+    view: Arc<View>,
+    versions: MergingCursor,
+    direction: Direction,
+    valid: bool,
+    key: Vec<u8>,
+    /// The value, when moving backward; forward it is the merge's.
+    value: Vec<u8>,
+}
+
+impl DbIterator {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        keyspace: KeyspaceId,
+        options: IterOptions,
+    ) -> Result<Self> {
+        store.check_open()?;
+        // Before the view: the snapshot keeps its versions alive in every later view.
+        let snapshot = options.snapshot.clone().unwrap_or_else(|| store.snapshot());
+        store.check_snapshot(&snapshot)?;
+        let view = store.view.load_full();
+        let versions = store.versions(&view, keyspace, options.fill_cache);
+        Ok(DbIterator {
+            store,
+            keyspace,
+            options,
+            snapshot,
+            view,
+            versions,
+            direction: Direction::Forward,
+            valid: false,
+            key: Vec::new(),
+            value: Vec::new(),
+        })
+    }
+
+    /// Whether the iterator stands on a key.
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The key it stands on; empty if not valid.
+    pub fn key(&self) -> &[u8] {
+        if self.valid { &self.key } else { &[] }
+    }
+
+    /// The value of that key; empty if not valid.
+    pub fn value(&self) -> &[u8] {
+        match self.direction {
+            _ if !self.valid => &[],
+            Direction::Forward => self.versions.value(),
+            Direction::Backward => &self.value,
+        }
+    }
+
+    /// To the first key.
+    ///
+    /// # Errors
+    /// Those of reading tables; the iterator is then not valid. This holds for all moves.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        match self.options.lower.clone() {
+            Bound::Unbounded => self.forward(|versions| versions.seek_to_first()),
+            Bound::Included(lower) => self.seek_in_bounds(&lower),
+            Bound::Excluded(lower) => {
+                self.forward(|versions| versions.seek(after_versions_of(&lower)))
+            }
+        }
+    }
+
+    /// To the last key.
+    ///
+    /// # Errors
+    /// As [`DbIterator::seek_to_first`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        match self.options.upper.clone() {
+            Bound::Unbounded => self.backward(|versions| versions.seek_to_last()),
+            Bound::Included(upper) => self.backward_from(after_versions_of(&upper)),
+            Bound::Excluded(upper) => self.backward_from(before_versions_of(&upper)),
+        }
+    }
+
+    /// To the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`DbIterator::seek_to_first`].
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.options.above_lower(key) { self.seek_in_bounds(key) } else { self.seek_to_first() }
+    }
+
+    /// To the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`DbIterator::seek_to_first`].
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.options.below_upper(key) {
+            self.backward_from(after_versions_of(key))
+        } else {
+            self.seek_to_last()
+        }
+    }
+
+    /// To the next key. Does nothing if not valid.
+    ///
+    /// # Errors
+    /// As [`DbIterator::seek_to_first`].
+    #[expect(clippy::should_implement_trait, reason = "the cursor's move; `entries` iterates")]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        if self.refresh() || self.direction == Direction::Backward {
+            let key = std::mem::take(&mut self.key);
+            let done = self.forward(|versions| versions.seek(after_versions_of(&key)));
+            return done;
+        }
+        let key = std::mem::take(&mut self.key);
+        self.forward(|versions| skip_key(versions, &key))
+    }
+
+    /// To the previous key. Does nothing if not valid.
+    ///
+    /// # Errors
+    /// As [`DbIterator::seek_to_first`].
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        if self.refresh() || self.direction == Direction::Forward {
+            let key = std::mem::take(&mut self.key);
+            return self.backward_from(before_versions_of(&key));
+        }
+        self.backward(|_| Ok(()))
+    }
+
+    /// The entries from the first one on.
+    pub fn entries(mut self) -> Entries {
+        let failed = self.seek_to_first().err();
+        Entries { iterator: self, step: DbIterator::next, failed }
+    }
+
+    /// The entries from the last one back.
+    pub fn entries_reverse(mut self) -> Entries {
+        let failed = self.seek_to_last().err();
+        Entries { iterator: self, step: DbIterator::prev, failed }
+    }
+
+    fn seek_in_bounds(&mut self, key: &[u8]) -> Result<()> {
+        let snapshot = self.snapshot.sequence();
+        self.forward(|versions| versions.seek(InternalKey::seek(key, snapshot)))
+    }
+
+    fn backward_from(&mut self, past: InternalKey<'_>) -> Result<()> {
+        self.backward(|versions| {
+            versions.seek(past)?;
+            if versions.valid() { versions.prev() } else { versions.seek_to_last() }
+        })
+    }
+
+    /// Positions the merge with `place`, then finds the first live key from there on.
+    fn forward(&mut self, place: impl FnOnce(&mut MergingCursor) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        self.direction = Direction::Forward;
+        place(&mut self.versions)?;
+        let snapshot = self.snapshot.sequence();
+        while self.versions.valid() {
+            let key = self.versions.key();
+            if !self.options.below_upper(key.user_key) {
+                return Ok(());
+            }
+            if key.sequence() > snapshot {
+                self.versions.next()?;
+                continue;
+            }
+            let (tag, live) = (key.tag, self.store.is_put(key.tag)?);
+            debug_assert!(tag.sequence() <= snapshot);
+            self.key.clear();
+            self.key.extend_from_slice(key.user_key);
+            if live {
+                self.valid = self.options.above_lower(&self.key);
+                if self.valid {
+                    return Ok(());
+                }
+            }
+            skip_key(&mut self.versions, &self.key)?;
+        }
+        Ok(())
+    }
+
+    /// Positions the merge with `place`, then finds the last live key from there back.
+    fn backward(&mut self, place: impl FnOnce(&mut MergingCursor) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        self.direction = Direction::Backward;
+        place(&mut self.versions)?;
+        let snapshot = self.snapshot.sequence();
+        while self.versions.valid() {
+            let user_key = self.versions.key().user_key;
+            if !self.options.above_lower(user_key) {
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(user_key);
+            let live = self.newest_going_backward(snapshot)?;
+            if live && self.options.below_upper(&self.key) {
+                self.valid = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps back over all versions of `self.key`; the last visible one met decides.
+    fn newest_going_backward(&mut self, snapshot: SequenceNumber) -> Result<bool> {
+        let mut live = false;
+        while self.versions.valid() && self.versions.key().user_key == self.key.as_slice() {
+            let tag = self.versions.key().tag;
+            if tag.sequence() <= snapshot {
+                live = self.store.is_put(tag)?;
+                self.value.clear();
+                if live {
+                    self.value.extend_from_slice(self.versions.value());
+                }
+            }
+            self.versions.prev()?;
+        }
+        Ok(live)
+    }
+
+    /// Moves to the present view if this one pins too much. The merge is then unpositioned.
+    fn refresh(&mut self) -> bool {
+        if self.store.pins.within_budget() || !self.store.is_outdated(&self.view) {
+            return false;
+        }
+        self.view = self.store.view.load_full();
+        self.versions = self.store.versions(&self.view, self.keyspace, self.options.fill_cache);
+        true
+    }
+}
+
+/// The place before every version of a key.
+fn before_versions_of(key: &[u8]) -> InternalKey<'_> {
+    InternalKey::seek(key, MAX_SEQUENCE)
+}
+
+/// The place after every version of a key.
+fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
+    InternalKey { user_key: key, tag: Tag(0) }
+}
+
+/// From a version of `key` to the first version of another key. A few steps are cheaper than a
+/// seek; many versions of one key are not.
+fn skip_key(versions: &mut MergingCursor, key: &[u8]) -> Result<()> {
+    const STEPS: usize = 8;
+    for _ in 0..STEPS {
+        if !versions.valid() || versions.key().user_key != key {
+            return Ok(());
+        }
+        versions.next()?;
+    }
+    if versions.valid() && versions.key().user_key == key {
+        versions.seek(after_versions_of(key))?;
+    }
+    Ok(())
+}
+
+/// The entries of an iterator, in its order; after an error there are no more.
+pub struct Entries {
+    iterator: DbIterator,
+    step: fn(&mut DbIterator) -> Result<()>,
+    failed: Option<Error>,
+}
+
+impl Iterator for Entries {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        if !self.iterator.valid() {
+            return None;
+        }
+        let entry = (self.iterator.key().to_vec(), self.iterator.value().to_vec());
+        self.failed = (self.step)(&mut self.iterator).err();
+        Some(Ok(entry))
+    }
+}

@@ -1,0 +1,69 @@
+//! The store's durable state and the one way to change it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use terrace_region::Arena;
+
+use crate::db::Store;
+use crate::levels::{Edit, Manifest, ManifestError, ManifestState};
+use crate::{Error, Result};
+
+/// The manifest and what it says.
+pub(crate) struct Ledger {
+    /// `None` if the store is read-only.
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) state: ManifestState,
+    /// Issued generations that will hold no frame; the next edit retires them.
+    pub(crate) unused: Vec<Unused>,
+}
+
+/// A generation that was issued and not used.
+pub(crate) enum Unused {
+    /// Its arena was never activated; the slot is free already.
+    Generation(u64),
+    /// A spare that was given up; its slot is free once the manifest has retired it.
+    Activated(Arc<Arena>),
+}
+
+impl Unused {
+    fn generation(&self) -> u64 {
+        match self {
+            Unused::Generation(generation) => *generation,
+            Unused::Activated(arena) => arena.generation(),
+        }
+    }
+}
+
+impl Store {
+    /// Makes an edit durable, then takes it over. On an error nothing has changed, except that a
+    /// failed sync poisons the store: it is not known then which state a reopening will find.
+    pub(crate) fn record(&self, ledger: &mut Ledger, mut edit: Edit) -> Result<()> {
+        edit.arenas_retired.extend(ledger.unused.iter().map(Unused::generation));
+        edit.persisted_until =
+            Some(self.persisted.load(Ordering::Acquire).max(ledger.state.persisted_until));
+        if !edit.tables_added.is_empty() {
+            edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
+        }
+        let next = ledger.state.apply(&edit).map_err(|error| Error::invalid(error.to_string()))?;
+        let manifest = ledger.manifest.as_mut().ok_or(Error::Closed)?;
+        match manifest.append(&edit, &next) {
+            Ok(()) => {}
+            Err(ManifestError::Poison(error)) => return Err(self.poison(error)),
+            Err(ManifestError::NotWritten(error)) => return Err(error),
+        }
+        ledger.state.version.mark_removed(&edit);
+        ledger.state = next;
+        for unused in ledger.unused.drain(..) {
+            if let Unused::Activated(arena) = unused {
+                self.recycle(arena.slot());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a slot back. A failure costs its space until the next opening and nothing else.
+    pub(crate) fn recycle(&self, slot: u64) {
+        let _ = self.region.recycle(slot);
+    }
+}

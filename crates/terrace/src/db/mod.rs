@@ -1,0 +1,207 @@
+//! The store: what is open, and the public handle to it.
+//!
+//! `write` and `read` are the two paths, each readable top to bottom; `flush` and `compact` move
+//! what was written downwards; `open` brings it all back. This file holds what they share.
+
+pub(crate) mod arenas;
+pub(crate) mod background;
+pub(crate) mod commit_queue;
+pub(crate) mod compact;
+pub(crate) mod files;
+pub(crate) mod flush;
+pub(crate) mod handle;
+pub(crate) mod iterator;
+pub(crate) mod ledger;
+pub(crate) mod open;
+pub(crate) mod pins;
+pub(crate) mod read;
+pub(crate) mod recover;
+pub(crate) mod snapshot;
+pub(crate) mod stalls;
+pub(crate) mod statistics;
+pub(crate) mod table_files;
+pub(crate) mod value;
+pub(crate) mod view;
+pub(crate) mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use terrace_region::Region;
+use terrace_storage::{CountingStorage, FileSystem, Lock};
+
+use crate::compaction::policy::Policy;
+use crate::db::arenas::Arenas;
+use crate::db::background::Background;
+use crate::db::commit_queue::CommitQueue;
+use crate::db::ledger::Ledger;
+use crate::db::pins::Pins;
+use crate::db::recover::Recovery;
+use crate::db::snapshot::{Snapshot, SnapshotList};
+use crate::db::stalls::Stalls;
+use crate::db::view::View;
+use crate::db::write::Writer;
+use crate::levels::ObsoleteTables;
+use crate::options::{Durability, Options};
+use crate::table::TableCache;
+use crate::write_buffer::slowdown::Limits;
+use crate::{Error, Result, SequenceNumber};
+
+/// An open store.
+///
+/// Lock order: the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
+/// `view_change`. No lock is held while a caller's code runs, and readers take none of them.
+pub(crate) struct Store {
+    pub(crate) path: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) durability: Durability,
+    pub(crate) file_system: FileSystem,
+    pub(crate) storage: Arc<CountingStorage>,
+    pub(crate) region: Region,
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) hash_seed: u64,
+    pub(crate) next_table: AtomicU64,
+    pub(crate) tables: Arc<TableCache>,
+    pub(crate) obsolete: Arc<ObsoleteTables>,
+
+    /// What readers see.
+    pub(crate) view: ArcSwap<View>,
+    view_change: Mutex<()>,
+    /// The highest number that readers may see.
+    pub(crate) visible: AtomicU64,
+    /// Every write up to this number survives a power cut.
+    pub(crate) persisted: AtomicU64,
+    pub(crate) snapshots: Arc<SnapshotList>,
+    pub(crate) pins: Pins,
+
+    pub(crate) queue: CommitQueue,
+    /// `None` if the store is read-only, or closed.
+    pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) arenas: Mutex<Arenas>,
+    pub(crate) background: Background,
+    /// Persistence was asked for once: sealed arenas are persisted before they are needed.
+    pub(crate) persist_on_seal: AtomicBool,
+    pub(crate) stalls: Stalls,
+    pub(crate) counters: statistics::Counters,
+    pub(crate) recovery: Recovery,
+
+    poison: OnceLock<Error>,
+    closed: AtomicBool,
+    /// Tells running merges to give up.
+    pub(crate) closing: AtomicBool,
+    /// Held until the store is dropped, or closed.
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Store {
+    pub(crate) fn visible(&self) -> SequenceNumber {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshots.take(|| self.visible())
+    }
+
+    pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.is_of(&self.snapshots) {
+            Ok(())
+        } else {
+            Err(Error::invalid("the snapshot was taken from another store"))
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.options.read_only {
+            return Err(Error::invalid("the store is open read-only; reopen it to write"));
+        }
+        self.poison.get().map_or(Ok(()), |cause| Err(cause.clone()))
+    }
+
+    pub(crate) fn check_can_persist(&self) -> Result<()> {
+        if !self.region.description().can_persist {
+            return Err(Error::invalid(format!(
+                "a {} store on {} cannot persist single writes; call flush(), or open it with \
+                 another durability on a disk",
+                self.durability, self.file_system.name
+            )));
+        }
+        if !self.file_system.survives_power_cut {
+            return Err(Error::invalid(format!(
+                "nothing on {} survives a power cut; put the store on a disk, or write without \
+                 `sync`",
+                self.file_system.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses all writes from now on. Returns the error that writers get, this time included.
+    pub(crate) fn poison(&self, cause: Error) -> Error {
+        let poisoned = match cause {
+            Error::Poisoned { .. } => cause,
+            cause => Error::Poisoned { cause: Arc::new(cause) },
+        };
+        self.poison.get_or_init(|| poisoned).clone()
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        self.poison.get().cloned()
+    }
+
+    /// Replaces what readers see. Writers and the flush change it, one at a time.
+    pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
+        let _one_at_a_time = self.view_change.lock();
+        let present = self.view.load();
+        let mut view =
+            View { memtables: present.memtables.clone(), version: Arc::clone(&present.version) };
+        change(&mut view);
+        self.view.store(Arc::new(view));
+    }
+
+    /// Whether some MemTable of the view has been flushed since.
+    pub(crate) fn is_outdated(&self, view: &View) -> bool {
+        let oldest = view.memtables.last();
+        let present = self.view.load();
+        oldest.is_some_and(|oldest| !present.memtables.iter().any(|table| Arc::ptr_eq(table, oldest)))
+    }
+
+    pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
+        self.check_writable()?;
+        Ok(&self.writer)
+    }
+
+    pub(crate) fn slowdown_limits(&self) -> Limits {
+        Limits {
+            level0_slowdown: self.options.level0_slowdown,
+            level0_stop: self.options.level0_stop,
+            sealed_slowdown: 2,
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends the store: nothing is accepted any more, what was written is persisted (or, if it is
+    /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
+    /// returned; everything is released in any case.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let finished = if self.options.read_only { Ok(()) } else { self.finish() };
+        self.background.stop();
+        self.closed.store(true, Ordering::Release);
+        *self.lock.lock() = None;
+        finished
+    }
+}

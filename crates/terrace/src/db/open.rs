@@ -1,0 +1,329 @@
+//! Opening a store, top to bottom: directory, lock, manifest, region, recovery, and only then
+//! writes. Closing it.
+//!
+//! What was in arenas goes to tables before the first new write: a recovered arena is never
+//! appended to, and one edit installs the tables and retires every arena that was live, so that a
+//! crash in between finds the state of before.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use terrace_region::{Region, WrittenOptions};
+use terrace_storage::{CountingStorage, ErrorKind, Lock, LockKind, Storage};
+
+use crate::db::Store;
+use crate::db::arenas::Arenas;
+use crate::db::background::Background;
+use crate::db::commit_queue::CommitQueue;
+use crate::db::compact::policy;
+use crate::db::files;
+use crate::db::ledger::Ledger;
+use crate::db::pins::Pins;
+use crate::db::recover::{RecoveredWrites, check_evidence, recover};
+use crate::db::snapshot::SnapshotList;
+use crate::db::stalls::Stalls;
+use crate::db::statistics::Counters;
+use crate::db::view::View;
+use crate::db::write::Writer;
+use crate::levels::{
+    CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load,
+};
+use crate::options::{Durability, Options};
+use crate::table::{BlockCache, TableCache, table_path};
+use crate::write_buffer::memtable::MemTable;
+use crate::{Error, Result};
+
+impl Store {
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
+        options.check()?;
+        let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
+        let exists = prepare_directory(&*storage, path, &options)?;
+        let lock = lock(&*storage, path, &options)?;
+        let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
+        let obsolete = Arc::clone(state.version.obsolete());
+
+        let stored = Durability::of(state.identity.domain);
+        let durability = options.durability.unwrap_or(stored);
+        let region = open_region(&storage, path, &options, stored)?;
+        check_evidence(&region, &state)?;
+        let mut recovered = if stored == Durability::Volatile {
+            // Its arenas died with the process; their generations are retired like all others.
+            RecoveredWrites::none(state.flushed_sequence)
+        } else {
+            recover(&region, &state, options.arena_index_bytes)?
+        };
+        recovered.report.clean_close = state.clean_close.is_some() || !exists;
+        recovered.report.torn_manifest = torn_manifest;
+        let region = if durability.same_region_as(stored) {
+            region
+        } else {
+            open_region(&storage, path, &options, durability)?
+        };
+
+        let store = Arc::new(Store {
+            path: path.to_path_buf(),
+            durability,
+            file_system: storage.file_system(path)?,
+            policy: policy(&options),
+            hash_seed: state.identity.hash_seed,
+            next_table: AtomicU64::new(state.next_table_number),
+            tables: open_tables(&storage, path, &options)?,
+            obsolete,
+            view: ArcSwap::from_pointee(View {
+                memtables: recovered.memtables.iter().rev().cloned().collect(),
+                version: Arc::clone(&state.version),
+            }),
+            view_change: Mutex::default(),
+            visible: AtomicU64::new(recovered.last_sequence),
+            persisted: AtomicU64::new(state.persisted_until),
+            snapshots: Arc::new(SnapshotList::default()),
+            pins: Pins::new(options.pinned_bytes),
+            queue: CommitQueue::default(),
+            writer: Mutex::new(None),
+            ledger: Mutex::new(Ledger { manifest, state, unused: Vec::new() }),
+            arenas: Mutex::new(Arenas::default()),
+            background: Background::new(options.background),
+            persist_on_seal: AtomicBool::new(false),
+            stalls: Stalls::default(),
+            counters: Counters::default(),
+            recovery: recovered.report.clone(),
+            poison: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            lock: Mutex::new(Some(lock)),
+            region,
+            storage,
+            options,
+        });
+        if !store.options.read_only {
+            store.finish_recovery(recovered)?;
+            store.remove_orphans()?;
+            store.begin_writing()?;
+            store.background.start(&store)?;
+            store.background.flush_wanted(&store);
+            store.background.compaction_wanted(&store);
+        }
+        Ok(store)
+    }
+
+    /// Moves what was recovered to tables and retires every arena that was live.
+    fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
+        let retired: Vec<u64> = self.ledger.lock().state.live_arenas.keys().copied().collect();
+        let needed_bytes: u64 =
+            recovered.memtables.iter().map(|table| table.arena().capacity_bytes()).sum();
+        self.flush_all(&recovered.memtables, retired, recovered.last_sequence).map_err(|error| {
+            if error.is_no_space() {
+                Error::NoSpace { path: self.path.clone(), needed_bytes }
+            } else {
+                error
+            }
+        })?;
+        for slot in self.region.slots().map_err(region_error)? {
+            self.recycle(slot.number);
+        }
+        Ok(())
+    }
+
+    /// Removes what a crash left behind: tables that no edit installed.
+    fn remove_orphans(&self) -> Result<()> {
+        let version = Arc::clone(&self.view.load().version);
+        let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
+        for entry in self.storage.list(&self.path)? {
+            if let Some(number) = files::table_number(&entry.name)
+                && !listed.contains(&number)
+            {
+                self.storage.remove(&table_path(&self.path, number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the first arena; from here on writes are accepted.
+    fn begin_writing(&self) -> Result<()> {
+        let mut ledger = self.ledger.lock();
+        let arena = self.new_arena(&mut ledger, self.options.arena_bytes)?;
+        let active = Arc::new(MemTable::new(arena, self.options.arena_index_bytes));
+        self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
+        *self.writer.lock() = Some(Writer::new(active, self.visible()));
+        Ok(())
+    }
+
+    /// The owner's part of closing: no more writes, then what was written is made safe and the
+    /// manifest says that nothing is missing.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let writer = self.as_leader_to_close()?;
+        self.background.stop();
+        let Some(writer) = writer else { return Ok(()) };
+        if let Some(cause) = self.poisoned() {
+            return Err(cause);
+        }
+        let view = self.view.load_full();
+        let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
+        if self.region.description().can_persist {
+            for table in &oldest_first {
+                table.arena().persist().map_err(|error| self.persist_failed(error))?;
+            }
+            self.persisted.store(writer.last_sequence, Ordering::Release);
+        } else {
+            let retired = oldest_first.iter().map(|table| table.arena().generation()).collect();
+            self.flush_all(&oldest_first, retired, writer.last_sequence)?;
+        }
+        let clean_close = Some(CleanClose { last_sequence: writer.last_sequence });
+        self.record(&mut self.ledger.lock(), Edit { clean_close, ..Edit::default() })
+    }
+
+    /// What a failed persist of an arena means: nothing may be written on top of it.
+    pub(crate) fn persist_failed(&self, error: terrace_region::Error) -> Error {
+        let poisons = matches!(error, terrace_region::Error::PersistFailed(_));
+        let error = region_error(error);
+        if poisons { self.poison(error) } else { error }
+    }
+}
+
+/// Refuses a directory that holds somebody else's files; makes one where that is wanted. Whether a
+/// store is there.
+fn prepare_directory(storage: &dyn Storage, path: &Path, options: &Options) -> Result<bool> {
+    let no_store = |detail: &str| {
+        Err(Error::NoStore { path: path.to_path_buf(), detail: detail.to_owned() })
+    };
+    let creates = options.create_if_missing && !options.read_only;
+    let entries = match storage.list(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if !creates {
+                return no_store("there is no such directory");
+            }
+            storage.create_directory(path)?;
+            return Ok(false);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let exists = entries.iter().any(|entry| entry.name == "CURRENT");
+    let foreign = entries.iter().find(|entry| !files::is_ours(&entry.name));
+    match (exists, foreign) {
+        (true, _) if options.error_if_exists => Err(Error::invalid(format!(
+            "{} holds a store already, and error_if_exists is set",
+            path.display()
+        ))),
+        (true, _) => Ok(true),
+        (false, Some(entry)) => Err(Error::NoStore {
+            path: path.to_path_buf(),
+            detail: format!(
+                "it holds {:?}, which is not a store's; name an empty or a new directory",
+                entry.name
+            ),
+        }),
+        (false, None) if holds_writes(&entries) => Err(Error::corruption(
+            &path.join("CURRENT"),
+            0,
+            "the file is missing, but tables of a store are there",
+        )),
+        (false, None) if !creates => no_store("the directory is empty"),
+        (false, None) => Ok(false),
+    }
+}
+
+/// Tables exist only after the manifest that lists them: without `CURRENT` they are not the
+/// remains of a creation that was cut short.
+fn holds_writes(entries: &[terrace_storage::DirectoryEntry]) -> bool {
+    entries.iter().any(|entry| files::table_number(&entry.name).is_some())
+}
+
+fn lock(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Box<dyn Lock>> {
+    let kind = if options.read_only { LockKind::Shared } else { LockKind::Exclusive };
+    storage.lock(&path.join(files::LOCK), kind).map_err(|error| match error.kind() {
+        ErrorKind::Locked => Error::Busy { path: path.to_path_buf() },
+        _ => error.into(),
+    })
+}
+
+/// The manifest of an existing store, or of a new one; its state; whether its end was torn.
+fn open_manifest(
+    storage: &Arc<CountingStorage>,
+    path: &Path,
+    options: &Options,
+    exists: bool,
+) -> Result<(Option<Manifest>, ManifestState, bool)> {
+    let manifest_options = ManifestOptions { rewrite_above_bytes: options.manifest_bytes };
+    let storage: Arc<dyn Storage> = Arc::clone(storage) as Arc<dyn Storage>;
+    if options.read_only {
+        let loaded = load(&*storage, path)?;
+        let torn = loaded.torn_tail.is_some();
+        return Ok((None, loaded.state, torn));
+    }
+    if exists {
+        let (manifest, state) = Manifest::open(storage, path, manifest_options)?;
+        let torn = manifest.torn_tail().is_some();
+        return Ok((Some(manifest), state, torn));
+    }
+    let identity = Identity {
+        store_id: rand::random(),
+        hash_seed: rand::random(),
+        domain: options.durability.unwrap_or(Durability::CrashSafe).domain(),
+    };
+    let (manifest, state) = Manifest::create(storage, path, identity, manifest_options)?;
+    Ok((Some(manifest), state, false))
+}
+
+fn open_region(
+    storage: &Arc<CountingStorage>,
+    path: &Path,
+    options: &Options,
+    durability: Durability,
+) -> Result<Region> {
+    let region = match (&options.region, durability) {
+        (Some(source), _) => {
+            source.open().and_then(|device| Region::open(device, options.arena_bytes))
+        }
+        (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
+        (None, _) => {
+            let storage = Arc::clone(storage) as Arc<dyn Storage>;
+            Region::written(storage, path, options.arena_bytes, WrittenOptions::default())
+        }
+    };
+    let region = region.map_err(region_error)?;
+    let description = region.description();
+    if durability == Durability::PowerSafe && !description.can_persist {
+        return Err(Error::invalid(format!(
+            "{} cannot keep a PowerSafe store: nothing on it survives a power cut; put the store \
+             on a disk, or open it as CrashSafe",
+            description.medium
+        )));
+    }
+    Ok(region)
+}
+
+fn open_tables(
+    storage: &Arc<CountingStorage>,
+    path: &Path,
+    options: &Options,
+) -> Result<Arc<TableCache>> {
+    let blocks = Arc::new(BlockCache::new(options.block_cache_bytes));
+    let storage = Arc::clone(storage) as Arc<dyn Storage>;
+    Ok(Arc::new(TableCache::new(storage, path.to_path_buf(), options.max_open_tables, blocks)?))
+}
+
+/// A region's error in the engine's terms.
+pub(crate) fn region_error(error: terrace_region::Error) -> Error {
+    use terrace_region::Error as Region;
+    match error {
+        Region::Io(error) => error.into(),
+        Region::PersistFailed(error) => Error::Io(error),
+        Region::Corruption { file, offset, reason } => Error::corruption(&file, offset, reason),
+        Region::ManifestOlder { file, expected, found } => Error::corruption(
+            &file,
+            0,
+            format!("its generation is {found}, the manifest knows none above {expected}: the \
+                     manifest has lost its end"),
+        ),
+        Region::UnknownVersion { file, version } => {
+            Error::unsupported(&file, format!("arena format version {version}"))
+        }
+        Region::Missing { file, .. } => Error::RegionLost { path: file, durable_sequence: 0 },
+        error => Error::invalid(error.to_string()),
+    }
+}

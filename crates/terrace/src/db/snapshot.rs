@@ -1,0 +1,109 @@
+//! Which sequence numbers readers still look at.
+//!
+//! A merge may drop a version only if a newer one exists and no live snapshot lies between. So a
+//! snapshot is registered, and a merge reads the list, under one lock; the number visible at that
+//! moment counts as a snapshot too, since any later one is at or above it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::SequenceNumber;
+
+/// The live snapshots of a store: numbers with how often each is held.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotList {
+    live: Mutex<BTreeMap<SequenceNumber, usize>>,
+}
+
+impl SnapshotList {
+    /// Registers the number that `visible` gives.
+    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> SequenceNumber) -> Snapshot {
+        let mut live = self.live.lock();
+        let sequence = visible();
+        *live.entry(sequence).or_default() += 1;
+        Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
+    }
+
+    /// The numbers a merge must preserve, ascending, the visible one included.
+    pub(crate) fn stripes(&self, visible: impl FnOnce() -> SequenceNumber) -> Vec<SequenceNumber> {
+        let live = self.live.lock();
+        let mut stripes: Vec<_> = live.keys().copied().collect();
+        let visible = visible();
+        if stripes.last() != Some(&visible) {
+            stripes.push(visible);
+        }
+        stripes
+    }
+
+    /// How many numbers are held.
+    pub(crate) fn len(&self) -> usize {
+        self.live.lock().len()
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    sequence: SequenceNumber,
+    list: Arc<SnapshotList>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut live = self.list.live.lock();
+        if let Some(count) = live.get_mut(&self.sequence) {
+            *count -= 1;
+            if *count == 0 {
+                live.remove(&self.sequence);
+            }
+        }
+    }
+}
+
+/// The store as it was at one moment. Cheap to clone; what it sees is kept until the last clone is
+/// dropped.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+/// db.put(b"key", b"old")?;
+/// let snapshot = db.snapshot();
+/// db.put(b"key", b"new")?;
+/// assert_eq!(db.get_at(&snapshot, b"key")?.as_deref(), Some(&b"old"[..]));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    held: Arc<Held>,
+}
+
+impl Snapshot {
+    /// Every write up to this number is in the snapshot.
+    pub fn sequence(&self) -> SequenceNumber {
+        self.held.sequence
+    }
+
+    pub(crate) fn is_of(&self, list: &Arc<SnapshotList>) -> bool {
+        Arc::ptr_eq(&self.held.list, list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_counts_until_its_last_holder_lets_go() {
+        let list = Arc::new(SnapshotList::default());
+        let first = list.take(|| 5);
+        let second = list.take(|| 5);
+        let clone = second.clone();
+        assert_eq!(list.stripes(|| 9), [5, 9]);
+        drop((first, second));
+        assert_eq!(list.stripes(|| 5), [5]);
+        assert_eq!(list.len(), 1);
+        drop(clone);
+        assert_eq!((list.len(), list.stripes(|| 9)), (0, vec![9]));
+    }
+}

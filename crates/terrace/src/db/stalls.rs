@@ -1,0 +1,39 @@
+//! How long writers were held back, and why.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::write_buffer::slowdown::StallCause;
+
+/// Time by cause.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    nanoseconds: [AtomicU64; StallCause::ALL.len()],
+    longest_nanoseconds: AtomicU64,
+}
+
+impl Stalls {
+    pub(crate) fn add(&self, cause: StallCause, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(total) = self.nanoseconds.get(cause as usize) {
+            total.fetch_add(nanoseconds, Ordering::Relaxed);
+        }
+        self.longest_nanoseconds.fetch_max(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Taking a spare that is there costs microseconds and is no stall.
+    pub(crate) fn add_if_long(&self, cause: StallCause, time: Duration) {
+        if time > Duration::from_micros(50) {
+            self.add(cause, time);
+        }
+    }
+
+    pub(crate) fn of(&self, cause: StallCause) -> Duration {
+        let total = self.nanoseconds.get(cause as usize);
+        Duration::from_nanos(total.map_or(0, |total| total.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest_nanoseconds.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,297 @@
+//! What a store shows of itself. Plain data, taken at one moment without stopping anybody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use terrace_storage::IoStatistics;
+
+use crate::db::Store;
+use crate::db::recover::Recovery;
+use crate::levels::{LEVELS, SubLevel, Table, Version};
+use crate::options::Durability;
+use crate::write_buffer::slowdown::StallCause;
+use crate::{Error, SequenceNumber};
+
+/// What the store counts itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) merges: AtomicU64,
+    pub(crate) moves: AtomicU64,
+}
+
+/// What a store holds and has done since it was opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The persist method of the region: `written`, `volatile`, ...
+    pub method: &'static str,
+    /// The file system that holds the store.
+    pub file_system: String,
+    /// Sequence numbers.
+    pub sequences: Sequences,
+    /// Arenas.
+    pub arenas: ArenaStatistics,
+    /// Memory, by budget.
+    pub memory: MemoryStatistics,
+    /// Levels 0, 1, 2, ... of all keyspaces together.
+    pub levels: Vec<LevelStatistics>,
+    /// Bytes and operations, by purpose.
+    pub io: IoStatistics,
+    /// Bytes of keys and values accepted.
+    pub user_bytes: u64,
+    /// Bytes written to files for each byte accepted; `None` before the first write.
+    pub write_amplification: Option<f64>,
+    /// Time that writers were held back, by cause.
+    pub stalls: Vec<(StallCause, Duration)>,
+    /// The longest of those times.
+    pub longest_stall: Duration,
+    /// Arenas flushed, merges and moves of tables done.
+    pub flushes: u64,
+    /// Merges done.
+    pub merges: u64,
+    /// Tables moved without being read.
+    pub moves: u64,
+    /// Background steps that failed and were repeated.
+    pub retries: u64,
+    /// The last failure of a background step.
+    pub last_error: Option<Error>,
+    /// Why writes are refused, if they are.
+    pub poisoned: Option<Error>,
+    /// Live snapshots, iterators' own included.
+    pub snapshots: usize,
+    /// What the opening found.
+    pub recovery: Recovery,
+}
+
+/// The numbers of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sequences {
+    /// The last one given and acknowledged: readers see everything up to it.
+    pub visible: SequenceNumber,
+    /// The last one given.
+    pub last: SequenceNumber,
+    /// Everything up to it survives a power cut.
+    pub persisted: SequenceNumber,
+    /// Everything up to it is in tables.
+    pub flushed: SequenceNumber,
+}
+
+/// Arenas by state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArenaStatistics {
+    /// The generation being written; 0 if none.
+    pub active_generation: u64,
+    /// The next generation to be issued.
+    pub next_generation: u64,
+    /// Being written: 1, or 0 in a read-only store.
+    pub active: usize,
+    /// Waiting for their flush.
+    pub sealed: usize,
+    /// Ready for their first frame.
+    pub spare: usize,
+    /// Flushed, but still held by readers.
+    pub pinned: usize,
+}
+
+/// Memory, by budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStatistics {
+    /// Images of the active and sealed arenas and of spares.
+    pub arena_bytes: u64,
+    /// Their indexes.
+    pub index_bytes: u64,
+    /// Flushed arenas that readers hold, indexes included.
+    pub pinned_bytes: u64,
+    /// Blocks in the block cache.
+    pub block_cache_bytes: u64,
+    /// Filters and top indexes of open tables.
+    pub table_metadata_bytes: u64,
+}
+
+/// One level of all keyspaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStatistics {
+    /// Its sub-levels.
+    pub sub_levels: usize,
+    /// Its tables.
+    pub tables: usize,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+/// Every table, in its place.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LevelsReport {
+    /// In the order of their numbers.
+    pub keyspaces: Vec<KeyspaceReport>,
+}
+
+/// The levels of one keyspace.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KeyspaceReport {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its levels from the top, each with its sub-levels from the youngest.
+    pub levels: Vec<Vec<SubLevelReport>>,
+}
+
+/// One sub-level.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SubLevelReport {
+    /// Its name.
+    pub number: u64,
+    /// Larger is younger.
+    pub age: u64,
+    /// Its tables in key order.
+    pub tables: Vec<TableReport>,
+}
+
+/// One table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TableReport {
+    /// The number in its file's name.
+    pub number: u64,
+    /// Bytes of its file.
+    pub size_bytes: u64,
+    /// Versions in the file.
+    pub entries: u64,
+    /// Those that are tombstones.
+    pub tombstones: u64,
+    /// The first key listed.
+    pub smallest: Vec<u8>,
+    /// The last key listed.
+    pub largest: Vec<u8>,
+    /// The bounds are narrower than the file.
+    pub narrowed: bool,
+    /// The lowest and highest sequence number.
+    pub sequences: (SequenceNumber, SequenceNumber),
+}
+
+impl Store {
+    pub(crate) fn statistics(&self) -> Statistics {
+        let view = self.view.load();
+        let (pinned, pinned_bytes) = self.pins.pinned();
+        let (next_generation, flushed) = {
+            let ledger = self.ledger.lock();
+            (ledger.state.next_generation, ledger.state.flushed_sequence)
+        };
+        let (spare, spare_bytes) = {
+            let arenas = self.arenas.lock();
+            let bytes = arenas.spares.iter().map(|spare| spare.capacity_bytes()).sum::<u64>();
+            (arenas.spares.len(), bytes)
+        };
+        let visible = self.visible();
+        let active = usize::from(!self.options.read_only && !view.memtables.is_empty());
+        let index_bytes = view.memtables.iter().map(|table| table.index_memory_bytes()).sum();
+        let memory_bytes: u64 = view.memtables.iter().map(|table| table.memory_bytes()).sum();
+        let io = self.storage.snapshot();
+        let written_bytes = io.total().written_bytes;
+        let user_bytes = self.counters.user_bytes.load(Ordering::Relaxed);
+        let (retries, last_error) = self.background.retries();
+        Statistics {
+            durability: self.durability,
+            method: self.region.description().method,
+            file_system: self.file_system.name.clone(),
+            sequences: Sequences {
+                visible,
+                last: view.memtables.first().map_or(visible, |table| table.last_sequence().max(visible)),
+                persisted: self.persisted.load(Ordering::Acquire).max(flushed),
+                flushed,
+            },
+            arenas: ArenaStatistics {
+                active_generation: match view.memtables.first() {
+                    Some(table) if active == 1 => table.arena().generation(),
+                    _ => 0,
+                },
+                next_generation,
+                active,
+                sealed: view.memtables.len() - active,
+                spare,
+                pinned,
+            },
+            memory: MemoryStatistics {
+                arena_bytes: memory_bytes - index_bytes + spare_bytes,
+                index_bytes,
+                pinned_bytes,
+                block_cache_bytes: self.tables.blocks().used_bytes(),
+                table_metadata_bytes: self.tables.metadata_bytes(),
+            },
+            levels: level_totals(&view.version),
+            write_amplification: (user_bytes > 0)
+                .then(|| written_bytes as f64 / user_bytes as f64),
+            io,
+            user_bytes,
+            stalls: StallCause::ALL.iter().map(|&cause| (cause, self.stalls.of(cause))).collect(),
+            longest_stall: self.stalls.longest(),
+            flushes: self.counters.flushes.load(Ordering::Relaxed),
+            merges: self.counters.merges.load(Ordering::Relaxed),
+            moves: self.counters.moves.load(Ordering::Relaxed),
+            retries,
+            last_error,
+            poisoned: self.poisoned(),
+            snapshots: self.snapshots.len(),
+            recovery: self.recovery.clone(),
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn levels_report(&self) -> LevelsReport {
+        let version = Arc::clone(&self.view.load().version);
+        let keyspaces = version.keyspaces.values().map(|levels| KeyspaceReport {
+            id: levels.id.number(),
+            name: levels.name.clone(),
+            levels: levels
+                .levels
+                .iter()
+                .map(|level| level.sub_levels.iter().map(|sub_level| report(sub_level)).collect())
+                .collect(),
+        });
+        LevelsReport { keyspaces: keyspaces.collect() }
+    }
+}
+
+fn report(sub_level: &SubLevel) -> SubLevelReport {
+    let table = |table: &Arc<Table>| TableReport {
+        number: table.number,
+        size_bytes: table.size_bytes,
+        entries: table.entries,
+        tombstones: table.tombstones,
+        smallest: table.bounds.smallest.clone(),
+        largest: table.bounds.largest.clone(),
+        narrowed: table.narrowed,
+        sequences: (table.min_sequence, table.max_sequence),
+    };
+    SubLevelReport {
+        number: sub_level.number,
+        age: sub_level.age,
+        tables: sub_level.tables.iter().map(table).collect(),
+    }
+}
+
+fn level_totals(version: &Version) -> Vec<LevelStatistics> {
+    let mut totals = vec![LevelStatistics::default(); LEVELS];
+    for levels in version.keyspaces.values() {
+        for (total, level) in totals.iter_mut().zip(&levels.levels) {
+            total.sub_levels += level.sub_levels.len();
+            total.tables += level.tables().count();
+            total.bytes += level.size_bytes();
+        }
+    }
+    totals
+}

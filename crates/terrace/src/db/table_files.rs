@@ -1,0 +1,106 @@
+//! Tables being written: files that nobody lists yet.
+
+use std::sync::atomic::Ordering;
+
+use terrace_storage::{Purpose, Storage};
+
+use crate::compaction::merge::TableSink;
+use crate::db::Store;
+use crate::key::InternalKey;
+use crate::levels::{KeyRange, Place, TableMeta};
+use crate::table::{TableOptions, TableWriter, table_path};
+use crate::{KeyspaceId, Result};
+
+/// The device class of the store's own directory.
+const OWN_DIRECTORY: u8 = 1;
+
+/// Writes tables for one place of one keyspace.
+pub(crate) struct TableFiles<'a> {
+    store: &'a Store,
+    keyspace: KeyspaceId,
+    place: Place,
+    purpose: Purpose,
+    open: Option<(u64, TableWriter<'a>)>,
+    /// Every file begun, finished or not.
+    numbers: Vec<u64>,
+}
+
+impl<'a> TableFiles<'a> {
+    pub(crate) fn new(
+        store: &'a Store,
+        keyspace: KeyspaceId,
+        place: Place,
+        purpose: Purpose,
+    ) -> Self {
+        TableFiles { store, keyspace, place, purpose, open: None, numbers: Vec::new() }
+    }
+
+    /// Removes every file if the tables were not installed. After a poisoned edit they stay: it is
+    /// not known whether the manifest lists them.
+    pub(crate) fn settle<T>(self, installed: Result<T>) -> Result<T> {
+        drop(self.open);
+        if installed.is_err() && self.store.poisoned().is_none() {
+            for number in self.numbers {
+                self.store.tables.remove(number);
+                let _ = self.store.storage.remove(&table_path(&self.store.path, number));
+            }
+        }
+        installed
+    }
+
+    fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
+        if self.open.is_none() {
+            let store = self.store;
+            let number = store.next_table.fetch_add(1, Ordering::Relaxed);
+            self.numbers.push(number);
+            let options = TableOptions {
+                block_bytes: store.options.block_bytes,
+                restart_interval: store.options.restart_interval,
+                compression: store.options.compression_of(usize::from(self.place.level)),
+                filter_bits_per_key: store.options.filter_bits_per_key,
+                hash_seed: store.hash_seed,
+                keyspace: self.keyspace,
+                age_hint: self.place.age,
+                purpose: self.purpose,
+            };
+            let path = table_path(&store.path, number);
+            self.open = Some((number, TableWriter::create(&*store.storage, path, options)?));
+        }
+        match &mut self.open {
+            Some((_, writer)) => Ok(writer),
+            None => Err(crate::Error::Closed),
+        }
+    }
+}
+
+impl TableSink for TableFiles<'_> {
+    type Table = TableMeta;
+
+    fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
+        self.begin()?.add(key, value)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |(_, writer)| writer.estimated_bytes())
+    }
+
+    fn finish(&mut self) -> Result<Option<TableMeta>> {
+        let Some((number, writer)) = self.open.take() else { return Ok(None) };
+        let properties = writer.finish()?;
+        Ok(Some(TableMeta {
+            number,
+            keyspace: self.keyspace,
+            size_bytes: properties.file_bytes,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            bounds: KeyRange::inclusive(
+                properties.smallest().user_key,
+                properties.largest().user_key,
+            ),
+            narrowed: false,
+            min_sequence: properties.smallest_sequence,
+            max_sequence: properties.largest_sequence,
+            tier: OWN_DIRECTORY,
+        }))
+    }
+}

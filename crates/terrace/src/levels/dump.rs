@@ -1,0 +1,97 @@
+//! A manifest record by record, for people.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use terrace_storage::{Purpose, Storage};
+
+use super::edit::Edit;
+use super::manifest::{manifest_number, read_file};
+use super::record::Records;
+use crate::{Error, Result};
+
+/// What is found at one offset of a manifest.
+#[derive(Clone, Debug)]
+pub(crate) enum DumpItem {
+    Record { offset: u64, length_bytes: u64, edit: Box<Edit> },
+    TornTail { offset: u64, length_bytes: u64 },
+}
+
+impl fmt::Display for DumpItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DumpItem::Record {
+                offset,
+                length_bytes,
+                edit,
+            } => write!(f, "record at {offset}, {length_bytes} bytes\n{edit}"),
+            DumpItem::TornTail {
+                offset,
+                length_bytes,
+            } => writeln!(f, "torn tail at {offset}, {length_bytes} bytes"),
+        }
+    }
+}
+
+/// The records of one manifest file, whether or not it is the one in use. Each record is decoded,
+/// but not applied: a dump shows what is there.
+pub(crate) struct ManifestDump {
+    path: PathBuf,
+    number: u64,
+    items: std::vec::IntoIter<Result<DumpItem>>,
+}
+
+impl ManifestDump {
+    /// # Errors
+    /// The file cannot be read or its header is not a manifest's.
+    pub(crate) fn open(storage: &dyn Storage, path: &Path) -> Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(manifest_number).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} is not named MANIFEST-<number>; a manifest's records are tied to its number",
+                path.display()
+            ))
+        })?;
+        let bytes = read_file(storage, path, u64::MAX, Purpose::Other)?;
+        let mut records = Records::new(path, &bytes, number)?;
+        let mut items = Vec::new();
+        for record in &mut records {
+            items.push(record.and_then(|record| {
+                Ok(DumpItem::Record {
+                    offset: record.offset,
+                    length_bytes: record.end - record.offset,
+                    edit: Box::new(record.edit(path)?),
+                })
+            }));
+        }
+        if records.torn_tail() && items.last().is_none_or(Result::is_ok) {
+            items.push(Ok(DumpItem::TornTail {
+                offset: records.end(),
+                length_bytes: bytes.len() as u64 - records.end(),
+            }));
+        }
+        Ok(ManifestDump {
+            path: path.to_path_buf(),
+            number,
+            items: items.into_iter(),
+        })
+    }
+
+    /// The number of the manifest.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Iterator for ManifestDump {
+    type Item = Result<DumpItem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.items.next()
+    }
+}

@@ -1,0 +1,204 @@
+//! One atomic change of the store's state: what a manifest record holds.
+
+use std::fmt;
+
+use super::table_meta::{KeyRange, TableMeta};
+use super::version::Place;
+use crate::key::{KeyspaceId, SequenceNumber};
+
+/// What acknowledged writes survive, as the manifest stores it. 0 is never valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Domain {
+    PowerSafe = 1,
+    CrashSafe = 2,
+    Volatile = 3,
+    /// `PowerSafe` in name on a medium that is not, for benchmarks.
+    EmulatedPowerSafe = 4,
+}
+
+impl Domain {
+    pub(crate) const fn from_number(number: u8) -> Option<Domain> {
+        Some(match number {
+            1 => Domain::PowerSafe,
+            2 => Domain::CrashSafe,
+            3 => Domain::Volatile,
+            4 => Domain::EmulatedPowerSafe,
+            _ => return None,
+        })
+    }
+}
+
+/// What a store is given when it is created and keeps for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Random; tells this store's files from another's.
+    pub(crate) store_id: u128,
+    /// Random; the seed of every key hash.
+    pub(crate) hash_seed: u64,
+    pub(crate) domain: Domain,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceCreated {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableAdded {
+    pub(crate) place: Place,
+    pub(crate) table: TableMeta,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableRemoved {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableMoved {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) number: u64,
+    pub(crate) to: Place,
+}
+
+/// The table keeps its place and counts for fewer keys: a slice of it has been merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableNarrowed {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) number: u64,
+    pub(crate) bounds: KeyRange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArenaIssued {
+    pub(crate) generation: u64,
+    pub(crate) slot: u64,
+    pub(crate) capacity_bytes: u64,
+}
+
+/// The store was closed in order; any later edit takes this back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CleanClose {
+    /// The last number given to a write.
+    pub(crate) last_sequence: SequenceNumber,
+}
+
+/// A change of the store's state, taken whole or not at all.
+///
+/// Applied in the order of the fields: what is removed makes room for what is added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Edit {
+    /// Only in the first record of a manifest.
+    pub(crate) identity: Option<Identity>,
+    pub(crate) keyspaces_created: Vec<KeyspaceCreated>,
+    pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
+    pub(crate) tables_removed: Vec<TableRemoved>,
+    pub(crate) tables_narrowed: Vec<TableNarrowed>,
+    pub(crate) tables_moved: Vec<TableMoved>,
+    pub(crate) tables_added: Vec<TableAdded>,
+    pub(crate) arenas_retired: Vec<u64>,
+    pub(crate) arenas_issued: Vec<ArenaIssued>,
+    /// The highest sequence number up to which every write is in tables.
+    pub(crate) flushed_sequence: Option<SequenceNumber>,
+    /// Every write up to here survives a power cut.
+    pub(crate) persisted_until: Option<SequenceNumber>,
+    pub(crate) next_table_number: Option<u64>,
+    pub(crate) next_generation: Option<u64>,
+    pub(crate) next_sub_level: Option<u64>,
+    pub(crate) next_keyspace: Option<u32>,
+    pub(crate) clean_close: Option<CleanClose>,
+}
+
+/// One line for each field that is set.
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(identity) = &self.identity {
+            writeln!(
+                f,
+                "store {:032x} hash seed {:016x} domain {:?}",
+                identity.store_id, identity.hash_seed, identity.domain
+            )?;
+        }
+        for created in &self.keyspaces_created {
+            writeln!(f, "create keyspace {} {:?}", created.id, created.name)?;
+        }
+        for id in &self.keyspaces_dropped {
+            writeln!(f, "drop keyspace {id}")?;
+        }
+        self.fmt_tables(f)?;
+        for generation in &self.arenas_retired {
+            writeln!(f, "retire arena generation {generation}")?;
+        }
+        for arena in &self.arenas_issued {
+            writeln!(
+                f,
+                "issue arena generation {} slot {} of {} bytes",
+                arena.generation, arena.slot, arena.capacity_bytes
+            )?;
+        }
+        for (name, value) in [
+            ("flushed sequence", self.flushed_sequence),
+            ("persisted until", self.persisted_until),
+            ("next table", self.next_table_number),
+            ("next generation", self.next_generation),
+            ("next sub-level", self.next_sub_level),
+            ("next keyspace", self.next_keyspace.map(u64::from)),
+            (
+                "closed cleanly at sequence",
+                self.clean_close.map(|c| c.last_sequence),
+            ),
+        ] {
+            if let Some(value) = value {
+                writeln!(f, "{name} {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Edit {
+    fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for removed in &self.tables_removed {
+            writeln!(
+                f,
+                "remove table {} of keyspace {}",
+                removed.number, removed.keyspace
+            )?;
+        }
+        for narrowed in &self.tables_narrowed {
+            writeln!(
+                f,
+                "narrow table {} of keyspace {} to {:?}",
+                narrowed.number, narrowed.keyspace, narrowed.bounds
+            )?;
+        }
+        for moved in &self.tables_moved {
+            writeln!(
+                f,
+                "move table {} of keyspace {} to {}",
+                moved.number, moved.keyspace, moved.to
+            )?;
+        }
+        for TableAdded { place, table } in &self.tables_added {
+            writeln!(
+                f,
+                "add table {} of keyspace {} to {place}: {:?}{} {} bytes, {} entries, \
+                 {} tombstones, sequences {}..={}, tier {}",
+                table.number,
+                table.keyspace,
+                table.bounds,
+                if table.narrowed { " (narrowed)" } else { "" },
+                table.size_bytes,
+                table.entries,
+                table.tombstones,
+                table.min_sequence,
+                table.max_sequence,
+                table.tier
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! Edits as bytes: the tags of docs/formats.md. Numbers given here are given for ever.
+
+use super::LEVELS;
+use super::edit::{
+    ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,
+    TableNarrowed, TableRemoved,
+};
+use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
+use super::table_meta::{KeyRange, TableMeta};
+use super::version::Place;
+use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
+
+/// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new
+/// tier, 23 sketches of a sub-level, 24 files of separated values, 25 options of a keyspace.
+mod tag {
+    pub(super) const IDENTITY: u32 = 1;
+    pub(super) const KEYSPACE_CREATED: u32 = 2;
+    pub(super) const KEYSPACE_DROPPED: u32 = 3;
+    pub(super) const TABLE_REMOVED: u32 = 4;
+    pub(super) const TABLE_NARROWED: u32 = 5;
+    pub(super) const TABLE_MOVED: u32 = 6;
+    pub(super) const TABLE_ADDED: u32 = 7;
+    pub(super) const ARENA_RETIRED: u32 = 8;
+    pub(super) const ARENA_ISSUED: u32 = 9;
+    pub(super) const FLUSHED_SEQUENCE: u32 = 10;
+    pub(super) const PERSISTED_UNTIL: u32 = 11;
+    pub(super) const NEXT_TABLE_NUMBER: u32 = 12;
+    pub(super) const NEXT_GENERATION: u32 = 13;
+    pub(super) const NEXT_SUB_LEVEL: u32 = 14;
+    pub(super) const NEXT_KEYSPACE: u32 = 15;
+    pub(super) const CLEAN_CLOSE: u32 = 16;
+}
+
+/// Tags inside the identity.
+mod identity {
+    pub(super) const STORE_ID: u32 = 1;
+    pub(super) const HASH_SEED: u32 = 2;
+    pub(super) const DOMAIN: u32 = 3;
+    pub(super) const LARGEST: u32 = DOMAIN;
+}
+
+/// Tags inside a created keyspace.
+mod keyspace {
+    pub(super) const ID: u32 = 1;
+    pub(super) const NAME: u32 = 2;
+    pub(super) const LARGEST: u32 = NAME;
+}
+
+/// Tags inside everything that concerns a table; each structure has those that it needs.
+mod table {
+    pub(super) const KEYSPACE: u32 = 1;
+    pub(super) const NUMBER: u32 = 2;
+    pub(super) const LEVEL: u32 = 3;
+    pub(super) const SUB_LEVEL: u32 = 4;
+    pub(super) const AGE: u32 = 5;
+    pub(super) const SMALLEST: u32 = 6;
+    pub(super) const LARGEST_KEY: u32 = 7;
+    pub(super) const LARGEST_EXCLUDED: u32 = 8;
+    pub(super) const NARROWED: u32 = 9;
+    pub(super) const SIZE_BYTES: u32 = 10;
+    pub(super) const ENTRIES: u32 = 11;
+    pub(super) const TOMBSTONES: u32 = 12;
+    pub(super) const MIN_SEQUENCE: u32 = 13;
+    pub(super) const MAX_SEQUENCE: u32 = 14;
+    pub(super) const TIER: u32 = 15;
+    pub(super) const LARGEST: u32 = TIER;
+}
+
+/// Tags inside an issued arena.
+mod arena {
+    pub(super) const GENERATION: u32 = 1;
+    pub(super) const SLOT: u32 = 2;
+    pub(super) const CAPACITY_BYTES: u32 = 3;
+    pub(super) const LARGEST: u32 = CAPACITY_BYTES;
+}
+
+impl Edit {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = FieldWriter::default();
+        if let Some(value) = &self.identity {
+            out.nested(tag::IDENTITY, |out| {
+                out.bytes(identity::STORE_ID, &value.store_id.to_le_bytes());
+                out.bytes(identity::HASH_SEED, &value.hash_seed.to_le_bytes());
+                out.number(identity::DOMAIN, value.domain as u64);
+            });
+        }
+        for created in &self.keyspaces_created {
+            out.nested(tag::KEYSPACE_CREATED, |out| {
+                out.number(keyspace::ID, created.id.0.into());
+                out.bytes(keyspace::NAME, created.name.as_bytes());
+            });
+        }
+        for id in &self.keyspaces_dropped {
+            out.number(tag::KEYSPACE_DROPPED, id.0.into());
+        }
+        for removed in &self.tables_removed {
+            out.nested(tag::TABLE_REMOVED, |out| {
+                put_table(out, removed.keyspace, removed.number);
+            });
+        }
+        for narrowed in &self.tables_narrowed {
+            out.nested(tag::TABLE_NARROWED, |out| {
+                put_table(out, narrowed.keyspace, narrowed.number);
+                put_bounds(out, &narrowed.bounds);
+            });
+        }
+        for moved in &self.tables_moved {
+            out.nested(tag::TABLE_MOVED, |out| {
+                put_table(out, moved.keyspace, moved.number);
+                put_place(out, moved.to);
+            });
+        }
+        for added in &self.tables_added {
+            out.nested(tag::TABLE_ADDED, |out| put_added(out, added));
+        }
+        for &generation in &self.arenas_retired {
+            out.number(tag::ARENA_RETIRED, generation);
+        }
+        for issued in &self.arenas_issued {
+            out.nested(tag::ARENA_ISSUED, |out| {
+                out.number(arena::GENERATION, issued.generation);
+                out.number(arena::SLOT, issued.slot);
+                out.number(arena::CAPACITY_BYTES, issued.capacity_bytes);
+            });
+        }
+        out.optional_number(tag::FLUSHED_SEQUENCE, self.flushed_sequence);
+        out.optional_number(tag::PERSISTED_UNTIL, self.persisted_until);
+        out.optional_number(tag::NEXT_TABLE_NUMBER, self.next_table_number);
+        out.optional_number(tag::NEXT_GENERATION, self.next_generation);
+        out.optional_number(tag::NEXT_SUB_LEVEL, self.next_sub_level);
+        out.optional_number(tag::NEXT_KEYSPACE, self.next_keyspace.map(u64::from));
+        out.optional_number(tag::CLEAN_CLOSE, self.clean_close.map(|c| c.last_sequence));
+        out.finish()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Edit, FieldError> {
+        let mut edit = Edit::default();
+        for field in Fields::new(bytes, "an edit") {
+            let field = field?;
+            match field.tag {
+                tag::IDENTITY => set(&mut edit.identity, field, take_identity(field)?)?,
+                tag::KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(field)?),
+                tag::KEYSPACE_DROPPED => {
+                    edit.keyspaces_dropped.push(KeyspaceId(field.number_as()?));
+                }
+                tag::TABLE_REMOVED => edit.tables_removed.push(take_removed(field)?),
+                tag::TABLE_NARROWED => edit.tables_narrowed.push(take_narrowed(field)?),
+                tag::TABLE_MOVED => edit.tables_moved.push(take_moved(field)?),
+                tag::TABLE_ADDED => edit.tables_added.push(take_added(field)?),
+                tag::ARENA_RETIRED => edit.arenas_retired.push(field.number()?),
+                tag::ARENA_ISSUED => edit.arenas_issued.push(take_arena(field)?),
+                tag::FLUSHED_SEQUENCE => {
+                    set(&mut edit.flushed_sequence, field, sequence(field)?)?;
+                }
+                tag::PERSISTED_UNTIL => set(&mut edit.persisted_until, field, sequence(field)?)?,
+                tag::NEXT_TABLE_NUMBER => {
+                    set(&mut edit.next_table_number, field, field.number()?)?;
+                }
+                tag::NEXT_GENERATION => set(&mut edit.next_generation, field, field.number()?)?,
+                tag::NEXT_SUB_LEVEL => set(&mut edit.next_sub_level, field, field.number()?)?,
+                tag::NEXT_KEYSPACE => set(&mut edit.next_keyspace, field, field.number_as()?)?,
+                tag::CLEAN_CLOSE => {
+                    let last_sequence = sequence(field)?;
+                    set(&mut edit.clean_close, field, CleanClose { last_sequence })?;
+                }
+                _ => field.unknown()?,
+            }
+        }
+        Ok(edit)
+    }
+}
+
+fn set<T>(slot: &mut Option<T>, field: Field<'_>, value: T) -> Result<(), FieldError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(field.malformed()),
+    }
+}
+
+fn sequence(field: Field<'_>) -> Result<u64, FieldError> {
+    let number = field.number()?;
+    if number > MAX_SEQUENCE {
+        return Err(field.malformed());
+    }
+    Ok(number)
+}
+
+fn put_table(out: &mut FieldWriter, id: KeyspaceId, number: u64) {
+    out.number(table::KEYSPACE, id.0.into());
+    out.number(table::NUMBER, number);
+}
+
+fn put_place(out: &mut FieldWriter, place: Place) {
+    out.number(table::LEVEL, place.level.into());
+    out.number(table::SUB_LEVEL, place.sub_level);
+    out.number(table::AGE, place.age);
+}
+
+fn put_flag(out: &mut FieldWriter, tag: u32, flag: bool) {
+    if flag {
+        out.number(tag, 1);
+    }
+}
+
+fn put_bounds(out: &mut FieldWriter, bounds: &KeyRange) {
+    out.bytes(table::SMALLEST, &bounds.smallest);
+    out.bytes(table::LARGEST_KEY, &bounds.largest);
+    put_flag(out, table::LARGEST_EXCLUDED, bounds.largest_excluded);
+}
+
+fn put_added(out: &mut FieldWriter, added: &TableAdded) {
+    let meta = &added.table;
+    put_table(out, meta.keyspace, meta.number);
+    put_place(out, added.place);
+    put_bounds(out, &meta.bounds);
+    put_flag(out, table::NARROWED, meta.narrowed);
+    out.number(table::SIZE_BYTES, meta.size_bytes);
+    out.number(table::ENTRIES, meta.entries);
+    out.number(table::TOMBSTONES, meta.tombstones);
+    out.number(table::MIN_SEQUENCE, meta.min_sequence);
+    out.number(table::MAX_SEQUENCE, meta.max_sequence);
+    out.number(table::TIER, meta.tier.into());
+}
+
+fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
+    let group = Group::read(field, "the store's identity", identity::LARGEST)?;
+    let store_id = <[u8; 16]>::try_from(group.bytes(identity::STORE_ID)?)
+        .map_err(|_| group.malformed(identity::STORE_ID))?;
+    let hash_seed = <[u8; 8]>::try_from(group.bytes(identity::HASH_SEED)?)
+        .map_err(|_| group.malformed(identity::HASH_SEED))?;
+    let domain = group.nonzero::<u8>(identity::DOMAIN)?;
+    Ok(Identity {
+        store_id: u128::from_le_bytes(store_id),
+        hash_seed: u64::from_le_bytes(hash_seed),
+        domain: Domain::from_number(domain)
+            .ok_or_else(|| FieldError::Unknown(format!("persistence domain {domain}")))?,
+    })
+}
+
+fn take_keyspace(field: Field<'_>) -> Result<KeyspaceCreated, FieldError> {
+    let group = Group::read(field, "a keyspace", keyspace::LARGEST)?;
+    let name = str::from_utf8(group.bytes(keyspace::NAME)?)
+        .map_err(|_| group.malformed(keyspace::NAME))?;
+    Ok(KeyspaceCreated {
+        id: KeyspaceId(group.nonzero(keyspace::ID)?),
+        name: name.to_owned(),
+    })
+}
+
+fn table_group(field: Field<'_>) -> Result<Group<'_>, FieldError> {
+    Group::read(field, "a table", table::LARGEST)
+}
+
+fn keyspace_of(group: &Group<'_>) -> Result<KeyspaceId, FieldError> {
+    Ok(KeyspaceId(group.nonzero(table::KEYSPACE)?))
+}
+
+fn take_place(group: &Group<'_>) -> Result<Place, FieldError> {
+    let level = group.number::<u8>(table::LEVEL)?;
+    if usize::from(level) >= LEVELS {
+        return Err(group.malformed(table::LEVEL));
+    }
+    Ok(Place {
+        level,
+        sub_level: group.nonzero(table::SUB_LEVEL)?,
+        age: group.nonzero(table::AGE)?,
+    })
+}
+
+fn take_bounds(group: &Group<'_>) -> Result<KeyRange, FieldError> {
+    let bounds = KeyRange {
+        smallest: group.bytes(table::SMALLEST)?.to_vec(),
+        largest: group.bytes(table::LARGEST_KEY)?.to_vec(),
+        largest_excluded: group.flag(table::LARGEST_EXCLUDED)?,
+    };
+    if bounds.is_empty() || bounds.largest.len() > MAX_KEY_BYTES {
+        return Err(group.malformed(table::LARGEST_KEY));
+    }
+    Ok(bounds)
+}
+
+fn take_removed(field: Field<'_>) -> Result<TableRemoved, FieldError> {
+    let group = table_group(field)?;
+    Ok(TableRemoved {
+        keyspace: keyspace_of(&group)?,
+        number: group.nonzero(table::NUMBER)?,
+    })
+}
+
+fn take_narrowed(field: Field<'_>) -> Result<TableNarrowed, FieldError> {
+    let group = table_group(field)?;
+    Ok(TableNarrowed {
+        keyspace: keyspace_of(&group)?,
+        number: group.nonzero(table::NUMBER)?,
+        bounds: take_bounds(&group)?,
+    })
+}
+
+fn take_moved(field: Field<'_>) -> Result<TableMoved, FieldError> {
+    let group = table_group(field)?;
+    Ok(TableMoved {
+        keyspace: keyspace_of(&group)?,
+        number: group.nonzero(table::NUMBER)?,
+        to: take_place(&group)?,
+    })
+}
+
+fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
+    let group = table_group(field)?;
+    let meta = TableMeta {
+        number: group.nonzero(table::NUMBER)?,
+        keyspace: keyspace_of(&group)?,
+        size_bytes: group.number(table::SIZE_BYTES)?,
+        entries: group.number(table::ENTRIES)?,
+        tombstones: group.number(table::TOMBSTONES)?,
+        bounds: take_bounds(&group)?,
+        narrowed: group.flag(table::NARROWED)?,
+        min_sequence: group.number(table::MIN_SEQUENCE)?,
+        max_sequence: group.number(table::MAX_SEQUENCE)?,
+        tier: group.nonzero(table::TIER)?,
+    };
+    if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
+        return Err(group.malformed(table::MAX_SEQUENCE));
+    }
+    Ok(TableAdded {
+        place: take_place(&group)?,
+        table: meta,
+    })
+}
+
+fn take_arena(field: Field<'_>) -> Result<ArenaIssued, FieldError> {
+    let group = Group::read(field, "an arena", arena::LARGEST)?;
+    Ok(ArenaIssued {
+        generation: group.nonzero(arena::GENERATION)?,
+        slot: group.number(arena::SLOT)?,
+        capacity_bytes: group.nonzero(arena::CAPACITY_BYTES)?,
+    })
+}

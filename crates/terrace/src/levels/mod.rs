@@ -1,0 +1,48 @@
+//! Which tables make which sub-level of which level, and the manifest that remembers it.
+//!
+//! A keyspace has [`LEVELS`] levels, a level a list of sub-levels, a sub-level a list of tables
+//! that do not overlap. A sub-level's *number* is a name; its *age* says where it stands: for each
+//! key, every version in a younger sub-level (larger age) is newer than every version in an older
+//! one. Ages decrease strictly from the first sub-level of level 0 to the last of the last level,
+//! so a reader that goes from the top down meets the newest version first.
+//!
+//! Ages are chosen so that they never have to be renumbered: a flush into level 0 takes the next
+//! age above [`FIRST_FLUSH_AGE`]; the one sub-level that the leveled policy keeps in each deeper
+//! level `i` has the fixed age `64 - i`, below every flush and the older the deeper. Nothing but
+//! [`Place::base`] and [`ManifestState::next_flush_place`] knows this scheme: everybody else
+//! compares ages.
+
+mod current;
+mod dump;
+mod edit;
+mod edit_coding;
+mod fields;
+mod manifest;
+mod record;
+mod state;
+mod sub_level_cursor;
+mod table_meta;
+mod version;
+
+pub(crate) use dump::{DumpItem, ManifestDump};
+pub(crate) use edit::{
+    ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,
+    TableNarrowed, TableRemoved,
+};
+pub(crate) use manifest::{
+    Loaded, Manifest, ManifestError, ManifestOptions, TornTail, load, manifest_file_name,
+    manifest_number,
+};
+pub(crate) use state::{LiveArena, ManifestState};
+pub(crate) use sub_level_cursor::SubLevelCursor;
+pub(crate) use table_meta::{KeyRange, ObsoleteTables, Table, TableMeta};
+pub(crate) use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
+
+/// The number of levels of every keyspace.
+pub(crate) const LEVELS: usize = 7;
+
+/// The age of the first flush; every age below belongs to a level under level 0.
+pub(crate) const FIRST_FLUSH_AGE: u64 = 1 << 32;
+
+/// The number of the first sub-level made by a flush; smaller numbers name the base sub-levels.
+pub(crate) const FIRST_SUB_LEVEL_NUMBER: u64 = 64;

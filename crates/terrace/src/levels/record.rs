@@ -1,0 +1,211 @@
+//! The frame of a manifest: a header, then records that carry their own length and checksum.
+//!
+//! A record's checksum is seeded with the manifest's number and the record's offset, so that a
+//! record of another file, or of another place in this one, is never taken for one of this place.
+//! A record that does not check is a *torn tail* if nothing valid lies behind it (its write never
+//! finished, so nobody was told that it had) and damage otherwise.
+
+use std::path::Path;
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::edit::Edit;
+use super::fields::FieldError;
+use crate::coding::Decoder;
+use crate::{Error, Result};
+
+/// The first bytes of every manifest.
+pub(crate) const MAGIC: [u8; 8] = *b"TerrMani";
+const FORMAT_VERSION: u32 = 1;
+pub(super) const HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 16;
+const CHECKSUM_BYTES: usize = 8;
+const ALIGNMENT: usize = 8;
+
+/// The only kind of record so far; 0 is never valid.
+const KIND_EDIT: u32 = 1;
+
+/// The longest payload that is written or believed.
+const MAX_PAYLOAD_BYTES: usize = 1 << 30;
+
+pub(super) fn encode_header(number: u64) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(&MAGIC);
+    header.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header.extend_from_slice(&0u32.to_le_bytes());
+    header.extend_from_slice(&number.to_le_bytes());
+    header.extend_from_slice(&xxh3_64(&header).to_le_bytes());
+    header
+}
+
+/// The record that holds `edit` at `offset` of manifest `number`.
+pub(super) fn encode_record(number: u64, offset: u64, edit: &Edit) -> Result<Vec<u8>> {
+    let payload = edit.encode();
+    if payload.len() > MAX_PAYLOAD_BYTES {
+        return Err(Error::invalid(format!(
+            "an edit of {} bytes is longer than a manifest record may be",
+            payload.len()
+        )));
+    }
+    let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len() + ALIGNMENT);
+    record.extend_from_slice(&[0; CHECKSUM_BYTES]);
+    record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    record.extend_from_slice(&KIND_EDIT.to_le_bytes());
+    record.extend_from_slice(&payload);
+    record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
+    if let Some((sum, body)) = record.split_first_chunk_mut::<CHECKSUM_BYTES>() {
+        *sum = checksum(number, offset, body).to_le_bytes();
+    }
+    Ok(record)
+}
+
+/// Over length, kind, payload and padding.
+fn checksum(number: u64, offset: u64, body: &[u8]) -> u64 {
+    let mut place = [0; 16];
+    let (first, second) = place.split_at_mut(8);
+    first.copy_from_slice(&number.to_le_bytes());
+    second.copy_from_slice(&offset.to_le_bytes());
+    xxh3_64_with_seed(body, xxh3_64(&place))
+}
+
+/// A manifest's bytes, with its header checked. Iterates over the records.
+pub(super) struct Records<'a> {
+    file: &'a Path,
+    bytes: &'a [u8],
+    number: u64,
+    offset: usize,
+    torn_tail: bool,
+}
+
+/// One record: where it begins, where the next one does, and its kind and payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    kind: u32,
+    payload: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// Checks the header. `number` is the one in the file's name.
+    pub(super) fn new(file: &'a Path, bytes: &'a [u8], number: u64) -> Result<Self> {
+        let mut header = Decoder::new(bytes);
+        if header.take(MAGIC.len()) != Some(MAGIC.as_slice()) {
+            let what = if bytes.is_empty() {
+                "the file is empty"
+            } else {
+                "it does not begin as a manifest does"
+            };
+            return Err(Error::corruption(file, 0, what));
+        }
+        let truncated = || Error::corruption(file, bytes.len() as u64, "the header is cut short");
+        let version = header.u32().ok_or_else(truncated)?;
+        let body = bytes.get(..HEADER_BYTES - 8).ok_or_else(truncated)?;
+        let (reserved, written_number, sum) = (header.u32(), header.u64(), header.u64());
+        let sum = sum.ok_or_else(truncated)?;
+        // A version that is not known may have another header; only then is its sum not believed.
+        if version != FORMAT_VERSION && version != 0 && sum == xxh3_64(body) {
+            return Err(Error::unsupported(
+                file,
+                format!("manifest format {version}; this release reads {FORMAT_VERSION}"),
+            ));
+        }
+        if sum != xxh3_64(body) || version != FORMAT_VERSION || reserved != Some(0) {
+            return Err(Error::corruption(file, 0, "the header does not match its checksum"));
+        }
+        if written_number != Some(number) {
+            return Err(Error::corruption(
+                file,
+                16,
+                format!("this is manifest {}, renamed", written_number.unwrap_or(0)),
+            ));
+        }
+        Ok(Records {
+            file,
+            bytes,
+            number,
+            offset: HEADER_BYTES,
+            torn_tail: false,
+        })
+    }
+
+    /// Where the records that check end.
+    pub(super) fn end(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// Whether bytes that are no record lie behind the last one.
+    pub(super) fn torn_tail(&self) -> bool {
+        self.torn_tail
+    }
+
+    fn record_at(&self, offset: usize) -> Option<Record<'a>> {
+        let mut decoder = Decoder::new(self.bytes.get(offset..)?);
+        let sum = decoder.u64()?;
+        let body = decoder.rest();
+        let length = decoder.u32()? as usize;
+        let kind = decoder.u32()?;
+        if length == 0 || length > MAX_PAYLOAD_BYTES || kind == 0 {
+            return None;
+        }
+        let padded = decoder.take(length.next_multiple_of(ALIGNMENT))?;
+        let body = body.get(..RECORD_HEADER_BYTES - CHECKSUM_BYTES + padded.len())?;
+        if checksum(self.number, offset as u64, body) != sum {
+            return None;
+        }
+        Some(Record {
+            offset: offset as u64,
+            end: (offset + RECORD_HEADER_BYTES + padded.len()) as u64,
+            kind,
+            payload: padded.get(..length)?,
+        })
+    }
+
+    /// The first valid record behind a damaged one.
+    fn valid_behind(&self, damaged: usize) -> Option<Record<'a>> {
+        (damaged + ALIGNMENT..self.bytes.len())
+            .step_by(ALIGNMENT)
+            .find_map(|offset| self.record_at(offset))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.torn_tail || self.offset >= self.bytes.len() {
+            return None;
+        }
+        if let Some(record) = self.record_at(self.offset) {
+            self.offset = record.end as usize;
+            return Some(Ok(record));
+        }
+        self.torn_tail = true;
+        let behind = self.valid_behind(self.offset)?;
+        Some(Err(Error::corruption(
+            self.file,
+            self.offset as u64,
+            format!(
+                "a record does not match its checksum, and a valid one follows at {}",
+                behind.offset
+            ),
+        )))
+    }
+}
+
+impl Record<'_> {
+    pub(super) fn edit(&self, file: &Path) -> Result<Edit> {
+        if self.kind != KIND_EDIT {
+            return Err(Error::unsupported(
+                file,
+                format!("record kind {} at byte {}", self.kind, self.offset),
+            ));
+        }
+        Edit::decode(self.payload).map_err(|error| match error {
+            FieldError::Malformed(detail) => Error::corruption(file, self.offset, detail),
+            FieldError::Unknown(detail) => {
+                Error::unsupported(file, format!("{detail} in the record at byte {}", self.offset))
+            }
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! Everything the manifest says, folded from its edits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::edit::{ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, TableAdded};
+use super::table_meta::ObsoleteTables;
+use super::version::{Place, StructureError, Version};
+use super::{FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
+use crate::key::{KeyspaceId, SequenceNumber};
+
+/// An arena that may hold frames that are not in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveArena {
+    pub(crate) slot: u64,
+    pub(crate) capacity_bytes: u64,
+}
+
+/// The state after an edit. Cheap to clone; immutable once shared.
+#[derive(Clone, Debug)]
+pub(crate) struct ManifestState {
+    pub(crate) identity: Identity,
+    pub(crate) version: Arc<Version>,
+    /// By generation, which is also the order in which recovery walks them.
+    pub(crate) live_arenas: BTreeMap<u64, LiveArena>,
+    /// Never used: the next generation may be issued with this number or a larger one.
+    pub(crate) next_generation: u64,
+    pub(crate) next_table_number: u64,
+    pub(crate) next_sub_level: u64,
+    pub(crate) next_keyspace: u32,
+    /// Every write up to here is in tables.
+    pub(crate) flushed_sequence: SequenceNumber,
+    /// Every write up to here survives a power cut.
+    pub(crate) persisted_until: SequenceNumber,
+    /// Set while the last edit was a clean close.
+    pub(crate) clean_close: Option<CleanClose>,
+}
+
+impl ManifestState {
+    /// The edit that begins a new store: its identity and the keyspace that every store has.
+    pub(crate) fn first_edit(identity: Identity) -> Edit {
+        Edit {
+            identity: Some(identity),
+            keyspaces_created: vec![KeyspaceCreated {
+                id: KeyspaceId::DEFAULT,
+                name: "default".to_owned(),
+            }],
+            ..Edit::default()
+        }
+    }
+
+    /// The state after the first record of a manifest, which alone holds the identity.
+    pub(crate) fn begin(edit: &Edit) -> Result<Self, StructureError> {
+        let identity = edit.identity.clone().ok_or_else(|| {
+            StructureError("the first record does not say which store it is of".to_owned())
+        })?;
+        let empty = ManifestState {
+            identity,
+            version: Arc::new(Version::empty(Arc::new(ObsoleteTables::default()))),
+            live_arenas: BTreeMap::new(),
+            next_generation: 1,
+            next_table_number: 1,
+            next_sub_level: FIRST_SUB_LEVEL_NUMBER,
+            next_keyspace: 1,
+            flushed_sequence: 0,
+            persisted_until: 0,
+            clean_close: None,
+        };
+        empty.fold(edit)
+    }
+
+    /// The state after an edit. This one stays as it is.
+    pub(crate) fn apply(&self, edit: &Edit) -> Result<Self, StructureError> {
+        if edit.identity.is_some() {
+            return Err(StructureError(
+                "only the first record may hold the store's identity".to_owned(),
+            ));
+        }
+        self.fold(edit)
+    }
+
+    fn fold(&self, edit: &Edit) -> Result<Self, StructureError> {
+        let mut next = self.clone();
+        next.version = Arc::new(self.version.apply(edit)?);
+        for created in &edit.keyspaces_created {
+            never_used("keyspace", created.id.0.into(), self.next_keyspace.into())?;
+            next.next_keyspace = next.next_keyspace.max(created.id.0.saturating_add(1));
+        }
+        for added in &edit.tables_added {
+            let number = added.table.number.saturating_add(1);
+            next.next_table_number = next.next_table_number.max(number);
+        }
+        let added_places = edit.tables_added.iter().map(|added| added.place);
+        for place in added_places.chain(edit.tables_moved.iter().map(|moved| moved.to)) {
+            next.next_sub_level = next.next_sub_level.max(place.sub_level.saturating_add(1));
+        }
+        for generation in &edit.arenas_retired {
+            if next.live_arenas.remove(generation).is_none() {
+                return Err(StructureError(format!(
+                    "arena generation {generation} is not live"
+                )));
+            }
+        }
+        for &ArenaIssued {
+            generation,
+            slot,
+            capacity_bytes,
+        } in &edit.arenas_issued
+        {
+            never_used("arena generation", generation, next.next_generation)?;
+            if next.live_arenas.values().any(|live| live.slot == slot) {
+                return Err(StructureError(format!("arena slot {slot} is in use")));
+            }
+            let live = LiveArena {
+                slot,
+                capacity_bytes,
+            };
+            next.live_arenas.insert(generation, live);
+            next.next_generation = generation.saturating_add(1);
+        }
+        advance("flushed sequence", &mut next.flushed_sequence, edit.flushed_sequence)?;
+        advance("persisted until", &mut next.persisted_until, edit.persisted_until)?;
+        advance("next table", &mut next.next_table_number, edit.next_table_number)?;
+        advance("next generation", &mut next.next_generation, edit.next_generation)?;
+        advance("next sub-level", &mut next.next_sub_level, edit.next_sub_level)?;
+        advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
+        next.clean_close = edit.clean_close;
+        Ok(next)
+    }
+
+    /// One edit that makes this state out of nothing: the first record of a fresh manifest.
+    pub(crate) fn as_edit(&self) -> Edit {
+        let keyspaces = self.version.keyspaces.values();
+        Edit {
+            identity: Some(self.identity.clone()),
+            keyspaces_created: keyspaces
+                .map(|levels| KeyspaceCreated {
+                    id: levels.id,
+                    name: levels.name.clone(),
+                })
+                .collect(),
+            tables_added: self
+                .version
+                .tables()
+                .map(|(place, table)| TableAdded {
+                    place,
+                    table: (***table).clone(),
+                })
+                .collect(),
+            arenas_issued: self
+                .live_arenas
+                .iter()
+                .map(|(&generation, live)| ArenaIssued {
+                    generation,
+                    slot: live.slot,
+                    capacity_bytes: live.capacity_bytes,
+                })
+                .collect(),
+            flushed_sequence: Some(self.flushed_sequence),
+            persisted_until: Some(self.persisted_until),
+            next_table_number: Some(self.next_table_number),
+            next_generation: Some(self.next_generation),
+            next_sub_level: Some(self.next_sub_level),
+            next_keyspace: Some(self.next_keyspace),
+            clean_close: self.clean_close,
+            ..Edit::default()
+        }
+    }
+
+    /// Where the next flush of a keyspace goes: a new sub-level of level 0, younger than all.
+    /// Edits that use it must be applied in the order of the flushed writes.
+    pub(crate) fn next_flush_place(&self, keyspace: KeyspaceId) -> Place {
+        let youngest = self
+            .version
+            .keyspace(keyspace)
+            .and_then(|levels| levels.youngest_age());
+        Place {
+            level: 0,
+            sub_level: self.next_sub_level,
+            age: youngest.map_or(FIRST_FLUSH_AGE, |age| {
+                age.saturating_add(1).max(FIRST_FLUSH_AGE)
+            }),
+        }
+    }
+}
+
+fn never_used(what: &str, number: u64, next: u64) -> Result<(), StructureError> {
+    if number == 0 || number < next {
+        return Err(StructureError(format!(
+            "{what} {number} was given before (the next is {next})"
+        )));
+    }
+    Ok(())
+}
+
+/// These numbers only grow.
+fn advance<N: Copy + Ord + std::fmt::Display>(
+    what: &str,
+    current: &mut N,
+    to: Option<N>,
+) -> Result<(), StructureError> {
+    let Some(to) = to else { return Ok(()) };
+    if to < *current {
+        return Err(StructureError(format!(
+            "{what} would go back from {current} to {to}"
+        )));
+    }
+    *current = to;
+    Ok(())
+}

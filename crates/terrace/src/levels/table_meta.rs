@@ -1,0 +1,242 @@
+//! A table as the levels list it, and the file behind it, which lives as long as any version
+//! that lists the table.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::key::{KeyspaceId, SequenceNumber};
+
+/// User keys from `smallest`, which is included, to `largest`, which may be.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct KeyRange {
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+    pub(crate) largest_excluded: bool,
+}
+
+impl KeyRange {
+    /// The range from `smallest` to `largest`, both included.
+    pub(crate) fn inclusive(smallest: impl Into<Vec<u8>>, largest: impl Into<Vec<u8>>) -> Self {
+        KeyRange {
+            smallest: smallest.into(),
+            largest: largest.into(),
+            largest_excluded: false,
+        }
+    }
+
+    /// Whether no key can lie in the range.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.smallest > self.largest || (self.largest_excluded && self.smallest == self.largest)
+    }
+
+    /// Whether every key of the range is smaller than `key`.
+    pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
+        match self.largest.as_slice().cmp(key) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => self.largest_excluded,
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.smallest.as_slice() <= key && !self.ends_before(key)
+    }
+
+    pub(crate) fn overlaps(&self, other: &KeyRange) -> bool {
+        !self.ends_before(&other.smallest) && !other.ends_before(&self.smallest)
+    }
+
+    /// Whether every key of `other` is a key of this range.
+    pub(crate) fn encloses(&self, other: &KeyRange) -> bool {
+        self.smallest <= other.smallest
+            && (!self.ends_before(&other.largest)
+                || (other.largest_excluded && self.largest == other.largest))
+    }
+
+    /// Grows the range until it encloses `other`.
+    pub(crate) fn extend(&mut self, other: &KeyRange) {
+        if other.smallest < self.smallest {
+            self.smallest.clone_from(&other.smallest);
+        }
+        if other.largest > self.largest {
+            self.largest.clone_from(&other.largest);
+            self.largest_excluded = other.largest_excluded;
+        } else if other.largest == self.largest {
+            self.largest_excluded &= other.largest_excluded;
+        }
+    }
+
+    /// The smallest range that encloses all of `ranges`; `None` if there are none.
+    pub(crate) fn hull<'a>(ranges: impl IntoIterator<Item = &'a KeyRange>) -> Option<KeyRange> {
+        let mut ranges = ranges.into_iter();
+        let mut hull = ranges.next()?.clone();
+        ranges.for_each(|range| hull.extend(range));
+        Some(hull)
+    }
+}
+
+impl fmt::Debug for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[{}, {}{}",
+            self.smallest.escape_ascii(),
+            self.largest.escape_ascii(),
+            if self.largest_excluded { ')' } else { ']' }
+        )
+    }
+}
+
+/// What the manifest holds of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableMeta {
+    /// The number in the file's name; never 0, never used twice in a store.
+    pub(crate) number: u64,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) size_bytes: u64,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    /// The keys that count; what the file holds outside of them is to be ignored.
+    pub(crate) bounds: KeyRange,
+    /// Whether `bounds` are narrower than the file, so that cursors must be clipped to them.
+    pub(crate) narrowed: bool,
+    pub(crate) min_sequence: SequenceNumber,
+    pub(crate) max_sequence: SequenceNumber,
+    /// The device class that holds the file; 1 is the store's own directory.
+    pub(crate) tier: u8,
+}
+
+/// A table listed in a version. All versions that list it share its file.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    meta: TableMeta,
+    file: Arc<TableFile>,
+}
+
+impl Table {
+    pub(crate) fn new(meta: TableMeta, obsolete: &Arc<ObsoleteTables>) -> Self {
+        let file = Arc::new(TableFile {
+            number: meta.number,
+            removed: AtomicBool::new(false),
+            obsolete: Arc::clone(obsolete),
+        });
+        Table { meta, file }
+    }
+
+    /// The same file with other bounds.
+    pub(super) fn narrowed(&self, bounds: KeyRange) -> Self {
+        let mut meta = self.meta.clone();
+        meta.bounds = bounds;
+        meta.narrowed = true;
+        Table {
+            meta,
+            file: Arc::clone(&self.file),
+        }
+    }
+
+    /// Lets the file be deleted as soon as no version lists the table.
+    pub(super) fn mark_removed(&self) {
+        self.file.removed.store(true, Ordering::Release);
+    }
+}
+
+impl Deref for Table {
+    type Target = TableMeta;
+
+    fn deref(&self) -> &TableMeta {
+        &self.meta
+    }
+}
+
+#[derive(Debug)]
+struct TableFile {
+    number: u64,
+    removed: AtomicBool,
+    obsolete: Arc<ObsoleteTables>,
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.removed.load(Ordering::Acquire) {
+            self.obsolete.numbers.lock().push(self.number);
+        }
+    }
+}
+
+/// The tables that no version lists any more and whose files wait to be deleted. They are only
+/// queued here: dropping a version, which any reader may do, never does I/O.
+#[derive(Debug, Default)]
+pub(crate) struct ObsoleteTables {
+    numbers: Mutex<Vec<u64>>,
+}
+
+impl ObsoleteTables {
+    /// Takes the numbers queued so far; the caller deletes the files.
+    pub(crate) fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut self.numbers.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(smallest: &str, largest: &str, largest_excluded: bool) -> KeyRange {
+        KeyRange {
+            largest_excluded,
+            ..KeyRange::inclusive(smallest, largest)
+        }
+    }
+
+    #[test]
+    fn an_excluded_end_neither_contains_nor_overlaps_its_key() {
+        let open = range("b", "d", true);
+        assert!(open.contains(b"b") && open.contains(b"c") && !open.contains(b"d"));
+        assert!(!open.overlaps(&range("d", "e", false)) && !range("d", "e", false).overlaps(&open));
+        assert!(range("b", "d", false).overlaps(&range("d", "e", false)));
+        assert!(range("b", "b", true).is_empty() && !range("b", "b", false).is_empty());
+    }
+
+    #[test]
+    fn a_hull_encloses_what_it_was_made_of() {
+        let ranges = [range("c", "d", true), range("a", "d", false)];
+        let hull = KeyRange::hull(&ranges).unwrap();
+        assert_eq!(hull, range("a", "d", false));
+        assert!(ranges.iter().all(|range| hull.encloses(range)));
+        assert!(!range("a", "d", true).encloses(&hull));
+        assert!(range("a", "d", true).encloses(&range("b", "d", true)));
+        assert_eq!(KeyRange::hull([]), None);
+    }
+
+    #[test]
+    fn a_file_is_obsolete_when_the_last_listing_is_gone() {
+        let obsolete = Arc::new(ObsoleteTables::default());
+        let table = Table::new(meta(7, "a", "m"), &obsolete);
+        let narrowed = table.narrowed(range("b", "m", false));
+        drop(Table::new(meta(8, "a", "m"), &obsolete));
+        table.mark_removed();
+        drop(table);
+        assert_eq!(obsolete.take(), []);
+        drop(narrowed);
+        assert_eq!(obsolete.take(), [7]);
+    }
+
+    fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
+        TableMeta {
+            number,
+            keyspace: KeyspaceId::DEFAULT,
+            size_bytes: 1,
+            entries: 1,
+            tombstones: 0,
+            bounds: range(smallest, largest, false),
+            narrowed: false,
+            min_sequence: 1,
+            max_sequence: 1,
+            tier: 1,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What a store can be told when it is opened: settings (data) and components (objects).
+
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_region::{CAPACITY_STEP_BYTES, Device};
+use terrace_storage::{RealStorage, Storage};
+
+use crate::levels::Domain;
+use crate::table::Compression;
+use crate::{Error, Result};
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Death of the process; a power cut keeps a prefix of the writes. A write costs one `pwrite`.
+    CrashSafe,
+    /// A power cut. A commit group costs a `pwrite` and an `fdatasync`.
+    PowerSafe,
+    /// Nothing: what is not yet in tables is lost with the process, except by a clean close.
+    Volatile,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::CrashSafe => "CrashSafe",
+            Durability::PowerSafe => "PowerSafe",
+            Durability::Volatile => "Volatile",
+        })
+    }
+}
+
+impl Durability {
+    pub(crate) fn domain(self) -> Domain {
+        match self {
+            Durability::CrashSafe => Domain::CrashSafe,
+            Durability::PowerSafe => Domain::PowerSafe,
+            Durability::Volatile => Domain::Volatile,
+        }
+    }
+
+    /// What a manifest's domain is opened as.
+    pub(crate) fn of(domain: Domain) -> Self {
+        match domain {
+            Domain::CrashSafe => Durability::CrashSafe,
+            Domain::PowerSafe | Domain::EmulatedPowerSafe => Durability::PowerSafe,
+            Domain::Volatile => Durability::Volatile,
+        }
+    }
+
+    /// Whether arenas of one are arenas of the other.
+    pub(crate) fn same_region_as(self, other: Durability) -> bool {
+        (self == Durability::Volatile) == (other == Durability::Volatile)
+    }
+}
+
+/// Opens the device that holds new writes; see [`Options::region`].
+#[derive(Clone)]
+pub struct RegionSource(Arc<dyn Fn() -> terrace_region::Result<Box<dyn Device>> + Send + Sync>);
+
+impl RegionSource {
+    /// A source that calls `open` whenever the store is opened.
+    pub fn new(
+        open: impl Fn() -> terrace_region::Result<Box<dyn Device>> + Send + Sync + 'static,
+    ) -> Self {
+        RegionSource(Arc::new(open))
+    }
+
+    pub(crate) fn open(&self) -> terrace_region::Result<Box<dyn Device>> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for RegionSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RegionSource")
+    }
+}
+
+/// Who runs flushes and compactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Background {
+    /// Threads of the store's own: one flushes, one compacts.
+    #[default]
+    Threads,
+    /// The calling thread, inside the call that made the work necessary: the same calls always do
+    /// the same work in the same order. For simulations and tests.
+    Inline,
+}
+
+/// Settings and components of a store. Every field has a default that suits a disk and a few
+/// gigabytes of memory; the sizes below are the ones worth changing.
+///
+/// ```
+/// let options = terrace::Options {
+///     durability: Some(terrace::Durability::PowerSafe),
+///     block_cache_bytes: 256 << 20,
+///     ..terrace::Options::default()
+/// };
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Make a store if the directory holds none. Default: true.
+    pub create_if_missing: bool,
+    /// Fail if the directory holds a store. Default: false.
+    pub error_if_exists: bool,
+    /// Open without writing a byte; every write is refused. Default: false.
+    pub read_only: bool,
+    /// What an acknowledged write survives. `None`: as the store was last opened, `CrashSafe` for a
+    /// new one. Default: `None`.
+    pub durability: Option<Durability>,
+
+    /// Bytes of an arena: the unit in which new writes are flushed. Default: 64 MiB. Larger arenas
+    /// mean less write amplification, more memory and a longer recovery.
+    pub arena_bytes: u64,
+    /// Bytes that the index of an arena may take. Default: 32 MiB; raise it if records are under
+    /// 100 bytes and arenas are sealed half empty.
+    pub arena_index_bytes: u64,
+    /// Arenas that may hold unflushed writes at a time, the active one included; one spare is kept
+    /// beside them. Default: 3.
+    pub max_arenas: usize,
+    /// The largest batch. Default: 256 MiB.
+    pub max_batch_bytes: u64,
+    /// Bytes of flushed arenas that readers may keep in memory. Default: 64 MiB. Beyond it reads
+    /// copy and iterators move on to the tables.
+    pub pinned_bytes: u64,
+
+    /// Bytes of a data block before compression. Default: 4 KiB.
+    pub block_bytes: usize,
+    /// Entries between two whole keys in a block. Default: 16.
+    pub restart_interval: usize,
+    /// Filter bits a key; 0 for no filter. Default: 10 (about 1 % false positives).
+    pub filter_bits_per_key: u32,
+    /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
+    /// for levels 0 and 1, LZ4 below.
+    pub compression: Vec<Compression>,
+    /// Bytes of a table that a compaction writes. Default: 64 MiB.
+    pub table_bytes: u64,
+
+    /// Sub-levels of level 0 that start a merge. Default: 4.
+    pub level0_merge: usize,
+    /// Sub-levels of level 0 at which writers are slowed down. Default: 12.
+    pub level0_slowdown: usize,
+    /// Sub-levels of level 0 at which writers stop. Default: 24.
+    pub level0_stop: usize,
+    /// Target size of level 1. Default: 256 MiB.
+    pub level1_bytes: u64,
+    /// How many times larger a level is than the one above it. Default: 10.
+    pub level_ratio: u64,
+
+    /// Bytes of table blocks kept in memory. Default: 64 MiB.
+    pub block_cache_bytes: u64,
+    /// Tables kept open, with filter and top index in memory. Default: 1000.
+    pub max_open_tables: usize,
+    /// The manifest is rewritten when it is longer. Default: 4 MiB.
+    pub manifest_bytes: u64,
+
+    /// Where files live. Default: the real file system.
+    pub storage: Arc<dyn Storage>,
+    /// Where new writes live. Default (`None`): arena files in the store's directory, or anonymous
+    /// memory if `durability` is `Volatile`.
+    pub region: Option<RegionSource>,
+    /// Who runs flushes and compactions. Default: threads.
+    pub background: Background,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
+            durability: None,
+            arena_bytes: 64 << 20,
+            arena_index_bytes: 32 << 20,
+            max_arenas: 3,
+            max_batch_bytes: 256 << 20,
+            pinned_bytes: 64 << 20,
+            block_bytes: 4 << 10,
+            restart_interval: 16,
+            filter_bits_per_key: 10,
+            compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            table_bytes: 64 << 20,
+            level0_merge: 4,
+            level0_slowdown: 12,
+            level0_stop: 24,
+            level1_bytes: 256 << 20,
+            level_ratio: 10,
+            block_cache_bytes: 64 << 20,
+            max_open_tables: 1000,
+            manifest_bytes: 4 << 20,
+            storage: Arc::new(RealStorage),
+            region: None,
+            background: Background::Threads,
+        }
+    }
+}
+
+/// The largest arena and batch: places in an arena are 32-bit.
+const MAX_ARENA_BYTES: u64 = 1 << 31;
+/// No larger than the largest value that a table takes.
+const MAX_BATCH_BYTES: u64 = 1 << 30;
+
+impl Options {
+    /// The compression of a level's tables.
+    pub(crate) fn compression_of(&self, level: usize) -> Compression {
+        let given = self.compression.get(level).or(self.compression.last());
+        given.copied().unwrap_or(Compression::None)
+    }
+
+    /// Refuses values that no store can work with, naming the option and what it accepts.
+    pub(crate) fn check(&self) -> Result<()> {
+        let ranges: [(&str, u64, u64, u64); 14] = [
+            ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
+            ("arena_index_bytes", self.arena_index_bytes, 4 << 10, 8 << 30),
+            ("max_arenas", self.max_arenas as u64, 2, 64),
+            ("max_batch_bytes", self.max_batch_bytes, 1 << 10, MAX_BATCH_BYTES),
+            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
+            ("restart_interval", self.restart_interval as u64, 1, 1024),
+            ("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 64),
+            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
+            ("level0_merge", self.level0_merge as u64, 1, 1000),
+            ("level0_slowdown", self.level0_slowdown as u64, self.level0_merge as u64, 10_000),
+            ("level0_stop", self.level0_stop as u64, self.level0_slowdown as u64 + 1, 100_000),
+            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
+            ("level_ratio", self.level_ratio, 2, 1000),
+            ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
+        ];
+        for (name, value, least, most) in ranges {
+            if value < least || value > most {
+                return Err(Error::invalid(format!(
+                    "{name} is {value}; it must be from {least} to {most}"
+                )));
+            }
+        }
+        if !self.arena_bytes.is_multiple_of(CAPACITY_STEP_BYTES) {
+            return Err(Error::invalid(format!(
+                "arena_bytes is {}; it must be a multiple of {CAPACITY_STEP_BYTES}",
+                self.arena_bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_out_of_range_is_named_with_what_it_accepts() {
+        Options::default().check().unwrap();
+        let error = Options { level_ratio: 1, ..Options::default() }.check().unwrap_err();
+        assert_eq!(error.to_string(), "invalid argument: level_ratio is 1; it must be from 2 to 1000");
+    }
+
+    #[test]
+    fn the_last_compression_holds_for_deeper_levels() {
+        let options = Options::default();
+        assert_eq!(options.compression_of(1), Compression::None);
+        assert_eq!(options.compression_of(6), Compression::Lz4);
+    }
+}

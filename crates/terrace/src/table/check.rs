@@ -1,0 +1,182 @@
+//! Checks everything that a table promises, from the bytes in the file.
+//!
+//! Beyond the checksums: blocks lie end to end, so that no byte is outside one; keys ascend within
+//! and across blocks and between the separators of the index; restart points are entries; the
+//! filter admits every key; the footer's figures are those of the entries.
+
+use terrace_storage::Purpose;
+
+use super::block::BlockCursor;
+use super::filter::{Filter, key_hash};
+use super::format::{BlockHandle, HEADER_BYTES, Malformed};
+use super::reader::TableReader;
+use super::tally::Tally;
+use super::walk::{BlockRole, Visit};
+use crate::Result;
+use crate::key::InternalKey;
+
+/// What a verification has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableCheck {
+    pub(crate) entries: u64,
+    pub(crate) data_blocks: u64,
+    pub(crate) index_partitions: u64,
+    pub(crate) bytes: u64,
+}
+
+impl TableReader {
+    /// Reads every block of the file.
+    ///
+    /// # Errors
+    /// The first thing found wrong, with the offset of its block.
+    pub(crate) fn verify(&self) -> Result<TableCheck> {
+        let (source, properties) = (self.source(), self.properties());
+        let file_bytes = source.file.length_bytes()?;
+        source.read_frame(file_bytes, Purpose::Other)?;
+        let filter = match properties.filter {
+            Some(handle) => Filter::new(&source.read(handle, Purpose::Other)?.contents),
+            None => None,
+        };
+        let mut checker = Checker {
+            table: self,
+            filter,
+            data_end: HEADER_BYTES as u64,
+            partitions: Vec::new(),
+            last_key: Vec::new(),
+            separator: Vec::new(),
+            tally: Tally::default(),
+            data_blocks: 0,
+        };
+        self.walk(&mut |visit| checker.visit(visit))?;
+        checker.check_places()?;
+        checker.check_figures()?;
+        Ok(TableCheck {
+            entries: checker.tally.entries,
+            data_blocks: checker.data_blocks,
+            index_partitions: checker.partitions.len() as u64,
+            bytes: file_bytes,
+        })
+    }
+}
+
+struct Checker<'a> {
+    table: &'a TableReader,
+    filter: Option<Filter>,
+    /// Where the next data block must begin.
+    data_end: u64,
+    partitions: Vec<BlockHandle>,
+    /// The last key seen, and the index's key of the last block left; encoded, empty before any.
+    last_key: Vec<u8>,
+    separator: Vec<u8>,
+    tally: Tally,
+    data_blocks: u64,
+}
+
+impl Checker<'_> {
+    fn visit(&mut self, visit: &Visit<'_>) -> Result<()> {
+        if let Err(fault) = visit.block.check_restarts() {
+            return Err(self.table.source().corruption(visit.handle, fault));
+        }
+        match visit.role {
+            BlockRole::Data => self.visit_data(visit),
+            _ => self.visit_partition(visit),
+        }
+    }
+
+    fn visit_data(&mut self, visit: &Visit<'_>) -> Result<()> {
+        let handle = visit.handle;
+        if handle.offset != self.data_end {
+            return self.fail(handle, 0, "a data block does not follow the one before");
+        }
+        self.data_end = handle.offset.saturating_add(handle.length_bytes);
+        self.data_blocks += 1;
+        self.table
+            .for_each_entry(handle, visit.block, &mut |entry| self.entry(handle, entry))?;
+        if InternalKey::decode(&self.last_key).is_none_or(|last| last > visit.index_key) {
+            return self.fail(
+                handle,
+                0,
+                "the index's key of a block is before its last key",
+            );
+        }
+        self.separator.clear();
+        visit.index_key.encode_into(&mut self.separator);
+        Ok(())
+    }
+
+    fn entry(&mut self, handle: BlockHandle, entry: &BlockCursor) -> Result<()> {
+        let (key, position) = (entry.key(), entry.position());
+        if key.tag.kind().is_none() {
+            return self.fail(handle, position, "an entry is of an unknown kind");
+        }
+        if let Some(last) = InternalKey::decode(&self.last_key) {
+            if last >= key {
+                return self.fail(handle, position, "keys do not ascend");
+            }
+            let separator = InternalKey::decode(&self.separator).unwrap_or(last);
+            if separator > last && separator.user_key >= key.user_key {
+                let detail = "the index's key of the block before has or passes this user key";
+                return self.fail(handle, position, detail);
+            }
+        }
+        let hash = key_hash(key.user_key, self.table.properties().hash_seed);
+        if self.filter.as_ref().is_some_and(|f| !f.may_contain(hash)) {
+            return self.fail(handle, position, "the filter denies a key of the table");
+        }
+        self.tally.count(key, entry.value());
+        self.last_key.clear();
+        key.encode_into(&mut self.last_key);
+        Ok(())
+    }
+
+    fn visit_partition(&mut self, visit: &Visit<'_>) -> Result<()> {
+        if InternalKey::decode(&self.separator) != Some(visit.index_key) {
+            let detail = "the top index's key of a partition is not its last";
+            return self.fail(visit.handle, 0, detail);
+        }
+        self.partitions.push(visit.handle);
+        Ok(())
+    }
+
+    /// Behind the data blocks come the partitions, the top index, the filter and the footer.
+    fn check_places(&self) -> Result<()> {
+        let properties = self.table.properties();
+        let behind = [Some(properties.top_index), properties.filter];
+        let blocks = self.partitions.iter().copied();
+        let blocks = blocks.chain(behind.into_iter().flatten());
+        let mut expected = self.data_end;
+        for handle in blocks.chain([self.table.footer()]) {
+            if handle.offset != expected {
+                return self.fail(handle, 0, "a block does not follow the one before");
+            }
+            expected = handle.offset.saturating_add(handle.length_bytes);
+        }
+        Ok(())
+    }
+
+    fn check_figures(&self) -> Result<()> {
+        let (properties, tally) = (self.table.properties(), &self.tally);
+        let figures_agree = [
+            (properties.entries, tally.entries),
+            (properties.tombstones, tally.tombstones),
+            (properties.user_key_bytes, tally.user_key_bytes),
+            (properties.value_bytes, tally.value_bytes),
+            (properties.smallest_sequence, tally.smallest_sequence),
+            (properties.largest_sequence, tally.largest_sequence),
+        ]
+        .iter()
+        .all(|(stated, found)| stated == found);
+        let bounds_agree =
+            properties.smallest == tally.smallest && properties.largest == self.last_key;
+        if figures_agree && bounds_agree {
+            return Ok(());
+        }
+        let detail = "the footer's figures are not those of the entries";
+        self.fail(self.table.footer(), 0, detail)
+    }
+
+    fn fail(&self, handle: BlockHandle, position: usize, detail: &'static str) -> Result<()> {
+        let fault = Malformed::new(position, detail);
+        Err(self.table.source().corruption(handle, fault))
+    }
+}

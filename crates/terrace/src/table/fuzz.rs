@@ -1,0 +1,117 @@
+//! Entry points for fuzzers: hostile bytes in, nothing out; a panic is the finding.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{self as storage, File, Operation, Purpose};
+
+use super::block::{Block, BlockCursor};
+use super::cache::BlockCache;
+use super::filter::{Filter, key_hash};
+use super::reader::{CursorOptions, TableReader};
+use crate::cursor::Cursor;
+use crate::key::{InternalKey, MAX_SEQUENCE};
+
+/// Reads `bytes` as the contents of a block, behind its checksum: walks and searches it.
+pub fn fuzz_block(bytes: &[u8]) {
+    let _ = Filter::new(bytes).map(|filter| filter.may_contain(1));
+    let Ok(block) = Block::new(bytes.to_vec()) else {
+        return;
+    };
+    let _ = block.check_restarts();
+    let target = InternalKey::seek(bytes, MAX_SEQUENCE);
+    let _ = block.find(target);
+    let mut cursor = BlockCursor::new(Arc::new(block));
+    let mut forward = cursor.seek_to_first();
+    while forward.is_ok() && cursor.valid() {
+        forward = cursor.next();
+    }
+    // A step back decodes from a restart point on: a bound keeps hostile blocks from taking
+    // quadratic time.
+    let mut backward = cursor.seek_to_last();
+    for _ in 0..1000 {
+        if backward.is_err() || !cursor.valid() {
+            break;
+        }
+        backward = cursor.prev();
+    }
+    let _ = cursor.seek(target);
+}
+
+/// Opens `bytes` as a table, verifies it, and reads its keys forwards and one by one.
+pub fn fuzz_table(bytes: &[u8]) {
+    let file = Arc::new(BytesFile(bytes.to_vec()));
+    let path = PathBuf::from("fuzz.table");
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let Ok(table) = TableReader::from_file(file, path, 1, cache) else {
+        return;
+    };
+    let _ = table.verify();
+    let _ = table.inspect(&mut |_| Ok(()));
+    let mut cursor = table.cursor(CursorOptions::user_read());
+    let mut step = cursor.seek_to_first();
+    for _ in 0..1000 {
+        if step.is_err() || !cursor.valid() {
+            break;
+        }
+        let key = cursor.key().user_key;
+        let hash = key_hash(key, table.properties().hash_seed);
+        let _ = table.get(key, hash, MAX_SEQUENCE, CursorOptions::user_read());
+        step = cursor.next();
+    }
+    let _ = cursor.seek_to_last().and_then(|()| cursor.prev());
+}
+
+/// A file that is what it is.
+#[derive(Debug)]
+struct BytesFile(Vec<u8>);
+
+impl BytesFile {
+    fn refuse<T>(&self, operation: Operation, kind: io::ErrorKind) -> storage::Result<T> {
+        let path = Path::new("fuzz.table");
+        Err(storage::Error::new(operation, path, kind.into()))
+    }
+}
+
+impl File for BytesFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, _: Purpose) -> storage::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.0.get(start..).unwrap_or_default();
+        let count = buffer.iter_mut().zip(rest).map(|(to, from)| *to = *from);
+        Ok(count.count())
+    }
+
+    fn read_exact_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        purpose: Purpose,
+    ) -> storage::Result<()> {
+        let length = buffer.len();
+        if self.read_at(buffer, offset, purpose)? == length {
+            return Ok(());
+        }
+        self.refuse(Operation::Read, io::ErrorKind::UnexpectedEof)
+    }
+
+    fn length_bytes(&self) -> storage::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64, _: Purpose) -> storage::Result<()> {
+        self.refuse(Operation::Write, io::ErrorKind::ReadOnlyFilesystem)
+    }
+
+    fn append(&self, _: &[u8], _: Purpose) -> storage::Result<u64> {
+        self.refuse(Operation::Write, io::ErrorKind::ReadOnlyFilesystem)
+    }
+
+    fn allocate(&self, _: u64) -> storage::Result<()> {
+        self.refuse(Operation::Allocate, io::ErrorKind::ReadOnlyFilesystem)
+    }
+
+    fn sync(&self, _: Purpose) -> storage::Result<()> {
+        Ok(())
+    }
+}

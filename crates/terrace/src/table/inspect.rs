@@ -1,0 +1,71 @@
+//! What `terrace dump` shows of a table, block by block.
+
+use terrace_storage::Purpose;
+
+use super::compression::Compression;
+use super::reader::TableReader;
+use super::walk::BlockRole;
+use crate::Result;
+use crate::key::SequenceNumber;
+
+/// One block as it lies in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockSummary {
+    pub(crate) role: BlockRole,
+    pub(crate) offset: u64,
+    /// With the block's trailer.
+    pub(crate) stored_bytes: u64,
+    /// Uncompressed.
+    pub(crate) contents_bytes: u64,
+    pub(crate) compression: Compression,
+    /// 0 for blocks that do not hold entries.
+    pub(crate) entries: u64,
+    /// The first user key and its version.
+    pub(crate) first_key: Option<(Vec<u8>, SequenceNumber)>,
+}
+
+impl TableReader {
+    /// Shows every block: data blocks in key order and each partition after those it names, then
+    /// top index, filter and footer.
+    pub(crate) fn inspect(&self, show: &mut dyn FnMut(BlockSummary) -> Result<()>) -> Result<()> {
+        self.walk(&mut |visit| {
+            let mut entries = 0;
+            let mut first_key = None;
+            self.for_each_entry(visit.handle, visit.block, &mut |entry| {
+                let key = entry.key();
+                first_key.get_or_insert_with(|| (key.user_key.to_vec(), key.sequence()));
+                entries += 1;
+                Ok(())
+            })?;
+            show(BlockSummary {
+                role: visit.role,
+                offset: visit.handle.offset,
+                stored_bytes: visit.handle.length_bytes,
+                contents_bytes: visit.block.contents_bytes() as u64,
+                compression: visit.compression,
+                entries,
+                first_key,
+            })
+        })?;
+        let properties = self.properties();
+        let others = [
+            (BlockRole::TopIndex, Some(properties.top_index)),
+            (BlockRole::Filter, properties.filter),
+            (BlockRole::Footer, Some(self.footer())),
+        ];
+        for (role, handle) in others {
+            let Some(handle) = handle else { continue };
+            let unsealed = self.source().read(handle, Purpose::Other)?;
+            show(BlockSummary {
+                role,
+                offset: handle.offset,
+                stored_bytes: handle.length_bytes,
+                contents_bytes: unsealed.contents.len() as u64,
+                compression: unsealed.compression,
+                entries: 0,
+                first_key: None,
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Files of format version 1 that every later version must read; the uncompressed one is also
+//! what is written today, byte for byte. `TERRACE_BLESS=1` writes them anew.
+
+use super::*;
+use crate::cursor::Cursor;
+
+fn golden_versions() -> Vec<Version> {
+    let mut versions = vec![
+        version(b"", 12, Kind::Put, b"the empty key"),
+        version(b"a", 30, Kind::Delete, b""),
+        version(b"a", 20, Kind::Put, b""),
+        version(b"a", 4, Kind::Put, b"older"),
+    ];
+    for number in 0..24u64 {
+        let key = format!("key/{number:04}");
+        let value = format!("value {number} ").repeat(3);
+        versions.push(version(
+            key.as_bytes(),
+            100 + number,
+            Kind::Put,
+            value.as_bytes(),
+        ));
+    }
+    versions.push(version(&[0xff; 3], 99, Kind::Put, &[0; 300]));
+    versions
+}
+
+fn golden_options(compression: Compression) -> TableOptions {
+    TableOptions {
+        restart_interval: 4,
+        ..options(compression, 200)
+    }
+}
+
+fn golden_path(name: &str) -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.join("tests/golden").join(name)
+}
+
+/// The golden file, written first if that is asked for.
+fn golden(name: &str, compression: Compression) -> (Vec<u8>, Vec<u8>) {
+    let storage = MemoryStorage::default();
+    write(&storage, &golden_versions(), golden_options(compression));
+    let written = storage.bytes(PATH);
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        std::fs::write(golden_path(name), &written).unwrap();
+    }
+    (std::fs::read(golden_path(name)).unwrap(), written)
+}
+
+fn assert_reads(bytes: Vec<u8>) {
+    let storage = MemoryStorage::default();
+    storage.put(PATH, bytes);
+    let table = open(&storage).unwrap();
+    table.verify().unwrap();
+    let mut cursor = table.cursor(CursorOptions::user_read());
+    cursor.seek_to_first().unwrap();
+    for expected in golden_versions() {
+        assert_eq!(cursor.key(), internal(&expected));
+        assert_eq!(cursor.value(), expected.2);
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn the_golden_table_is_what_is_written_and_read_today() {
+    let (golden, written) = golden("table-v1.bin", Compression::None);
+    assert!(golden == written, "the table format has changed");
+    assert_reads(golden);
+}
+
+/// Compressors may find other encodings in later releases; what they wrote must still be read.
+#[test]
+fn compressed_golden_tables_are_still_read() {
+    assert_reads(golden("table-v1-lz4.bin", Compression::Lz4).0);
+    assert_reads(golden("table-v1-zstd.bin", Compression::Zstd).0);
+}

@@ -1,0 +1,127 @@
+use super::*;
+use crate::Error;
+use crate::cursor::Cursor;
+use crate::key::MAX_KEY_BYTES;
+
+fn names(storage: &MemoryStorage) -> usize {
+    storage.list(Path::new("/t")).unwrap().len()
+}
+
+fn writer(storage: &MemoryStorage) -> TableWriter<'_> {
+    let options = options(Compression::Lz4, 4096);
+    TableWriter::create(storage, PathBuf::from(PATH), options).unwrap()
+}
+
+#[test]
+fn entries_out_of_order_are_refused_and_do_no_harm() {
+    let storage = MemoryStorage::default();
+    let mut writer = writer(&storage);
+    writer
+        .add(InternalKey::new(b"m", 5, Kind::Put), b"1")
+        .unwrap();
+    for wrong in [
+        InternalKey::new(b"l", 9, Kind::Put),
+        InternalKey::new(b"m", 5, Kind::Put),
+        InternalKey::new(b"m", 6, Kind::Put),
+    ] {
+        assert!(matches!(
+            writer.add(wrong, b""),
+            Err(Error::InvalidArgument(_))
+        ));
+    }
+    writer
+        .add(InternalKey::new(b"m", 4, Kind::Put), b"2")
+        .unwrap();
+    assert_eq!(writer.finish().unwrap().entries, 2);
+    assert_eq!(
+        get(&open(&storage).unwrap(), b"m", 4).unwrap().unwrap().1,
+        b"2"
+    );
+}
+
+#[test]
+fn a_key_too_long_is_refused_and_the_longest_is_not() {
+    let storage = MemoryStorage::default();
+    let mut writer = writer(&storage);
+    let key = vec![b'k'; MAX_KEY_BYTES + 1];
+    let longest = InternalKey::new(&key[1..], 1, Kind::Put);
+    assert!(
+        writer
+            .add(InternalKey::new(&key, 1, Kind::Put), b"")
+            .is_err()
+    );
+    writer.add(longest, b"v").unwrap();
+    writer.finish().unwrap();
+    assert_eq!(
+        get(&open(&storage).unwrap(), &key[1..], 1)
+            .unwrap()
+            .unwrap()
+            .1,
+        b"v"
+    );
+}
+
+#[test]
+fn an_unfinished_table_leaves_no_file() {
+    let storage = MemoryStorage::default();
+    assert!(writer(&storage).finish().is_err());
+    assert_eq!(names(&storage), 0);
+    let mut dropped = writer(&storage);
+    dropped
+        .add(InternalKey::new(b"a", 1, Kind::Put), b"")
+        .unwrap();
+    assert_eq!(names(&storage), 1);
+    drop(dropped);
+    assert_eq!(names(&storage), 0);
+    writer(&storage).abandon().unwrap();
+    assert_eq!(names(&storage), 0);
+}
+
+/// Several writes to the file, many partitions, a value that fills several blocks.
+#[test]
+fn a_large_table_is_read_back_whole() {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let storage = MemoryStorage::default();
+        let mut versions: Vec<Version> = (0..30_000u64)
+            .map(|n| {
+                let key = format!("user/{:08}", n * 7);
+                let value = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+                version(key.as_bytes(), n + 1, Kind::Put, &value.repeat(4))
+            })
+            .collect();
+        versions[15_000].2 = vec![b'x'; 3 << 20];
+        let path = PathBuf::from(PATH);
+        let options = options(compression, 512);
+        let mut writer = TableWriter::create(&storage, path.clone(), options).unwrap();
+        for version in &versions {
+            writer.add(internal(version), &version.2).unwrap();
+        }
+        let estimate = writer.estimated_bytes();
+        let properties = writer.finish().unwrap();
+        assert!(properties.file_bytes.abs_diff(estimate) < properties.file_bytes / 10);
+        assert_eq!(properties.smallest(), internal(&versions[0]));
+        assert_eq!(properties.largest(), internal(&versions[29_999]));
+
+        let cache = Arc::new(BlockCache::new(64 << 10));
+        let table = TableReader::open(&storage, path, 7, Arc::clone(&cache)).unwrap();
+        let check = table.verify().unwrap();
+        assert_eq!(check.entries, 30_000);
+        assert!(check.index_partitions > 20);
+        for version in versions.iter().step_by(61).chain(&versions[15_000..15_001]) {
+            let found = get(&table, &version.0, u64::MAX >> 8).unwrap().unwrap();
+            assert_eq!(found.1, version.2);
+        }
+        let mut cursor = table.cursor(CursorOptions::user_read());
+        cursor.seek_to_last().unwrap();
+        for version in versions.iter().rev() {
+            assert_eq!(
+                (cursor.key(), cursor.value()),
+                (internal(version), &version.2[..])
+            );
+            cursor.prev().unwrap();
+        }
+        assert!(!cursor.valid());
+        assert!(cache.used_bytes() <= cache.capacity_bytes());
+        assert!(cache.used_bytes() > 0 && cache.misses() > 0);
+    }
+}

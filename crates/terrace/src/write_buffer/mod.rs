@@ -1,0 +1,12 @@
+//! New writes: batches become frames in an arena, an index in DRAM makes them findable.
+//!
+//! A [`MemTable`](memtable::MemTable) is one arena and its index. The arena's frames are the log:
+//! there is no other, and no index is ever stored. What a crash leaves in the arenas is judged by
+//! [`recovery`], a pure function.
+
+pub(crate) mod batch;
+pub(crate) mod index;
+pub(crate) mod memtable;
+pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod slowdown;

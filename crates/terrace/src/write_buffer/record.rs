@@ -1,0 +1,106 @@
+//! One record of a batch, as it stands in a frame's payload.
+//!
+//! `kind u8 | keyspace varint | key length varint | value length varint | key | value`, the same
+//! shape for every kind, reserved ones included, so that a reader finds the next record even if it
+//! must refuse this one. The sequence number is not stored: it is the frame's first plus the
+//! record's position.
+
+use crate::coding::{Decoder, put_varint, varint_length};
+use crate::key::{Kind, MAX_KEY_BYTES};
+
+/// A record read from a payload. Offsets count from the start of the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) kind: Kind,
+    pub(crate) keyspace: u32,
+    pub(crate) key_offset: usize,
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+}
+
+/// The length of a record's stored form.
+pub(crate) fn encoded_bytes(keyspace: u32, key_bytes: usize, value_bytes: usize) -> usize {
+    1 + varint_length(u64::from(keyspace))
+        + varint_length(key_bytes as u64)
+        + varint_length(value_bytes as u64)
+        + key_bytes
+        + value_bytes
+}
+
+/// Appends a record's stored form.
+pub(crate) fn encode(out: &mut Vec<u8>, kind: Kind, keyspace: u32, key: &[u8], value: &[u8]) {
+    out.push(kind as u8);
+    put_varint(out, u64::from(keyspace));
+    put_varint(out, key.len() as u64);
+    put_varint(out, value.len() as u64);
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
+/// The records of a payload, in order. The item is `Err(offset)` at the first place that is not a
+/// record, and nothing follows it.
+pub(crate) struct Records<'a> {
+    payload: &'a [u8],
+    decoder: Decoder<'a>,
+    failed: bool,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn new(payload: &'a [u8]) -> Self {
+        Records { payload, decoder: Decoder::new(payload), failed: false }
+    }
+
+    fn decode(&mut self) -> Option<Record> {
+        let kind = Kind::from_number(self.decoder.u8()?)?;
+        let keyspace = self.decoder.varint_u32().filter(|&keyspace| keyspace != 0)?;
+        let key_bytes = usize::try_from(self.decoder.varint()?).ok()?;
+        let value_bytes = usize::try_from(self.decoder.varint()?).ok()?;
+        if key_bytes > MAX_KEY_BYTES {
+            return None;
+        }
+        let key_offset = self.payload.len() - self.decoder.rest().len();
+        self.decoder.take(key_bytes)?;
+        self.decoder.take(value_bytes)?;
+        Some(Record { kind, keyspace, key_offset, key_bytes, value_bytes })
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<Record, usize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.decoder.is_empty() {
+            return None;
+        }
+        let offset = self.payload.len() - self.decoder.rest().len();
+        let record = self.decode();
+        self.failed = record.is_none();
+        Some(record.ok_or(offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_damage_ends_them() {
+        let mut payload = Vec::new();
+        encode(&mut payload, Kind::Put, 1, b"key", b"value");
+        let first = payload.len();
+        assert_eq!(first, encoded_bytes(1, 3, 5));
+        encode(&mut payload, Kind::Delete, 300, b"", b"");
+        let records: Vec<_> = Records::new(&payload).collect();
+        assert_eq!(records.len(), 2);
+        let record = records[0].unwrap();
+        assert_eq!(&payload[record.key_offset..][..8], b"keyvalue");
+        assert_eq!(records[1].unwrap().keyspace, 300);
+
+        payload[first] = 0;
+        let records: Vec<_> = Records::new(&payload).collect();
+        assert_eq!(records[1], Err(first));
+        for cut in 1..first {
+            assert!(Records::new(&payload[..cut]).any(|record| record.is_err()), "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What of the arenas' frames is taken after a crash: a pure decision, executed by the open.
+//!
+//! Goal: a prefix of the writes, never a hole. Frames are taken in generation order while each
+//! starts at the number after the last one taken; the first gap ends it for all arenas, because a
+//! later frame may depend on a lost one.
+//!
+//! A torn tail is not corruption: a power cut leaves any part of what was not persisted. Damage is
+//! corruption where it *cannot* be a tail: (1) below a number that some surviving frame or the
+//! manifest says was persisted; (2) with a whole frame behind it while the page cache of the same
+//! boot is still there, since frames are written in order and a dying process tears only the last.
+
+use terrace_region::FrameInfo;
+
+use crate::SequenceNumber;
+
+/// What was found in one live arena.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArenaFacts {
+    /// The arena's header was written under the boot that is running now.
+    pub(crate) same_boot: bool,
+    /// The header is intact and of this generation. It was durable before the first frame.
+    pub(crate) activated: bool,
+    /// Frames from the start of the arena to the first place that holds none.
+    pub(crate) frames: Vec<FrameInfo>,
+    /// Where the frames end.
+    pub(crate) end: usize,
+    /// Whole frames found behind that place.
+    pub(crate) behind: Vec<FrameInfo>,
+    /// The bytes are full of things that look like frames and are none: `behind` is not all.
+    pub(crate) search_given_up: bool,
+}
+
+/// What is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// For each arena, in the order given, how many of its frames.
+    pub(crate) frames_taken: Vec<usize>,
+    /// The last number taken.
+    pub(crate) last_sequence: SequenceNumber,
+    /// The numbers of readable frames that were dropped as a torn tail.
+    pub(crate) dropped: Option<(SequenceNumber, SequenceNumber)>,
+}
+
+/// Why nothing may be taken: acknowledged writes would vanish silently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// Index of the arena, in the order given; `None` if no arena is left to blame.
+    pub(crate) arena: Option<usize>,
+    pub(crate) offset: usize,
+    pub(crate) detail: String,
+}
+
+/// Judges the live arenas, given in generation order.
+///
+/// `flushed_sequence` is the highest number held in tables, `persisted_until` the manifest's.
+pub(crate) fn judge(
+    arenas: &[ArenaFacts],
+    flushed_sequence: SequenceNumber,
+    persisted_until: SequenceNumber,
+) -> Result<Plan, Damage> {
+    let mut plan = Plan { last_sequence: flushed_sequence, ..Plan::default() };
+    // The arena and offset where the walk met its first gap.
+    let mut gap: Option<(usize, usize)> = None;
+    for (position, arena) in arenas.iter().enumerate() {
+        if let Some(damage) = undecidable(position, arena) {
+            return Err(damage);
+        }
+        let mut taken = 0;
+        if gap.is_none() {
+            for frame in &arena.frames {
+                if Some(frame.first_sequence) != plan.last_sequence.checked_add(1) {
+                    gap = Some((position, frame.offset));
+                    break;
+                }
+                plan.last_sequence = frame.last_sequence();
+                taken += 1;
+            }
+            if gap.is_none() && !arena.behind.is_empty() {
+                gap = Some((position, arena.end));
+            }
+        }
+        plan.frames_taken.push(taken);
+    }
+
+    let left = arenas.iter().zip(&plan.frames_taken).flat_map(|(arena, &taken)| {
+        let same_boot = arena.same_boot;
+        arena.frames.iter().skip(taken).chain(&arena.behind).map(move |frame| (same_boot, frame))
+    });
+    let mut highest_left = 0;
+    let mut left_in_this_boot = false;
+    for (same_boot, frame) in left {
+        highest_left = highest_left.max(frame.last_sequence());
+        left_in_this_boot |= same_boot && frame.last_sequence() > plan.last_sequence;
+    }
+    let promised = arenas
+        .iter()
+        .flat_map(|arena| arena.frames.iter().chain(&arena.behind))
+        .map(|frame| frame.persisted_until)
+        .fold(persisted_until, SequenceNumber::max);
+
+    let place = gap.or_else(|| {
+        arenas.iter().enumerate().next_back().map(|(position, arena)| (position, arena.end))
+    });
+    let damage = |detail: String| {
+        let (arena, offset) = place.map_or((None, 0), |(arena, offset)| (Some(arena), offset));
+        Err(Damage { arena, offset, detail })
+    };
+    if plan.last_sequence < promised {
+        return damage(format!(
+            "writes up to number {promised} were persisted, but the frames end at {}",
+            plan.last_sequence
+        ));
+    }
+    if left_in_this_boot {
+        return damage(format!(
+            "the frame after number {} is damaged and whole frames follow it",
+            plan.last_sequence
+        ));
+    }
+    if highest_left > plan.last_sequence {
+        plan.dropped = Some((plan.last_sequence + 1, highest_left));
+    }
+    Ok(plan)
+}
+
+/// Damage that leaves nothing to judge.
+fn undecidable(position: usize, arena: &ArenaFacts) -> Option<Damage> {
+    let damage = |offset, detail: &str| {
+        Some(Damage { arena: Some(position), offset, detail: detail.to_owned() })
+    };
+    if !arena.activated && !(arena.frames.is_empty() && arena.behind.is_empty()) {
+        return damage(0, "the header is damaged but frames follow it");
+    }
+    if arena.search_given_up {
+        return damage(arena.end, "too much that looks like frames and is none");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(first_sequence: u64, record_count: u32) -> FrameInfo {
+        let offset = 4096 + first_sequence as usize * 64;
+        FrameInfo { offset, payload_bytes: 8, first_sequence, record_count, persisted_until: 0 }
+    }
+
+    fn arena(frames: &[FrameInfo]) -> ArenaFacts {
+        ArenaFacts { activated: true, frames: frames.to_vec(), end: 9999, ..ArenaFacts::default() }
+    }
+
+    #[test]
+    fn frames_continue_over_arenas_and_empty_ones_are_skipped() {
+        let arenas = [arena(&[frame(6, 2), frame(8, 1)]), arena(&[]), arena(&[frame(9, 3)])];
+        let plan = judge(&arenas, 5, 0).unwrap();
+        assert_eq!(plan, Plan { frames_taken: vec![2, 0, 1], last_sequence: 11, dropped: None });
+        assert_eq!(judge(&[], 5, 5).unwrap().last_sequence, 5);
+    }
+
+    #[test]
+    fn a_gap_ends_the_taking_in_all_arenas() {
+        let arenas = [arena(&[frame(1, 1)]), arena(&[frame(3, 1)]), arena(&[frame(2, 1)])];
+        let plan = judge(&arenas, 0, 0).unwrap();
+        assert_eq!(plan.frames_taken, [1, 0, 0]);
+        assert_eq!((plan.last_sequence, plan.dropped), (1, Some((2, 3))));
+    }
+
+    #[test]
+    fn frames_that_tables_hold_already_are_not_taken_again() {
+        let plan = judge(&[arena(&[frame(1, 1), frame(2, 1)])], 2, 0).unwrap();
+        assert_eq!((plan.frames_taken, plan.last_sequence), (vec![0], 2));
+    }
+
+    #[test]
+    fn damage_below_the_persisted_number_is_corruption_wherever_the_number_is_found() {
+        let arenas = [arena(&[frame(1, 1)])];
+        assert_eq!(judge(&arenas, 0, 1).unwrap().last_sequence, 1);
+        assert!(judge(&arenas, 0, 2).is_err());
+        assert!(judge(&[], 0, 1).is_err());
+        let behind = FrameInfo { persisted_until: 2, ..frame(3, 1) };
+        let damaged = ArenaFacts { behind: vec![behind], ..arena(&[frame(1, 1)]) };
+        assert!(judge(std::slice::from_ref(&damaged), 0, 0).is_err());
+        let tail = ArenaFacts { behind: vec![frame(3, 1)], ..damaged };
+        assert_eq!(judge(&[tail], 0, 0).unwrap().dropped, Some((2, 3)));
+    }
+
+    #[test]
+    fn frames_behind_damage_are_corruption_while_the_page_cache_lives() {
+        for same_boot in [false, true] {
+            let behind =
+                ArenaFacts { same_boot, behind: vec![frame(3, 1)], ..arena(&[frame(1, 1)]) };
+            assert_eq!(judge(&[behind], 0, 0).is_err(), same_boot);
+            let younger = [
+                ArenaFacts { same_boot, ..arena(&[frame(1, 1)]) },
+                ArenaFacts { same_boot, ..arena(&[frame(3, 1)]) },
+            ];
+            assert_eq!(judge(&younger, 0, 0).is_err(), same_boot);
+        }
+    }
+
+    #[test]
+    fn a_damaged_header_is_corruption_only_if_frames_follow() {
+        let torn = ArenaFacts { activated: false, ..arena(&[]) };
+        assert!(judge(&[arena(&[frame(1, 1)]), torn], 0, 0).is_ok());
+        let flipped = ArenaFacts { activated: false, ..arena(&[frame(1, 1)]) };
+        assert_eq!(judge(&[flipped], 0, 0).unwrap_err().offset, 0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Random operations on every persist method, against a `BTreeMap`.
+//!
+//! `TERRACE_MODEL_OPERATIONS` sets the number of operations for each method (20,000 by default;
+//! 250,000 make the million).
+
+mod support;
+
+use support::machine::{Machine, Method};
+use support::model::Model;
+use support::script::{KEYSPACES, Run, Script};
+use terrace::Background;
+
+fn model(method: Method, background: Background, share: u64) {
+    let operations = support::scale("TERRACE_MODEL_OPERATIONS", 20_000) / share;
+    // Short lives, so that the model's replay of snapshots stays cheap.
+    const OPERATIONS_PER_STORE: u64 = 2_000;
+    for life in 0..operations.div_ceil(OPERATIONS_PER_STORE) {
+        let machine = Machine::new(method, life);
+        let options = terrace::Options { background, ..machine.options() };
+        let mut script = Script::new(life, method.persists());
+        let mut run = Run::new(Model::default());
+        run.power_safe = method.is_power_safe();
+        run.open(options.clone()).unwrap();
+        for _ in 0..OPERATIONS_PER_STORE.min(operations) {
+            let operation = script.next();
+            run.apply(operation.clone(), &options).unwrap_or_else(|error| {
+                panic!("{method:?}, store {life}: {operation:?} failed: {error}")
+            });
+        }
+        run.model.check(run.db(), &KEYSPACES);
+        let merges = run.merges + run.db().statistics().merges;
+        assert!(merges > 20, "only {merges} merges: the sizes are too large");
+        terrace::internal::check_ages(run.db()).unwrap();
+    }
+}
+
+#[test]
+fn written_agrees_with_the_model() {
+    model(Method::Written, Background::Inline, 1);
+}
+
+#[test]
+fn written_with_threads_agrees_with_the_model() {
+    model(Method::Written, Background::Threads, 2);
+}
+
+#[test]
+fn power_safe_agrees_with_the_model() {
+    model(Method::WrittenPowerSafe, Background::Inline, 2);
+}
+
+#[test]
+fn volatile_agrees_with_the_model() {
+    model(Method::Volatile, Background::Inline, 1);
+}
+
+#[test]
+fn stored_through_cache_lines_agrees_with_the_model() {
+    model(Method::Dax, Background::Inline, 1);
+}
+
+#[test]
+fn stored_through_the_page_cache_agrees_with_the_model() {
+    model(Method::PageCache, Background::Inline, 1);
+}

@@ -1,0 +1,108 @@
+//! A simulated machine: a disk, for some persist methods a memory, and one switch that ends both.
+
+use std::sync::Arc;
+
+use terrace::{Background, Durability, Options, RegionSource};
+use terrace_region::{MemoryKind, SimulatedMemory};
+use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage};
+
+/// A persist method under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Written,
+    WrittenPowerSafe,
+    Volatile,
+    Dax,
+    PageCache,
+}
+
+impl Method {
+    pub fn persists(self) -> bool {
+        self != Method::Volatile
+    }
+
+    pub fn is_power_safe(self) -> bool {
+        self == Method::WrittenPowerSafe
+    }
+
+    fn durability(self) -> Durability {
+        match self {
+            Method::WrittenPowerSafe => Durability::PowerSafe,
+            Method::Volatile => Durability::Volatile,
+            Method::Written | Method::Dax | Method::PageCache => Durability::CrashSafe,
+        }
+    }
+
+    fn memory(self) -> Option<MemoryKind> {
+        match self {
+            Method::Dax => Some(MemoryKind::Dax),
+            Method::PageCache => Some(MemoryKind::PageCache),
+            _ => None,
+        }
+    }
+}
+
+/// The machine. What it holds survives as its parts do.
+pub struct Machine {
+    method: Method,
+    pub storage: SimulatedStorage,
+    memory: Option<SimulatedMemory>,
+    switch: CrashSwitch,
+}
+
+impl Machine {
+    pub fn new(method: Method, seed: u64) -> Self {
+        let switch = CrashSwitch::new();
+        let memory =
+            method.memory().map(|kind| SimulatedMemory::new(kind, seed, switch.clone()));
+        Machine { method, storage: SimulatedStorage::new(seed, switch.clone()), memory, switch }
+    }
+
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Options for a tiny store on this machine.
+    pub fn options(&self) -> Options {
+        let region = self.memory.clone().map(|memory| {
+            RegionSource::new(move || Ok(Box::new(memory.clone())))
+        });
+        super::script::tiny(Options {
+            durability: Some(self.method.durability()),
+            storage: Arc::new(self.storage.clone()),
+            region,
+            background: Background::Inline,
+            ..Options::default()
+        })
+    }
+
+    /// What the machine is after a crash, with a switch of its own.
+    pub fn crash(&self, kind: CrashKind, seed: u64) -> Machine {
+        let switch = CrashSwitch::new();
+        let crash = |memory: &SimulatedMemory| memory.crash(kind, seed, switch.clone());
+        Machine {
+            method: self.method,
+            memory: self.memory.as_ref().map(crash),
+            storage: self.storage.crash(kind, seed, switch.clone()),
+            switch,
+        }
+    }
+
+    /// A machine in the same state; only for one that nobody is using.
+    pub fn copy(&self) -> Machine {
+        self.crash(CrashKind::Kill, 0)
+    }
+
+    /// Lets `steps` steps live and ends the machine at the next.
+    pub fn freeze_at(&self, steps: u64) {
+        self.switch.freeze_at(steps);
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.switch.count()
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.switch.is_frozen()
+    }
+}

@@ -1,0 +1,145 @@
+//! What a store must hold: every batch that was tried, in order, and the state after each.
+
+use std::collections::BTreeMap;
+
+use terrace::internal;
+use terrace::{Db, IterOptions, KeyspaceId, Snapshot, WriteBatch};
+
+/// One keyspace's content.
+pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+/// The content of every keyspace.
+pub type State = BTreeMap<u32, Content>;
+
+/// A write: keyspace, key, and a value, or none to delete.
+pub type Write = (KeyspaceId, Vec<u8>, Option<Vec<u8>>);
+
+/// The key under which every batch leaves its number, so that a recovered state names the batch it
+/// ends with.
+const COUNTER: &[u8] = b"~batch";
+
+/// The batches tried so far.
+#[derive(Clone, Default)]
+pub struct Model {
+    batches: Vec<Vec<Write>>,
+    /// The state after the last batch.
+    pub state: State,
+    /// Batches that were acknowledged.
+    pub acknowledged: usize,
+    /// Batches that survive a power cut.
+    pub persisted: usize,
+}
+
+impl Model {
+    /// The number of batches tried.
+    pub fn tried(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Adds a batch and gives it in the store's form.
+    pub fn batch(&mut self, mut writes: Vec<Write>) -> WriteBatch {
+        let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
+        writes.push((KeyspaceId::DEFAULT, COUNTER.to_vec(), Some(number)));
+        let mut batch = WriteBatch::new();
+        for (keyspace, key, value) in &writes {
+            match value {
+                Some(value) => internal::put(&mut batch, *keyspace, key, value).unwrap(),
+                None => internal::delete(&mut batch, *keyspace, key).unwrap(),
+            }
+        }
+        apply(&mut self.state, &writes);
+        self.batches.push(writes);
+        batch
+    }
+
+    /// The state after the first `count` batches.
+    pub fn after(&self, count: usize) -> State {
+        let mut state = State::new();
+        self.batches[..count].iter().for_each(|writes| apply(&mut state, writes));
+        state
+    }
+
+    /// Asserts that the store holds the state after some batch, not before the one numbered
+    /// `promised`, and forgets the batches after it.
+    pub fn check_recovered(&mut self, db: &Db, keyspaces: &[KeyspaceId], promised: usize) {
+        let found = read_all(db, keyspaces, None);
+        let counter = found.get(&KeyspaceId::DEFAULT.number()).and_then(|content| content.get(COUNTER));
+        let count = counter.map_or(0, |bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()));
+        let count = count as usize;
+        assert!(
+            (promised..=self.tried()).contains(&count),
+            "{count} batches came back, {promised} were promised, {} tried",
+            self.tried()
+        );
+        assert_same(&found, &self.after(count));
+        self.batches.truncate(count);
+        self.state = found;
+        self.acknowledged = count;
+        self.persisted = self.persisted.min(count);
+    }
+
+    /// Asserts that the store holds the state after the last batch.
+    pub fn check(&self, db: &Db, keyspaces: &[KeyspaceId]) {
+        assert_same(&read_all(db, keyspaces, None), &self.state);
+    }
+}
+
+fn apply(state: &mut State, writes: &[Write]) {
+    for (keyspace, key, value) in writes {
+        let content = state.entry(keyspace.number()).or_default();
+        match value {
+            Some(value) => content.insert(key.clone(), value.clone()),
+            None => content.remove(key),
+        };
+    }
+    state.retain(|_, content| !content.is_empty());
+}
+
+/// Reads a whole store by iterators, forwards and backwards, and by gets; all must agree.
+pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) -> State {
+    let mut state = State::new();
+    for &keyspace in keyspaces {
+        let iterator = || {
+            let options = IterOptions { snapshot: snapshot.cloned(), ..IterOptions::default() };
+            internal::iter(db, keyspace, options).unwrap()
+        };
+        let content: Content = iterator().entries().collect::<Result<_, _>>().unwrap();
+        let mut backwards: Vec<_> = iterator().entries_reverse().collect::<Result<_, _>>().unwrap();
+        backwards.reverse();
+        assert!(content.iter().eq(backwards.iter().map(|(key, value)| (key, value))));
+        for (key, value) in &content {
+            let got = internal::get(db, keyspace, key, snapshot).unwrap();
+            assert_eq!(got.as_deref(), Some(value.as_slice()), "{}", key.escape_ascii());
+        }
+        if !content.is_empty() {
+            state.insert(keyspace.number(), content);
+        }
+    }
+    state
+}
+
+/// Compares states and shows only what differs.
+pub fn assert_same(found: &State, expected: &State) {
+    if found == expected {
+        return;
+    }
+    let mut differences = Vec::new();
+    let keyspaces = found.keys().chain(expected.keys());
+    for keyspace in keyspaces {
+        let (empty, none) = (Content::new(), Content::new());
+        let found = found.get(keyspace).unwrap_or(&empty);
+        let expected = expected.get(keyspace).unwrap_or(&none);
+        for key in found.keys().chain(expected.keys()) {
+            let (found, expected) = (found.get(key), expected.get(key));
+            if found != expected {
+                let show = |value: Option<&Vec<u8>>| value.map(|value| value.escape_ascii().to_string());
+                differences.push(format!(
+                    "keyspace {keyspace} key {}: found {:?}, expected {:?}",
+                    key.escape_ascii(),
+                    show(found),
+                    show(expected)
+                ));
+            }
+        }
+    }
+    panic!("the store differs from the model:\n{}", differences.join("\n"));
+}

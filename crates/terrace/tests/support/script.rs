@@ -1,0 +1,236 @@
+//! Random operations on a small store, applied to the store and the model alike.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+use terrace::internal;
+use terrace::{Db, Error, IterOptions, KeyspaceId, Options, Result, Snapshot, WriteOptions};
+
+use super::model::{Content, Model, State, Write, assert_same, read_all};
+
+/// The keyspaces that scripts use.
+pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
+
+/// Sizes so small that flush and compaction never rest.
+pub fn tiny(options: Options) -> Options {
+    Options {
+        arena_bytes: 16 << 10,
+        arena_index_bytes: 256 << 10,
+        max_batch_bytes: 128 << 10,
+        pinned_bytes: 16 << 10,
+        block_bytes: 256,
+        restart_interval: 4,
+        table_bytes: 4 << 10,
+        level0_merge: 2,
+        level0_slowdown: 1000,
+        level0_stop: 1001,
+        level1_bytes: 8 << 10,
+        level_ratio: 2,
+        block_cache_bytes: 64 << 10,
+        max_open_tables: 8,
+        manifest_bytes: 4 << 10,
+        ..options
+    }
+}
+
+/// One random operation.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Write { writes: Vec<Write>, sync: bool },
+    Persist,
+    Flush,
+    Compact,
+    TakeSnapshot,
+    DropSnapshot,
+    Check,
+    Reopen,
+}
+
+/// The generator of operations.
+pub struct Script {
+    random: SmallRng,
+    /// Whether `sync` and `persist` are asked for.
+    pub persists: bool,
+}
+
+impl Script {
+    pub fn new(seed: u64, persists: bool) -> Self {
+        Script { random: SmallRng::seed_from_u64(seed), persists }
+    }
+
+    pub fn next(&mut self) -> Operation {
+        match self.random.random_range(0..100) {
+            0..72 => self.write(),
+            72..76 if self.persists => Operation::Persist,
+            76..79 => Operation::Flush,
+            79..80 => Operation::Compact,
+            80..84 => Operation::TakeSnapshot,
+            84..88 => Operation::DropSnapshot,
+            88..90 => Operation::Reopen,
+            90..92 => Operation::Check,
+            _ => self.write(),
+        }
+    }
+
+    pub fn write(&mut self) -> Operation {
+        let sync = self.persists && self.random.random_ratio(1, 8);
+        let count = match self.random.random_range(0..20) {
+            0 => 40,
+            1..5 => self.random.random_range(2..10),
+            _ => 1,
+        };
+        let writes = (0..count).map(|_| self.one()).collect();
+        Operation::Write { writes, sync }
+    }
+
+    fn one(&mut self) -> Write {
+        let keyspace = KEYSPACES[usize::from(self.random.random_ratio(1, 4))];
+        let key = self.key();
+        let value = (!self.random.random_ratio(1, 4)).then(|| self.value());
+        (keyspace, key, value)
+    }
+
+    /// Few keys, so that versions pile up; some share prefixes, one is empty.
+    pub fn key(&mut self) -> Vec<u8> {
+        match self.random.random_range(0..40) {
+            0 => Vec::new(),
+            1 => vec![0xff; self.random.random_range(1..4)],
+            number => format!("key-{:03}", number * 7 % 60).into_bytes(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = match self.random.random_range(0..50) {
+            0 => 0,
+            // Larger than what is copied out of an arena; now and then larger than an arena.
+            1 => self.random.random_range(4_100..6_000),
+            2 if self.random.random_ratio(1, 4) => self.random.random_range(17_000..20_000),
+            _ => self.random.random_range(1..200),
+        };
+        let first = self.random.random::<u8>();
+        (0..length).map(|at| first.wrapping_add((at / 3) as u8)).collect()
+    }
+
+    pub fn random(&mut self) -> &mut impl Rng {
+        &mut self.random
+    }
+}
+
+/// A store under a script.
+pub struct Run {
+    pub db: Option<Db>,
+    pub model: Model,
+    pub snapshots: Vec<(Snapshot, State)>,
+    /// Every acknowledged write survives a power cut.
+    pub power_safe: bool,
+    /// Nothing survives but what was flushed.
+    pub volatile: bool,
+    /// Merges done before the last reopening.
+    pub merges: u64,
+}
+
+impl Run {
+    pub fn new(model: Model) -> Self {
+        Run { db: None, model, snapshots: Vec::new(), power_safe: false, volatile: false, merges: 0 }
+    }
+
+    /// Opens the store and its keyspaces.
+    pub fn open(&mut self, options: Options) -> Result<()> {
+        let db = Db::open("/store", options)?;
+        internal::create_second(&db)?;
+        self.db = Some(db);
+        Ok(())
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    /// Applies an operation. What the store refuses is an error; what it does wrong is a panic.
+    pub fn apply(&mut self, operation: Operation, options: &Options) -> Result<()> {
+        match operation {
+            Operation::Write { writes, sync } => {
+                let batch = self.model.batch(writes);
+                self.db().write(batch, WriteOptions { sync })?;
+                self.model.acknowledged = self.model.tried();
+                if sync || self.power_safe {
+                    self.model.persisted = self.model.tried();
+                }
+            }
+            Operation::Persist => {
+                self.db().persist()?;
+                self.model.persisted = self.model.acknowledged;
+            }
+            Operation::Flush => {
+                self.db().flush()?;
+                self.model.persisted = self.model.acknowledged;
+            }
+            Operation::Compact => self.db().compact()?,
+            Operation::TakeSnapshot => {
+                self.snapshots.push((self.db().snapshot(), self.model.state.clone()));
+            }
+            Operation::DropSnapshot => {
+                if !self.snapshots.is_empty() {
+                    let (snapshot, state) = self.snapshots.remove(0);
+                    assert_same(&read_all(self.db(), &KEYSPACES, Some(&snapshot)), &state);
+                }
+            }
+            Operation::Check => {
+                self.model.check(self.db(), &KEYSPACES);
+                let (seek, below) = (b"key-02".as_slice(), b"key-05".as_slice());
+                self.check_range(seek, below)?;
+            }
+            Operation::Reopen => {
+                self.snapshots.clear();
+                let db = self.db.take().unwrap();
+                self.merges += db.statistics().merges;
+                db.close()?;
+                self.model.persisted = self.model.acknowledged;
+                drop(db);
+                self.open(options.clone())?;
+                self.model.check(self.db(), &KEYSPACES);
+            }
+        }
+        Ok(())
+    }
+
+    /// Zigzags through a range with an iterator and compares each step with the model.
+    fn check_range(&self, from: &[u8], below: &[u8]) -> Result<()> {
+        let empty = Content::new();
+        let content = self.model.state.get(&KeyspaceId::DEFAULT.number()).unwrap_or(&empty);
+        let keys: Vec<_> = content.range(from.to_vec()..below.to_vec()).map(|(key, _)| key).collect();
+        let mut iterator = self.db().iter(IterOptions {
+            lower: std::ops::Bound::Included(from.to_vec()),
+            upper: std::ops::Bound::Excluded(below.to_vec()),
+            ..IterOptions::default()
+        })?;
+        iterator.seek(from)?;
+        for (position, key) in keys.iter().enumerate() {
+            assert_eq!(iterator.key(), key.as_slice());
+            iterator.prev()?;
+            assert_eq!(iterator.valid(), position > 0);
+            if position > 0 {
+                assert_eq!(iterator.key(), keys[position - 1].as_slice());
+                iterator.next()?;
+            } else {
+                iterator.seek_to_first()?;
+            }
+            assert_eq!(iterator.value(), content[*key].as_slice());
+            iterator.next()?;
+        }
+        assert!(!iterator.valid());
+        iterator.seek_for_prev(below)?;
+        assert_eq!(iterator.valid().then(|| iterator.key().to_vec()).as_ref(), keys.last().copied());
+        Ok(())
+    }
+
+    /// What must be there after a crash.
+    pub fn promised(&self, power_cut: bool) -> usize {
+        if power_cut || self.volatile { self.model.persisted } else { self.model.acknowledged }
+    }
+}
+
+/// Whether an error is the simulated end of the machine and not a finding.
+pub fn is_frozen(error: &Error) -> bool {
+    let text = error.to_string();
+    text.contains("frozen")
+}

@@ -1,0 +1,173 @@
+//! The gate: the steps that a change must pass, the same at the desk and in CI.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::process::{cargo, show};
+use crate::{Outcome, full_disk, mutants, tools};
+
+struct Step {
+    name: &'static str,
+    run: fn(&Path) -> Outcome,
+}
+
+/// Quick refusals first. A failed step does not stop the others: one run tells everything.
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        run: format,
+    },
+    Step {
+        name: "lint",
+        run: lint,
+    },
+    Step {
+        name: "documentation",
+        run: documentation,
+    },
+    Step {
+        name: "tests",
+        run: |root| tests(root, &[]),
+    },
+    Step {
+        name: "benches",
+        run: benches,
+    },
+    Step {
+        name: "full disk",
+        run: full_disk::run,
+    },
+    Step {
+        name: "mutants",
+        run: |root| mutants::run(root, &[]),
+    },
+    Step {
+        name: "fuzz",
+        run: |root| tools::fuzz(root, tools::FUZZ_SECONDS),
+    },
+    Step {
+        name: "miri",
+        run: tools::miri,
+    },
+    Step {
+        name: "dependencies",
+        run: tools::deny,
+    },
+];
+
+/// What takes minutes, and runs in CI only: tests marked `#[ignore]` for their length.
+const LONG_STEPS: &[Step] = &[Step {
+    name: "long tests",
+    run: long_tests,
+}];
+
+pub fn run(root: &Path, ci: bool) -> ExitCode {
+    let steps = STEPS.iter().chain(if ci { LONG_STEPS } else { &[] });
+    let results: Vec<_> = steps
+        .map(|step| {
+            println!("\n==> {}", step.name);
+            let start = Instant::now();
+            let outcome = (step.run)(root);
+            if let Outcome::Failed(what) = &outcome {
+                println!("FAILED: {what}");
+            }
+            (step.name, outcome, start.elapsed())
+        })
+        .collect();
+    summarise(&results)
+}
+
+fn summarise(results: &[(&str, Outcome, Duration)]) -> ExitCode {
+    println!("\n==> summary");
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, outcome, elapsed) in results {
+        let (count, word) = match outcome {
+            Outcome::Passed => (&mut passed, "passed"),
+            Outcome::Failed(_) => (&mut failed, "FAILED"),
+            Outcome::Skipped(_) => (&mut skipped, "skipped"),
+        };
+        *count += 1;
+        println!("{name:<14} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
+    }
+    for (name, outcome, _) in results {
+        if let Outcome::Failed(what) = outcome {
+            println!("FAILED: {name}, {what}");
+        }
+    }
+    for (name, outcome, _) in results {
+        if let Outcome::Skipped(why) = outcome {
+            println!("SKIPPED: {name}, {why}");
+        }
+    }
+    if skipped == 0 {
+        println!("SKIPPED: nothing");
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn format(root: &Path) -> Outcome {
+    show(cargo(root).args(["fmt", "--all", "--check"]))
+}
+
+fn lint(root: &Path) -> Outcome {
+    let arguments = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    show(cargo(root).args(arguments))
+}
+
+fn documentation(root: &Path) -> Outcome {
+    let arguments = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--locked",
+    ];
+    show(
+        cargo(root)
+            .args(arguments)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+/// The README's test command.
+pub fn tests(root: &Path, arguments: &[String]) -> Outcome {
+    show(
+        cargo(root)
+            .args(["test", "--workspace", "--locked"])
+            .args(arguments),
+    )
+}
+
+fn long_tests(root: &Path) -> Outcome {
+    show(cargo(root).args(["test", "--workspace", "--locked", "--", "--ignored"]))
+}
+
+/// Benches run once each, as tests, so that they cannot rot.
+fn benches(root: &Path) -> Outcome {
+    let crates = std::fs::read_dir(root.join("crates"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    if !crates
+        .into_iter()
+        .any(|entry| entry.path().join("benches").is_dir())
+    {
+        println!("no crate has benches");
+        return Outcome::Passed;
+    }
+    show(cargo(root).args(["test", "--workspace", "--locked", "--bench", "*"]))
+}

@@ -1,0 +1,77 @@
+//! Steps that need tools beyond the toolchain; each is skipped, aloud, where its tool is missing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::Outcome;
+use crate::process::{cargo, show, succeeds};
+
+pub const FUZZ_SECONDS: u32 = 20;
+
+/// Runs each target of `fuzz/fuzz_targets` on its corpus in `fuzz/corpus/<target>`, then on
+/// mutations of it.
+pub fn fuzz(root: &Path, seconds: u32) -> Outcome {
+    let targets = fuzz_targets(root);
+    if targets.is_empty() {
+        return Outcome::Skipped("fuzz/fuzz_targets holds no target".into());
+    }
+    if !succeeds(nightly(root).args(["fuzz", "--version"])) {
+        return Outcome::Skipped("a nightly toolchain with cargo-fuzz is not installed".into());
+    }
+    for target in targets {
+        let limit = format!("-max_total_time={seconds}");
+        let outcome = show(nightly(root).args(["fuzz", "run", &target, "--", &limit]));
+        if !matches!(outcome, Outcome::Passed) {
+            return outcome;
+        }
+    }
+    Outcome::Passed
+}
+
+fn fuzz_targets(root: &Path) -> Vec<String> {
+    let files = fs::read_dir(root.join("fuzz/fuzz_targets"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut targets: Vec<String> = files
+        .filter_map(|file| {
+            file.file_name()
+                .to_str()?
+                .strip_suffix(".rs")
+                .map(String::from)
+        })
+        .collect();
+    targets.sort();
+    targets
+}
+
+/// The one crate with unsafe code, under an interpreter that sees undefined behaviour.
+pub fn miri(root: &Path) -> Outcome {
+    if !succeeds(nightly(root).args(["miri", "--version"])) {
+        return Outcome::Skipped("a nightly toolchain with Miri is not installed".into());
+    }
+    show(
+        nightly(root)
+            .args(["miri", "test", "-p", "terrace-region", "image"])
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation"),
+    )
+}
+
+pub fn deny(root: &Path) -> Outcome {
+    if !succeeds(cargo(root).args(["deny", "--version"])) {
+        return Outcome::Skipped("cargo-deny is not installed".into());
+    }
+    show(cargo(root).args(["deny", "check", "licenses", "bans", "sources"]))
+}
+
+/// Cargo of the nightly toolchain. Not `$CARGO +nightly`: only rustup's own cargo knows `+`, and
+/// its toolchain override must not win.
+fn nightly(root: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .arg("+nightly")
+        .current_dir(root)
+        .env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
