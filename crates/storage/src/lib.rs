@@ -20,6 +20,7 @@ compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");
 mod counting;
 mod crash_switch;
 mod error;
+mod failing;
 mod real;
 mod simulated;
 mod traits;
@@ -27,6 +28,7 @@ mod traits;
 pub use counting::{CountingStorage, IoCounts, IoStatistics};
 pub use crash_switch::{CrashSwitch, Step};
 pub use error::{Error, ErrorKind, Operation};
+pub use failing::{FailingStorage, Fault, FaultFilter, FaultPlan};
 pub use real::RealStorage;
 pub use simulated::{CrashKind, SimulatedStorage};
 pub use traits::{

@@ -201,3 +201,71 @@ impl Staging {
         self.memory.get_mut(self.start..end).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    use rustix::fs::OFlags;
+
+    use super::*;
+
+    /// A direct file and, in the place of its own buffered descriptor, another file, so that what
+    /// went through the page cache can be told apart. None where the file system has no direct
+    /// I/O.
+    fn open_apart(directory: &Path) -> Option<(DirectFile, fs::File)> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let buffered = options.open(directory.join("buffered")).unwrap();
+        options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+        match options.open(directory.join("direct")) {
+            Ok(file) => Some((DirectFile::new(file), buffered)),
+            Err(error) if is_unfit(&error) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn reads_bypass_the_page_cache_wherever_they_begin() {
+        let directory = tempfile::tempdir().unwrap();
+        let length = 2 * STAGING_BYTES + 8192;
+        let bytes: Vec<u8> = (0..length).map(|index| (index / 7) as u8).collect();
+        fs::write(directory.path().join("direct"), &bytes).unwrap();
+        let Some((direct, buffered)) = open_apart(directory.path()) else {
+            return;
+        };
+        for (offset, length) in [
+            (0, 4096),
+            (1, 1),
+            (4095, 2),
+            (5000, length - 9000),
+            (77, 8192),
+        ] {
+            let mut buffer = vec![0; length];
+            let count = direct
+                .read_at(&buffered, &mut buffer, offset as u64)
+                .unwrap();
+            assert_eq!(count, length, "{length} at {offset}");
+            assert!(
+                buffer == bytes[offset..offset + length],
+                "{length} at {offset}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_aligned_middle_of_a_write_bypasses_the_page_cache() {
+        let directory = tempfile::tempdir().unwrap();
+        let Some((direct, buffered)) = open_apart(directory.path()) else {
+            return;
+        };
+        let bytes = vec![1; 4096 + 2 * STAGING_BYTES + 100];
+        direct.write_at(&buffered, &bytes, 4000).unwrap();
+        let read = |name| fs::read(directory.path().join(name)).unwrap();
+        let (before, middle) = (vec![0; 4096], vec![1; 2 * STAGING_BYTES + 4096]);
+        assert!(read("direct") == [before, middle].concat());
+        let through_cache = read("buffered").iter().filter(|byte| **byte == 1).count();
+        assert_eq!(through_cache, 96 + 4, "head and tail");
+    }
+}

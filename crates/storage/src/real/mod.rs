@@ -9,8 +9,11 @@ mod tests;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use self::file::RealFile;
 use self::lock::RealLock;
@@ -38,7 +41,11 @@ use crate::{
 pub struct RealStorage;
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()
+    let mut options = fs::OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(OFlags::DIRECTORY.bits().cast_signed());
+    options.open(path)?.sync_all()
 }
 
 /// The directory that holds the name of `path`.

@@ -21,6 +21,9 @@ fn direct_files_take_any_length_at_any_offset() {
     let file = RealStorage
         .open(&path, OpenOptions::direct(OpenMode::CreateNew))
         .unwrap();
+    if RealStorage.file_system(directory.path()).unwrap().name == "ext4" {
+        assert!(file.is_direct());
+    }
     let mut model = Vec::new();
     let calls = [
         (0, 1),

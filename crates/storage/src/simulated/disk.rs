@@ -162,16 +162,8 @@ impl Disk {
             (Some(_), OpenMode::CreateNew) => {
                 return Err(error(operation, path, io::ErrorKind::AlreadyExists));
             }
-            (Some(number), OpenMode::Read | OpenMode::ReadWrite) => number,
             (None, OpenMode::CreateNew) => self.create(operation, path)?,
-            (None, OpenMode::Read | OpenMode::ReadWrite) => {
-                let kind = if self.names.is_directory(path) {
-                    io::ErrorKind::IsADirectory
-                } else {
-                    io::ErrorKind::NotFound
-                };
-                return Err(error(operation, path, kind));
-            }
+            (_, OpenMode::Read | OpenMode::ReadWrite) => self.existing(operation, path)?,
         };
         self.inode_mut(number, operation, path)?.handles += 1;
         Ok(number)
@@ -305,15 +297,24 @@ impl Disk {
         self.names.is_directory(path) || self.names.inode(path).is_some()
     }
 
+    /// The error of a path that leads to nothing, or on through a file.
+    fn missing(&self, operation: Operation, path: &Path) -> Error {
+        let through_file = path
+            .ancestors()
+            .any(|ancestor| self.names.inode(ancestor).is_some());
+        let kind = if through_file {
+            io::ErrorKind::NotADirectory
+        } else {
+            io::ErrorKind::NotFound
+        };
+        error(operation, path, kind)
+    }
+
     fn check_directory(&self, operation: Operation, path: &Path) -> Result<()> {
         if self.names.is_directory(path) {
             return Ok(());
         }
-        let kind = match self.names.inode(path) {
-            Some(_) => io::ErrorKind::NotADirectory,
-            None => io::ErrorKind::NotFound,
-        };
-        Err(error(operation, path, kind))
+        Err(self.missing(operation, path))
     }
 
     /// A file may get this name: its directory exists, and it is not itself one.
@@ -321,6 +322,10 @@ impl Disk {
         if self.names.is_directory(path) {
             return Err(error(operation, path, io::ErrorKind::AlreadyExists));
         }
+        self.check_parent(operation, path)
+    }
+
+    fn check_parent(&self, operation: Operation, path: &Path) -> Result<()> {
         self.check_directory(operation, path.parent().unwrap_or(Path::new("/")))
     }
 
@@ -329,7 +334,7 @@ impl Disk {
             return Err(error(operation, path, io::ErrorKind::IsADirectory));
         }
         let inode = self.names.inode(path);
-        inode.ok_or_else(|| error(operation, path, io::ErrorKind::NotFound))
+        inode.ok_or_else(|| self.missing(operation, path))
     }
 
     pub(super) fn create_directory(&mut self, path: &Path) -> Result<()> {
@@ -363,8 +368,13 @@ impl Disk {
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
         let operation = Operation::Rename;
         self.check_alive(operation, from)?;
+        for path in [from, to] {
+            self.check_parent(operation, path)?;
+        }
         let number = self.existing(operation, from)?;
-        self.check_new_name(operation, to)?;
+        if self.names.is_directory(to) {
+            return Err(error(operation, to, io::ErrorKind::IsADirectory));
+        }
         let replaced = self.names.inode(to);
         if replaced == Some(number) {
             // Two names of one file: POSIX asks that nothing happen.

@@ -18,6 +18,8 @@ mod content;
 mod crash;
 mod disk;
 mod file;
+#[cfg(test)]
+mod legality_tests;
 mod names;
 #[cfg(test)]
 mod tests;

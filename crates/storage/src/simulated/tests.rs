@@ -263,6 +263,23 @@ fn unsynced_growth_is_lost_in_steps_and_holes_read_as_zeros() {
 }
 
 #[test]
+fn the_length_falls_back_without_the_pages_below_it() {
+    let storage = new_storage();
+    let file = create_durable(&storage, "/f", b"old");
+    file.append(b" and grown", PURPOSE).unwrap();
+    file.write_at(b"new", 0, PURPOSE).unwrap();
+    let seen = outcomes(&storage, |after| text(after, "/f").unwrap());
+    assert!(
+        seen.contains("new"),
+        "the later write without the earlier growth"
+    );
+    assert!(
+        seen.contains("old\0\0\0\0\0\0\0\0\0\0"),
+        "the growth without its bytes"
+    );
+}
+
+#[test]
 fn a_write_that_dies_with_the_machine_leaves_a_prefix() {
     let mut lengths = BTreeSet::new();
     for seed in 0..200 {
@@ -368,6 +385,20 @@ fn space_runs_out_and_comes_back_with_the_last_name_and_handle() {
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     storage.set_capacity_bytes(0);
     reserved.append(&[4; 900], PURPOSE).unwrap();
+}
+
+#[test]
+fn an_open_file_outlives_its_name_but_not_the_process() {
+    let storage = new_storage();
+    let file = create_durable(&storage, "/f", b"x");
+    storage.remove(Path::new("/f")).unwrap();
+    sync_root(&storage);
+    file.append(b"y", PURPOSE).unwrap();
+    file.read_exact_at(&mut [0; 2], 0, PURPOSE).unwrap();
+    let root = Path::new("/");
+    let after = storage.crash(CrashKind::Kill, 1, CrashSwitch::new());
+    let freed = after.free_space_bytes(root).unwrap() - storage.free_space_bytes(root).unwrap();
+    assert_eq!(freed, 2);
 }
 
 #[test]

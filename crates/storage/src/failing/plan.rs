@@ -1,0 +1,187 @@
+//! Which operation fails, and how.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use crate::{Error, Operation, Purpose};
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// An input/output error; nothing takes place.
+    Io,
+    /// The medium is full; nothing takes place.
+    NoSpace,
+    /// A write or append leaves the first half of its bytes, then an input/output error. Any
+    /// other operation: as [`Fault::Io`].
+    ShortWrite,
+    /// A sync fails and makes nothing durable, and later syncs of the same open file succeed
+    /// without making anything durable either, as where the kernel has marked the pages clean and
+    /// reported the error once. Any other operation: as [`Fault::Io`].
+    SyncLost,
+    /// A sync makes everything durable and fails all the same. Any other operation: as
+    /// [`Fault::Io`].
+    SyncKept,
+}
+
+impl Fault {
+    pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
+        let errno = match self {
+            Fault::NoSpace => Errno::NOSPC,
+            Fault::Io | Fault::ShortWrite | Fault::SyncLost | Fault::SyncKept => Errno::IO,
+        };
+        Error::new(operation, path, io::Error::from(errno))
+    }
+}
+
+/// Which operations a plan counts and may fail.
+///
+/// ```
+/// use terrace_storage::{FaultFilter, Operation, Purpose};
+///
+/// let syncs_of_tables = FaultFilter::everything()
+///     .operations(&[Operation::Sync])
+///     .purpose(Purpose::Flush)
+///     .path_contains(".table");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct FaultFilter {
+    operations: Option<Vec<Operation>>,
+    purpose: Option<Purpose>,
+    path_part: Option<String>,
+}
+
+impl FaultFilter {
+    /// Every operation on every path.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Only these operations. An append is a [`Operation::Write`].
+    #[must_use]
+    pub fn operations(mut self, operations: &[Operation]) -> Self {
+        self.operations = Some(operations.to_vec());
+        self
+    }
+
+    /// Only reads, writes, appends and syncs of files for this purpose.
+    #[must_use]
+    pub fn purpose(mut self, purpose: Purpose) -> Self {
+        self.purpose = Some(purpose);
+        self
+    }
+
+    /// Only operations on a path (for a rename or link: one of the two) that contains `part`.
+    #[must_use]
+    pub fn path_contains(mut self, part: &str) -> Self {
+        self.path_part = Some(part.to_owned());
+        self
+    }
+
+    fn matches(&self, operation: Operation, purpose: Option<Purpose>, paths: &[&Path]) -> bool {
+        let operation_matches = match &self.operations {
+            Some(operations) => operations.contains(&operation),
+            None => true,
+        };
+        let path_matches = match &self.path_part {
+            Some(part) => paths
+                .iter()
+                .any(|path| path.to_string_lossy().contains(part)),
+            None => true,
+        };
+        operation_matches && path_matches && (self.purpose.is_none() || self.purpose == purpose)
+    }
+}
+
+/// Counts the operations that match a filter and fails the chosen ones. Clones share the count.
+///
+/// A test runs a scenario with a plan that fails nothing, reads [`FaultPlan::count`], and runs it
+/// again once for each number below that.
+#[derive(Clone, Debug)]
+pub struct FaultPlan {
+    filter: FaultFilter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u64,
+    failures: u64,
+    planned: Option<Planned>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    at: u64,
+    repeated: bool,
+    fault: Fault,
+}
+
+impl FaultPlan {
+    /// A plan that counts and fails nothing yet.
+    pub fn new(filter: FaultFilter) -> Self {
+        FaultPlan {
+            filter,
+            state: Arc::default(),
+        }
+    }
+
+    /// Fails one matching operation: the one before which [`FaultPlan::count`] is `at`.
+    pub fn fail_at(&self, at: u64, fault: Fault) {
+        self.plan(at, false, fault);
+    }
+
+    /// Fails that operation and all matching ones after it, until healed.
+    pub fn fail_from(&self, at: u64, fault: Fault) {
+        self.plan(at, true, fault);
+    }
+
+    fn plan(&self, at: u64, repeated: bool, fault: Fault) {
+        self.state.lock().planned = Some(Planned {
+            at,
+            repeated,
+            fault,
+        });
+    }
+
+    /// Fails nothing from now on. What a failed sync has lost stays lost.
+    pub fn heal(&self) {
+        self.state.lock().planned = None;
+    }
+
+    /// How many matching operations there were, failed ones included.
+    pub fn count(&self) -> u64 {
+        self.state.lock().count
+    }
+
+    /// How many operations were made to fail.
+    pub fn failures(&self) -> u64 {
+        self.state.lock().failures
+    }
+
+    /// Counts an operation and says how it is to fail, if it is.
+    pub(super) fn next(
+        &self,
+        operation: Operation,
+        purpose: Option<Purpose>,
+        paths: &[&Path],
+    ) -> Option<Fault> {
+        if !self.filter.matches(operation, purpose, paths) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let number = state.count;
+        state.count += 1;
+        let planned = state.planned?;
+        let due = number == planned.at || (planned.repeated && number > planned.at);
+        if !due {
+            return None;
+        }
+        state.failures += 1;
+        Some(planned.fault)
+    }
+}
