@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use terrace_storage::Purpose;
+
 use crate::key::Kind;
-use crate::levels::{Edit, KeyspaceCreated};
+use crate::levels::{Edit, KeyspaceCreated, check_age_rule};
+use crate::table::CursorOptions;
 use crate::{Db, DbIterator, IterOptions, KeyspaceId, Result, Snapshot, Value, WriteBatch};
 
 pub use crate::table::fuzz::{fuzz_block, fuzz_table};
@@ -17,8 +20,14 @@ pub fn create_second(db: &Db) -> Result<()> {
     if store.view.load().version.keyspace(SECOND).is_some() {
         return Ok(());
     }
-    let created = KeyspaceCreated { id: SECOND, name: "second".to_owned() };
-    store.install(Edit { keyspaces_created: vec![created], ..Edit::default() })
+    let created = KeyspaceCreated {
+        id: SECOND,
+        name: "second".to_owned(),
+    };
+    store.install(Edit {
+        keyspaces_created: vec![created],
+        ..Edit::default()
+    })
 }
 
 /// [`WriteBatch::put`] in a keyspace.
@@ -38,7 +47,8 @@ pub fn get(
     key: &[u8],
     snapshot: Option<&Snapshot>,
 ) -> Result<Option<Value>> {
-    db.store().get(keyspace, key, snapshot.map(Snapshot::sequence))
+    db.store()
+        .get(keyspace, key, snapshot.map(Snapshot::sequence))
 }
 
 /// [`Db::iter`] in a keyspace.
@@ -46,7 +56,14 @@ pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIte
     DbIterator::new(Arc::clone(db.store()), keyspace, options)
 }
 
-/// Asserts the order of ages key by key; see `levels::age_rule`.
-pub fn check_ages(_db: &Db) -> std::result::Result<(), String> {
-    Ok(())
+/// Walks every version in the tables and checks that ages order them.
+pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
+    let store = db.store();
+    let version = Arc::clone(&store.view.load().version);
+    let options = CursorOptions::uncached(Purpose::Other);
+    match check_age_rule(&version, store.opener(options)) {
+        Ok(None) => Ok(()),
+        Ok(Some(violation)) => Err(violation.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
 }

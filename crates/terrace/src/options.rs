@@ -215,16 +215,41 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         let ranges: [(&str, u64, u64, u64); 14] = [
             ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
-            ("arena_index_bytes", self.arena_index_bytes, 4 << 10, 8 << 30),
+            (
+                "arena_index_bytes",
+                self.arena_index_bytes,
+                4 << 10,
+                8 << 30,
+            ),
             ("max_arenas", self.max_arenas as u64, 2, 64),
-            ("max_batch_bytes", self.max_batch_bytes, 1 << 10, MAX_BATCH_BYTES),
+            (
+                "max_batch_bytes",
+                self.max_batch_bytes,
+                1 << 10,
+                MAX_BATCH_BYTES,
+            ),
             ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
             ("restart_interval", self.restart_interval as u64, 1, 1024),
-            ("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 64),
+            (
+                "filter_bits_per_key",
+                u64::from(self.filter_bits_per_key),
+                0,
+                64,
+            ),
             ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
             ("level0_merge", self.level0_merge as u64, 1, 1000),
-            ("level0_slowdown", self.level0_slowdown as u64, self.level0_merge as u64, 10_000),
-            ("level0_stop", self.level0_stop as u64, self.level0_slowdown as u64 + 1, 100_000),
+            (
+                "level0_slowdown",
+                self.level0_slowdown as u64,
+                self.level0_merge as u64,
+                10_000,
+            ),
+            (
+                "level0_stop",
+                self.level0_stop as u64,
+                self.level0_slowdown as u64 + 1,
+                100_000,
+            ),
             ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
             ("level_ratio", self.level_ratio, 2, 1000),
             ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
@@ -253,8 +278,16 @@ mod tests {
     #[test]
     fn an_option_out_of_range_is_named_with_what_it_accepts() {
         Options::default().check().unwrap();
-        let error = Options { level_ratio: 1, ..Options::default() }.check().unwrap_err();
-        assert_eq!(error.to_string(), "invalid argument: level_ratio is 1; it must be from 2 to 1000");
+        let error = Options {
+            level_ratio: 1,
+            ..Options::default()
+        }
+        .check()
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid argument: level_ratio is 1; it must be from 2 to 1000"
+        );
     }
 
     #[test]

@@ -92,8 +92,9 @@ fn every_point(method: Method) {
                 let mut run = run(&machine, model.clone(), seed, operations);
                 run.db = None;
                 let crashed = machine.crash(kind, seed ^ point << 8);
-                recover(&crashed, &mut run, kind == CrashKind::PowerCut, point)
-                    .unwrap_or_else(|error| panic!("{method:?} run {seed} {kind:?} at {point}: {error}"));
+                recover(&crashed, &mut run, kind == CrashKind::PowerCut, point).unwrap_or_else(
+                    |error| panic!("{method:?} run {seed} {kind:?} at {point}: {error}"),
+                );
                 terrace::internal::check_ages(run.db()).unwrap();
             }
         }
@@ -144,7 +145,13 @@ fn double_crash(method: Method) {
         let rehearsal = crashed.copy();
         let mut rehearsed = Run::new(before.model.clone());
         (rehearsed.power_safe, rehearsed.volatile) = (before.power_safe, before.volatile);
-        recover(&rehearsal, &mut rehearsed, kind == CrashKind::PowerCut, point).unwrap();
+        recover(
+            &rehearsal,
+            &mut rehearsed,
+            kind == CrashKind::PowerCut,
+            point,
+        )
+        .unwrap();
 
         for second in 0..rehearsal.steps() {
             let second_kind = KINDS[second as usize % 2];
@@ -154,7 +161,10 @@ fn double_crash(method: Method) {
             (run.power_safe, run.volatile) = (before.power_safe, before.volatile);
             let mut power_cut = kind == CrashKind::PowerCut;
             if let Err(error) = recover(&machine, &mut run, power_cut, point) {
-                assert!(is_frozen(&error), "{method:?} at {point}, then {second}: {error}");
+                assert!(
+                    is_frozen(&error),
+                    "{method:?} at {point}, then {second}: {error}"
+                );
             }
             run.db = None;
             run.snapshots.clear();

@@ -16,16 +16,20 @@ fn model(method: Method, background: Background, share: u64) {
     const OPERATIONS_PER_STORE: u64 = 2_000;
     for life in 0..operations.div_ceil(OPERATIONS_PER_STORE) {
         let machine = Machine::new(method, life);
-        let options = terrace::Options { background, ..machine.options() };
+        let options = terrace::Options {
+            background,
+            ..machine.options()
+        };
         let mut script = Script::new(life, method.persists());
         let mut run = Run::new(Model::default());
         run.power_safe = method.is_power_safe();
         run.open(options.clone()).unwrap();
         for _ in 0..OPERATIONS_PER_STORE.min(operations) {
             let operation = script.next();
-            run.apply(operation.clone(), &options).unwrap_or_else(|error| {
-                panic!("{method:?}, store {life}: {operation:?} failed: {error}")
-            });
+            run.apply(operation.clone(), &options)
+                .unwrap_or_else(|error| {
+                    panic!("{method:?}, store {life}: {operation:?} failed: {error}")
+                });
         }
         run.model.check(run.db(), &KEYSPACES);
         let merges = run.merges + run.db().statistics().merges;

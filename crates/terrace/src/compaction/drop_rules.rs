@@ -26,7 +26,12 @@ impl<'a> DropRules<'a> {
         snapshots: &'a [SequenceNumber],
         older_elsewhere: &'a dyn Fn(&[u8]) -> bool,
     ) -> Self {
-        DropRules { snapshots, older_elsewhere, user_key: None, stripe: usize::MAX }
+        DropRules {
+            snapshots,
+            older_elsewhere,
+            user_key: None,
+            stripe: usize::MAX,
+        }
     }
 
     /// Whether `key` begins a new user key. Called before [`DropRules::keeps`].
@@ -36,7 +41,9 @@ impl<'a> DropRules<'a> {
 
     /// Whether the version stays.
     pub(crate) fn keeps(&mut self, key: &InternalKey<'_>, kind: Kind) -> bool {
-        let stripe = self.snapshots.partition_point(|&snapshot| snapshot < key.sequence());
+        let stripe = self
+            .snapshots
+            .partition_point(|&snapshot| snapshot < key.sequence());
         let newer_than_all = stripe == self.snapshots.len();
         let is_new = self.is_new_user_key(key);
         let shadowed = !is_new && stripe == self.stripe && !newer_than_all;
@@ -79,11 +86,23 @@ mod tests {
 
     #[test]
     fn one_version_stays_in_each_stripe() {
-        let versions =
-            [("a", 9, Put), ("a", 7, Put), ("a", 6, Put), ("a", 3, Put), ("a", 2, Put), ("b", 1, Put)];
+        let versions = [
+            ("a", 9, Put),
+            ("a", 7, Put),
+            ("a", 6, Put),
+            ("a", 3, Put),
+            ("a", 2, Put),
+            ("b", 1, Put),
+        ];
         assert_eq!(kept(&[9], false, &versions), [("a", 9), ("b", 1)]);
-        assert_eq!(kept(&[3, 6, 9], false, &versions), [("a", 9), ("a", 6), ("a", 3), ("b", 1)]);
-        assert_eq!(kept(&[2, 9], false, &versions), [("a", 9), ("a", 2), ("b", 1)]);
+        assert_eq!(
+            kept(&[3, 6, 9], false, &versions),
+            [("a", 9), ("a", 6), ("a", 3), ("b", 1)]
+        );
+        assert_eq!(
+            kept(&[2, 9], false, &versions),
+            [("a", 9), ("a", 2), ("b", 1)]
+        );
     }
 
     #[test]
@@ -105,8 +124,16 @@ mod tests {
 
     #[test]
     fn what_is_newer_than_the_visible_number_stays_whole() {
-        let versions = [("a", 9, Delete), ("a", 8, Put), ("a", 3, Put), ("a", 2, Put)];
+        let versions = [
+            ("a", 9, Delete),
+            ("a", 8, Put),
+            ("a", 3, Put),
+            ("a", 2, Put),
+        ];
         assert_eq!(kept(&[5], false, &versions), [("a", 9), ("a", 8), ("a", 3)]);
-        assert_eq!(kept(&[], false, &versions), [("a", 9), ("a", 8), ("a", 3), ("a", 2)]);
+        assert_eq!(
+            kept(&[], false, &versions),
+            [("a", 9), ("a", 8), ("a", 3), ("a", 2)]
+        );
     }
 }

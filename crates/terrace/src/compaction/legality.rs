@@ -15,7 +15,11 @@ use crate::levels::{KeyRange, KeyspaceLevels, Place};
 
 /// `Err` names the first rule that the choice breaks.
 pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<(), String> {
-    let numbers: BTreeSet<u64> = choice.inputs.iter().map(|input| input.table.number).collect();
+    let numbers: BTreeSet<u64> = choice
+        .inputs
+        .iter()
+        .map(|input| input.table.number)
+        .collect();
     if numbers.len() != choice.inputs.len() || numbers.is_empty() {
         return Err("a table takes part twice, or none does".to_owned());
     }
@@ -24,10 +28,15 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
         if age < choice.output.age {
             continue;
         }
-        for table in sub_level.tables.iter().filter(|table| !numbers.contains(&table.number)) {
-            let passed = choice.inputs.iter().find(|input| {
-                input.place.age > age && input.table.bounds.overlaps(&table.bounds)
-            });
+        for table in sub_level
+            .tables
+            .iter()
+            .filter(|table| !numbers.contains(&table.number))
+        {
+            let passed = choice
+                .inputs
+                .iter()
+                .find(|input| input.place.age > age && input.table.bounds.overlaps(&table.bounds));
             if let Some(input) = passed {
                 return Err(format!(
                     "table {} of age {} would pass the older table {} of age {age}",
@@ -37,17 +46,24 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
             let in_output = age == choice.output.age;
             // Moved tables keep their bounds; merged ones may span the whole.
             let spanned = match choice.kind {
-                ChoiceKind::Merge => hull.as_ref().is_some_and(|hull| hull.overlaps(&table.bounds)),
-                ChoiceKind::Move => {
-                    choice.inputs.iter().any(|input| input.table.bounds.overlaps(&table.bounds))
-                }
+                ChoiceKind::Merge => hull
+                    .as_ref()
+                    .is_some_and(|hull| hull.overlaps(&table.bounds)),
+                ChoiceKind::Move => choice
+                    .inputs
+                    .iter()
+                    .any(|input| input.table.bounds.overlaps(&table.bounds)),
             };
             if in_output && spanned {
                 return Err(format!("the outputs would overlap table {}", table.number));
             }
         }
     }
-    match choice.inputs.iter().find(|input| input.place.age < choice.output.age) {
+    match choice
+        .inputs
+        .iter()
+        .find(|input| input.place.age < choice.output.age)
+    {
         Some(input) => Err(format!("table {} would move up", input.table.number)),
         None => Ok(()),
     }
@@ -55,9 +71,21 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
 
 /// Whether some table outside the merge may hold an older version of `user_key` than its inputs.
 pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, user_key: &[u8]) -> bool {
-    let youngest = choice.inputs.iter().map(|input| input.place.age).max().unwrap_or(u64::MAX);
-    let older = levels.sub_levels().filter(|(place, _)| place.age < youngest);
-    older.filter_map(|(_, sub_level)| sub_level.table_for_key(user_key)).any(|table| {
-        !choice.inputs.iter().any(|input| input.table.number == table.number)
-    })
+    let youngest = choice
+        .inputs
+        .iter()
+        .map(|input| input.place.age)
+        .max()
+        .unwrap_or(u64::MAX);
+    let older = levels
+        .sub_levels()
+        .filter(|(place, _)| place.age < youngest);
+    older
+        .filter_map(|(_, sub_level)| sub_level.table_for_key(user_key))
+        .any(|table| {
+            !choice
+                .inputs
+                .iter()
+                .any(|input| input.table.number == table.number)
+        })
 }

@@ -59,7 +59,10 @@ pub(crate) fn merge<S: TableSink>(
 fn mergeable(key: &InternalKey<'_>) -> Result<Kind> {
     match key.tag.kind() {
         Some(kind @ (Kind::Put | Kind::Delete)) => Ok(kind),
-        _ => Err(Error::unsupported("a merge's input".as_ref(), format!("a record {:?}", key.tag))),
+        _ => Err(Error::unsupported(
+            "a merge's input".as_ref(),
+            format!("a record {:?}", key.tag),
+        )),
     }
 }
 
@@ -80,7 +83,10 @@ pub(crate) mod tests {
     impl VersionsCursor {
         pub(crate) fn new(mut versions: Vec<Version>) -> Self {
             versions.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-            VersionsCursor { at: usize::MAX, versions }
+            VersionsCursor {
+                at: usize::MAX,
+                versions,
+            }
         }
     }
 
@@ -97,7 +103,12 @@ pub(crate) mod tests {
             Ok(())
         }
         fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-            let below = |version: &Version| InternalKey { user_key: &version.0, tag: version.1 } < target;
+            let below = |version: &Version| {
+                InternalKey {
+                    user_key: &version.0,
+                    tag: version.1,
+                } < target
+            };
             self.at = self.versions.partition_point(below);
             Ok(())
         }
@@ -111,7 +122,10 @@ pub(crate) mod tests {
         }
         fn key(&self) -> InternalKey<'_> {
             let (user_key, tag, _) = &self.versions[self.at];
-            InternalKey { user_key, tag: *tag }
+            InternalKey {
+                user_key,
+                tag: *tag,
+            }
         }
         fn value(&self) -> &[u8] {
             &self.versions[self.at].2
@@ -142,7 +156,13 @@ pub(crate) mod tests {
     fn run(versions: Vec<Version>, cancelled: bool) -> Result<Vec<Vec<(Vec<u8>, u64)>>> {
         let mut cursor = VersionsCursor::new(versions);
         let rules = DropRules::new(&[4, 9], &|_| true);
-        merge(&mut cursor, rules, 2, &AtomicBool::new(cancelled), &mut Tables::default())
+        merge(
+            &mut cursor,
+            rules,
+            2,
+            &AtomicBool::new(cancelled),
+            &mut Tables::default(),
+        )
     }
 
     fn version(key: &str, sequence: u64, kind: Kind) -> Version {
@@ -167,6 +187,9 @@ pub(crate) mod tests {
         let versions = vec![version("a", 1, Kind::Put)];
         assert!(matches!(run(versions, true), Err(Error::Closed)));
         let versions = vec![version("a", 1, Kind::Merge)];
-        assert!(matches!(run(versions, false), Err(Error::Unsupported { .. })));
+        assert!(matches!(
+            run(versions, false),
+            Err(Error::Unsupported { .. })
+        ));
     }
 }

@@ -1,8 +1,8 @@
-//! Several sorted sequences as one.
+//! Many cursors as one, in order, forward and backward: what a merge reads and a user iterates.
 //!
-//! A binary heap of the valid children, the smallest key on top while moving forward, the largest
-//! while moving backward. Turning round repositions every child, so a caller that zigzags pays a
-//! seek for each turn. Children never hold equal keys: a version has one place.
+//! A binary heap of the valid sources, the next one to give on top. While the merge moves forward
+//! every other source stands behind the current key in the order; backward, before it. A turn
+//! seeks the other sources to the other side of the current key.
 
 use std::cmp::Ordering;
 
@@ -10,148 +10,180 @@ use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Tag};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Forward,
     Backward,
 }
 
-/// A merge of cursors.
-pub(crate) struct MergingCursor {
-    children: Vec<Box<dyn Cursor + Send>>,
-    /// Positions in `children` of those that are valid, as a heap.
+/// The merge of several cursors. No two of them may hold the same version.
+pub(crate) struct MergingCursor<C> {
+    sources: Vec<C>,
+    /// Positions in `sources` of those that are valid; the first is the current one.
     heap: Vec<usize>,
     direction: Direction,
 }
 
-impl MergingCursor {
-    pub(crate) fn new(children: Vec<Box<dyn Cursor + Send>>) -> Self {
-        let heap = Vec::with_capacity(children.len());
-        MergingCursor { children, heap, direction: Direction::Forward }
+impl<C: Cursor> MergingCursor<C> {
+    /// Merges `sources`. Not valid until positioned.
+    pub(crate) fn new(sources: Vec<C>) -> Self {
+        MergingCursor {
+            heap: Vec::with_capacity(sources.len()),
+            sources,
+            direction: Direction::Forward,
+        }
     }
 
-    /// Positions every child and rebuilds the heap.
-    fn place(
+    /// Which source the current version comes from, by its place in the list given to `new`.
+    pub(crate) fn source(&self) -> Option<usize> {
+        self.heap.first().copied()
+    }
+
+    fn current(&self) -> Option<&C> {
+        self.sources.get(self.source()?)
+    }
+
+    /// Positions every source anew and then orders them.
+    fn position(
         &mut self,
         direction: Direction,
-        mut place: impl FnMut(&mut (dyn Cursor + Send)) -> Result<()>,
+        mut position: impl FnMut(usize, &mut C) -> Result<()>,
     ) -> Result<()> {
-        self.direction = direction;
         self.heap.clear();
-        for child in &mut self.children {
-            place(child.as_mut())?;
+        self.direction = direction;
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            position(index, source)?;
         }
-        let valid = |(at, child): (usize, &Box<dyn Cursor + Send>)| child.valid().then_some(at);
-        self.heap.extend(self.children.iter().enumerate().filter_map(valid));
-        for at in (0..self.heap.len() / 2).rev() {
-            self.sift_down(at);
+        let valid = self.sources.iter().enumerate();
+        self.heap
+            .extend(valid.filter(|(_, source)| source.valid()).map(|(i, _)| i));
+        for slot in (0..self.heap.len() / 2).rev() {
+            self.sift_down(slot);
         }
         Ok(())
     }
 
-    /// Moves the top child and restores the heap. After an error nothing is valid.
-    fn step(&mut self, step: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<()>) -> Result<()> {
-        let Some(&top) = self.heap.first() else { return Ok(()) };
-        let Some(child) = self.children.get_mut(top) else { return Ok(()) };
-        if let Err(error) = step(child.as_mut()) {
+    /// Moves the current source one step and puts it where it now belongs.
+    fn step(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+        let Some(source) = self.source().and_then(|index| self.sources.get_mut(index)) else {
+            return Ok(());
+        };
+        let stepped = step(source);
+        let valid = source.valid();
+        if stepped.is_err() {
             self.heap.clear();
-            return Err(error);
+            return stepped;
         }
-        if !child.valid() {
+        if !valid {
             self.heap.swap_remove(0);
         }
         self.sift_down(0);
         Ok(())
     }
 
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let (left, right) = (2 * at + 1, 2 * at + 2);
-            let mut top = at;
-            if left < self.heap.len() && self.comes_before(left, top) {
-                top = left;
-            }
-            if right < self.heap.len() && self.comes_before(right, top) {
-                top = right;
-            }
-            if top == at {
-                return;
-            }
-            self.heap.swap(at, top);
-            at = top;
-        }
-    }
-
-    fn comes_before(&self, a: usize, b: usize) -> bool {
-        let order = self.key_at(a).cmp(&self.key_at(b));
-        match self.direction {
-            Direction::Forward => order == Ordering::Less,
-            Direction::Backward => order == Ordering::Greater,
-        }
-    }
-
-    fn key_at(&self, at: usize) -> InternalKey<'_> {
-        let child = self.heap.get(at).and_then(|&child| self.children.get(child));
-        child.map_or(NO_KEY, |child| child.key())
-    }
-
-    /// Repositions every child on the other side of the current key.
+    /// Sends every source but the current one to the other side of the current key, and steps it.
     fn turn(&mut self, direction: Direction) -> Result<()> {
+        let Some(current) = self.source() else {
+            return Ok(());
+        };
         let key = self.key();
         let (user_key, tag) = (key.user_key.to_vec(), key.tag);
-        let here = InternalKey { user_key: &user_key, tag };
-        self.place(direction, |child| {
-            child.seek(here)?;
-            match direction {
-                Direction::Forward if child.valid() && child.key() == here => child.next(),
-                Direction::Forward => Ok(()),
-                Direction::Backward if child.valid() => child.prev(),
-                Direction::Backward => child.seek_to_last(),
+        let pivot = InternalKey {
+            user_key: &user_key,
+            tag,
+        };
+        self.position(direction, |index, source| match direction {
+            Direction::Forward if index == current => source.next(),
+            Direction::Forward => source.seek(pivot),
+            Direction::Backward if index == current => source.prev(),
+            Direction::Backward => {
+                source.seek(pivot)?;
+                if source.valid() {
+                    source.prev()
+                } else {
+                    source.seek_to_last()
+                }
             }
         })
     }
+
+    /// Whether the source in one slot of the heap gives its version before that in another.
+    fn precedes(&self, slot: usize, other: usize) -> bool {
+        let key = |slot: usize| {
+            let source = self.sources.get(*self.heap.get(slot)?)?;
+            Some(source.key())
+        };
+        let (Some(key), Some(other)) = (key(slot), key(other)) else {
+            return false;
+        };
+        match self.direction {
+            Direction::Forward => key.cmp(&other) == Ordering::Less,
+            Direction::Backward => key.cmp(&other) == Ordering::Greater,
+        }
+    }
+
+    fn sift_down(&mut self, mut slot: usize) {
+        loop {
+            let left = 2 * slot + 1;
+            if left >= self.heap.len() {
+                return;
+            }
+            let right = left + 1;
+            let child = if right < self.heap.len() && self.precedes(right, left) {
+                right
+            } else {
+                left
+            };
+            if !self.precedes(child, slot) {
+                return;
+            }
+            self.heap.swap(slot, child);
+            slot = child;
+        }
+    }
 }
 
-const NO_KEY: InternalKey<'static> = InternalKey { user_key: &[], tag: Tag(0) };
-
-impl Cursor for MergingCursor {
+impl<C: Cursor> Cursor for MergingCursor<C> {
     fn valid(&self) -> bool {
         !self.heap.is_empty()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.place(Direction::Forward, |child| child.seek_to_first())
+        self.position(Direction::Forward, |_, source| source.seek_to_first())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.place(Direction::Backward, |child| child.seek_to_last())
+        self.position(Direction::Backward, |_, source| source.seek_to_last())
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        self.place(Direction::Forward, |child| child.seek(target))
+        self.position(Direction::Forward, |_, source| source.seek(target))
     }
 
     fn next(&mut self) -> Result<()> {
         match self.direction {
-            Direction::Forward => self.step(|child| child.next()),
+            Direction::Forward => self.step(C::next),
             Direction::Backward => self.turn(Direction::Forward),
         }
     }
 
     fn prev(&mut self) -> Result<()> {
         match self.direction {
-            Direction::Backward => self.step(|child| child.prev()),
+            Direction::Backward => self.step(C::prev),
             Direction::Forward => self.turn(Direction::Backward),
         }
     }
 
     fn key(&self) -> InternalKey<'_> {
-        self.key_at(0)
+        const EMPTY: InternalKey<'static> = InternalKey {
+            user_key: &[],
+            tag: Tag(0),
+        };
+        self.current().map_or(EMPTY, Cursor::key)
     }
 
     fn value(&self) -> &[u8] {
-        let child = self.heap.first().and_then(|&child| self.children.get(child));
-        child.map_or(&[], |child| child.value())
+        self.current().map_or(&[], Cursor::value)
     }
 }
 

@@ -5,3 +5,9 @@ pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod policy;
+
+use crate::cursor::Cursor;
+pub(crate) use merging::MergingCursor;
+
+/// A merge of whatever holds versions.
+pub(crate) type Versions = MergingCursor<Box<dyn Cursor + Send>>;

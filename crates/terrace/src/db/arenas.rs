@@ -75,9 +75,14 @@ impl Store {
         let index_bytes = MemTable::index_bytes_for(u64::from(records) * MAX_ENTRY_BYTES);
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
-        ledger.unused.extend(spares.into_iter().map(Unused::Activated));
+        ledger
+            .unused
+            .extend(spares.into_iter().map(Unused::Activated));
         let arena = self.new_arena(&mut ledger, capacity_bytes)?;
-        Ok(MemTable::new(arena, index_bytes.max(self.options.arena_index_bytes)))
+        Ok(MemTable::new(
+            arena,
+            index_bytes.max(self.options.arena_index_bytes),
+        ))
     }
 
     /// An empty arena under a new generation, durable in the manifest and in its header.
@@ -85,13 +90,20 @@ impl Store {
         let slot = self.region.reserve(capacity_bytes).map_err(|error| {
             let error = region_error(error);
             if error.is_no_space() {
-                Error::NoSpace { path: self.path.clone(), needed_bytes: capacity_bytes }
+                Error::NoSpace {
+                    path: self.path.clone(),
+                    needed_bytes: capacity_bytes,
+                }
             } else {
                 error
             }
         })?;
         let generation = ledger.state.next_generation;
-        let issued = ArenaIssued { generation, slot: slot.number(), capacity_bytes };
+        let issued = ArenaIssued {
+            generation,
+            slot: slot.number(),
+            capacity_bytes,
+        };
         let edit = Edit {
             arenas_issued: vec![issued],
             next_generation: Some(generation + 1),

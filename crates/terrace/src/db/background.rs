@@ -63,7 +63,10 @@ impl Background {
     /// Steps that failed, and the last failure.
     pub(crate) fn retries(&self) -> (u64, Option<Error>) {
         let (flush, compaction) = (self.flush.state.lock(), self.compaction.state.lock());
-        let last = flush.last_failure.clone().or_else(|| compaction.last_failure.clone());
+        let last = flush
+            .last_failure
+            .clone()
+            .or_else(|| compaction.last_failure.clone());
         (flush.failures + compaction.failures, last)
     }
 
@@ -99,7 +102,12 @@ struct State {
 impl Worker {
     fn new(kind: options::Background, step: Step) -> Self {
         let inline = kind == options::Background::Inline;
-        Worker { step, inline, state: Mutex::default(), changed: Condvar::new() }
+        Worker {
+            step,
+            inline,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
     fn start(self: &Worker, store: &Arc<Store>, name: &str) -> Result<()> {
@@ -108,11 +116,17 @@ impl Worker {
         }
         let owner = Arc::clone(store);
         let is_flush = std::ptr::eq(self, &store.background.flush);
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let background = &owner.background;
-            let worker = if is_flush { &background.flush } else { &background.compaction };
-            worker.run(&owner);
-        });
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let background = &owner.background;
+                let worker = if is_flush {
+                    &background.flush
+                } else {
+                    &background.compaction
+                };
+                worker.run(&owner);
+            });
         let thread = thread.map_err(|error| {
             Error::from(terrace_storage::Error::new(
                 terrace_storage::Operation::Open,

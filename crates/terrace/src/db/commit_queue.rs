@@ -54,7 +54,9 @@ pub(crate) struct Group<'a> {
 impl Group<'_> {
     /// The batches that hold writes, in the order of their numbers.
     pub(crate) fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
-        self.requests().map(|request| &request.batch).filter(|batch| !batch.is_empty())
+        self.requests()
+            .map(|request| &request.batch)
+            .filter(|batch| !batch.is_empty())
     }
 
     /// Whether one of them asked for persistence.
@@ -101,10 +103,18 @@ impl CommitQueue {
     }
 
     fn lead(&self, own: &Request, commit: impl FnOnce(&Group<'_>) -> Result<()>) -> Result<()> {
-        let followers = if own.exclusive { Vec::new() } else { self.followers(own) };
+        let followers = if own.exclusive {
+            Vec::new()
+        } else {
+            self.followers(own)
+        };
         let group = Group { own, followers };
         // If `commit` panics the next leader must still be called: nobody may wait for ever.
-        let mut succession = Succession { queue: self, followers: &group.followers, answer: None };
+        let mut succession = Succession {
+            queue: self,
+            followers: &group.followers,
+            answer: None,
+        };
         let answer = commit(&group);
         succession.answer = Some(answer.clone());
         drop(succession);
@@ -185,13 +195,21 @@ mod tests {
         if !exclusive {
             batch.put(b"key", b"value").unwrap();
         }
-        Request { batch, sync: false, exclusive }
+        Request {
+            batch,
+            sync: false,
+            exclusive,
+        }
     }
 
     #[test]
     fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
         let queue = CommitQueue::default();
-        let (inside, written, alone) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (inside, written, alone) = (
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (queue, inside, written, alone) = (&queue, &inside, &written, &alone);
@@ -212,7 +230,10 @@ mod tests {
                 });
             }
         });
-        assert_eq!(written.load(Ordering::SeqCst), 2000 - alone.load(Ordering::SeqCst));
+        assert_eq!(
+            written.load(Ordering::SeqCst),
+            2000 - alone.load(Ordering::SeqCst)
+        );
         assert_eq!(alone.load(Ordering::SeqCst), 40);
         assert!(!queue.state.lock().leading);
     }

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 
 use terrace_storage::{Purpose, Storage};
 
+use crate::compaction::Versions;
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
-use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::leveled::Leveled;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::cursor::Cursor;
@@ -49,7 +49,9 @@ impl Store {
         for levels in version.keyspaces.values() {
             if let Some(choice) = self.policy.pick(levels) {
                 check_legal(levels, &choice).map_err(|broken| {
-                    Error::invalid(format!("the policy chose against the order of ages: {broken}"))
+                    Error::invalid(format!(
+                        "the policy chose against the order of ages: {broken}"
+                    ))
                 })?;
                 self.carry_out(levels, &choice)?;
                 self.delete_obsolete();
@@ -68,13 +70,23 @@ impl Store {
     }
 
     fn move_tables(&self, levels: &KeyspaceLevels, choice: &Choice) -> Result<()> {
-        let moved = |number| TableMoved { keyspace: levels.id, number, to: choice.output };
+        let moved = |number| TableMoved {
+            keyspace: levels.id,
+            number,
+            to: choice.output,
+        };
         let edit = Edit {
-            tables_moved: choice.inputs.iter().map(|input| moved(input.table.number)).collect(),
+            tables_moved: choice
+                .inputs
+                .iter()
+                .map(|input| moved(input.table.number))
+                .collect(),
             ..Edit::default()
         };
         self.install(edit)?;
-        self.counters.moves.fetch_add(choice.inputs.len() as u64, Ordering::Relaxed);
+        self.counters
+            .moves
+            .fetch_add(choice.inputs.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -102,21 +114,32 @@ impl Store {
     }
 
     /// The versions of all inputs in order. The block cache is neither asked nor filled.
-    fn inputs(&self, choice: &Choice) -> MergingCursor {
+    fn inputs(&self, choice: &Choice) -> Versions {
         let options = CursorOptions::uncached(Purpose::Compaction);
         let cursor = |tables| -> Box<dyn Cursor + Send> {
-            Box::new(SubLevelCursor::new(tables, Arc::clone(&self.tables), options))
+            Box::new(SubLevelCursor::over_tables(tables, self.opener(options)))
         };
         // Each table on its own: inputs of one sub-level need not be neighbours.
         let inputs = choice.inputs.iter();
-        MergingCursor::new(inputs.map(|input| cursor(vec![Arc::clone(&input.table)])).collect())
+        Versions::new(
+            inputs
+                .map(|input| cursor(vec![Arc::clone(&input.table)]))
+                .collect(),
+        )
     }
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
     fn check_space(&self, choice: &Choice) -> Result<()> {
-        let needed_bytes = choice.inputs.iter().map(|input| input.table.size_bytes).sum();
+        let needed_bytes = choice
+            .inputs
+            .iter()
+            .map(|input| input.table.size_bytes)
+            .sum();
         if self.storage.free_space_bytes(self.directory())? < needed_bytes {
-            return Err(Error::NoSpace { path: self.path.clone(), needed_bytes });
+            return Err(Error::NoSpace {
+                path: self.path.clone(),
+                needed_bytes,
+            });
         }
         Ok(())
     }
@@ -150,10 +173,20 @@ impl Store {
 }
 
 fn replace(levels: &KeyspaceLevels, choice: &Choice, tables: &[TableMeta]) -> Edit {
-    let removed = |number| TableRemoved { keyspace: levels.id, number };
-    let added = |table: &TableMeta| TableAdded { place: choice.output, table: table.clone() };
+    let removed = |number| TableRemoved {
+        keyspace: levels.id,
+        number,
+    };
+    let added = |table: &TableMeta| TableAdded {
+        place: choice.output,
+        table: table.clone(),
+    };
     Edit {
-        tables_removed: choice.inputs.iter().map(|input| removed(input.table.number)).collect(),
+        tables_removed: choice
+            .inputs
+            .iter()
+            .map(|input| removed(input.table.number))
+            .collect(),
         tables_added: tables.iter().map(added).collect(),
         ..Edit::default()
     }

@@ -12,9 +12,8 @@ pub(crate) fn table_number(name: &str) -> Option<u64> {
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
     let numbered = |prefix: &str| {
-        name.strip_prefix(prefix).is_some_and(|rest| {
-            !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
-        })
+        name.strip_prefix(prefix)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
     name == LOCK
         || name.starts_with("CURRENT")
@@ -30,10 +29,25 @@ mod tests {
     #[test]
     fn names_are_recognised_exactly() {
         assert_eq!(table_number("12.table"), Some(12));
-        for foreign in ["012.table", ".table", "x.table", "12.tables", "arena-", "arena-1x", "a"] {
+        for foreign in [
+            "012.table",
+            ".table",
+            "x.table",
+            "12.tables",
+            "arena-",
+            "arena-1x",
+            "a",
+        ] {
             assert!(!is_ours(foreign), "{foreign}");
         }
-        for ours in ["LOCK", "CURRENT", "CURRENT.tmp", "MANIFEST-000001", "arena-3", "7.table"] {
+        for ours in [
+            "LOCK",
+            "CURRENT",
+            "CURRENT.tmp",
+            "MANIFEST-000001",
+            "arena-3",
+            "7.table",
+        ] {
             assert!(is_ours(ours), "{ours}");
         }
     }

@@ -36,13 +36,22 @@ impl Store {
 
     fn flush_oldest(&self) -> Result<bool> {
         let view = self.view.load_full();
-        let [_, .., oldest] = view.memtables.as_slice() else { return Ok(false) };
+        let [_, .., oldest] = view.memtables.as_slice() else {
+            return Ok(false);
+        };
         if self.persist_on_seal.load(Ordering::Relaxed) {
-            oldest.arena().persist().map_err(|error| self.persist_failed(error))?;
+            oldest
+                .arena()
+                .persist()
+                .map_err(|error| self.persist_failed(error))?;
         }
         let flushed_sequence = oldest.last_sequence();
         let generation = oldest.arena().generation();
-        self.flush_all(std::slice::from_ref(oldest), vec![generation], flushed_sequence)?;
+        self.flush_all(
+            std::slice::from_ref(oldest),
+            vec![generation],
+            flushed_sequence,
+        )?;
         self.background.compaction_wanted(self);
         Ok(true)
     }
@@ -64,14 +73,18 @@ impl Store {
             let version = Arc::clone(&ledger.state.version);
             self.change_view(|view| {
                 view.version = version;
-                let is_flushed = |table: &Arc<MemTable>| memtables.iter().any(|flushed| Arc::ptr_eq(flushed, table));
+                let is_flushed = |table: &Arc<MemTable>| {
+                    memtables.iter().any(|flushed| Arc::ptr_eq(flushed, table))
+                };
                 view.memtables.retain(|table| !is_flushed(table));
             });
             Ok(())
         });
-        files.into_iter().try_fold((), |(), files: TableFiles<'_>| {
-            files.settle(installed.clone())
-        })?;
+        files
+            .into_iter()
+            .try_fold((), |(), files: TableFiles<'_>| {
+                files.settle(installed.clone())
+            })?;
         installed?;
         for table in memtables {
             self.pins.flushed(table);
@@ -98,7 +111,9 @@ impl Store {
             for keyspace in memtable.keyspaces() {
                 let place = self.ledger.lock().state.next_flush_place(keyspace);
                 files.push(TableFiles::new(self, keyspace, place, Purpose::Flush));
-                let Some(sink) = files.last_mut() else { continue };
+                let Some(sink) = files.last_mut() else {
+                    continue;
+                };
                 let rules = DropRules::new(&snapshots, &older);
                 let mut versions = memtable.cursor(keyspace);
                 tables.extend(merge(&mut versions, rules, u64::MAX, &never, sink)?);
@@ -120,13 +135,19 @@ impl Store {
                 return Ok(None);
             }
             let spare = self.take_spare()?;
-            self.roll_over(writer, Arc::new(MemTable::new(spare, self.options.arena_index_bytes)));
+            self.roll_over(
+                writer,
+                Arc::new(MemTable::new(spare, self.options.arena_index_bytes)),
+            );
             Ok(Some(sealed))
         })?;
         let waits = || {
             let view = self.view.load();
             match &sealed {
-                Some(sealed) => view.memtables.iter().any(|table| Arc::ptr_eq(table, sealed)),
+                Some(sealed) => view
+                    .memtables
+                    .iter()
+                    .any(|table| Arc::ptr_eq(table, sealed)),
                 None => view.memtables.len() > 1,
             }
         };

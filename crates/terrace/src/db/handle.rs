@@ -68,7 +68,10 @@ impl Db {
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         let store = Store::open(path.as_ref(), options)?;
-        Ok(Db { _owner: Arc::new(Owner(Arc::clone(&store))), store })
+        Ok(Db {
+            _owner: Arc::new(Owner(Arc::clone(&store))),
+            store,
+        })
     }
 
     /// The value of a key, `None` if there is none.
@@ -86,7 +89,8 @@ impl Db {
     /// another store's.
     pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
         self.store.check_snapshot(snapshot)?;
-        self.store.get(KeyspaceId::DEFAULT, key, Some(snapshot.sequence()))
+        self.store
+            .get(KeyspaceId::DEFAULT, key, Some(snapshot.sequence()))
     }
 
     /// Sets a key's value.
@@ -129,7 +133,8 @@ impl Db {
     /// # Errors
     /// As [`Db::write`] with `sync`.
     pub fn persist(&self) -> Result<()> {
-        self.store.write(WriteBatch::new(), WriteOptions { sync: true })
+        self.store
+            .write(WriteBatch::new(), WriteOptions { sync: true })
     }
 
     /// The store as it is now, to be read later.
@@ -188,6 +193,8 @@ impl Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Db").field("path", &self.store.path).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("path", &self.store.path)
+            .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::compaction::merging::MergingCursor;
+use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::snapshot::Snapshot;
@@ -56,7 +56,11 @@ impl IterOptions {
             }
             None => Bound::Unbounded,
         };
-        IterOptions { lower: Bound::Included(prefix.to_vec()), upper, ..IterOptions::default() }
+        IterOptions {
+            lower: Bound::Included(prefix.to_vec()),
+            upper,
+            ..IterOptions::default()
+        }
     }
 
     fn above_lower(&self, key: &[u8]) -> bool {
@@ -105,7 +109,7 @@ pub struct DbIterator {
     options: IterOptions,
     snapshot: Snapshot,
     view: Arc<View>,
-    versions: MergingCursor,
+    versions: Versions,
     direction: Direction,
     valid: bool,
     key: Vec<u8>,
@@ -189,7 +193,11 @@ impl DbIterator {
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if self.options.above_lower(key) { self.seek_in_bounds(key) } else { self.seek_to_first() }
+        if self.options.above_lower(key) {
+            self.seek_in_bounds(key)
+        } else {
+            self.seek_to_first()
+        }
     }
 
     /// To the last key at or before `key`.
@@ -208,7 +216,10 @@ impl DbIterator {
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
-    #[expect(clippy::should_implement_trait, reason = "the cursor's move; `entries` iterates")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the cursor's move; `entries` iterates"
+    )]
     pub fn next(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
@@ -240,13 +251,21 @@ impl DbIterator {
     /// The entries from the first one on.
     pub fn entries(mut self) -> Entries {
         let failed = self.seek_to_first().err();
-        Entries { iterator: self, step: DbIterator::next, failed }
+        Entries {
+            iterator: self,
+            step: DbIterator::next,
+            failed,
+        }
     }
 
     /// The entries from the last one back.
     pub fn entries_reverse(mut self) -> Entries {
         let failed = self.seek_to_last().err();
-        Entries { iterator: self, step: DbIterator::prev, failed }
+        Entries {
+            iterator: self,
+            step: DbIterator::prev,
+            failed,
+        }
     }
 
     fn seek_in_bounds(&mut self, key: &[u8]) -> Result<()> {
@@ -257,12 +276,16 @@ impl DbIterator {
     fn backward_from(&mut self, past: InternalKey<'_>) -> Result<()> {
         self.backward(|versions| {
             versions.seek(past)?;
-            if versions.valid() { versions.prev() } else { versions.seek_to_last() }
+            if versions.valid() {
+                versions.prev()
+            } else {
+                versions.seek_to_last()
+            }
         })
     }
 
     /// Positions the merge with `place`, then finds the first live key from there on.
-    fn forward(&mut self, place: impl FnOnce(&mut MergingCursor) -> Result<()>) -> Result<()> {
+    fn forward(&mut self, place: impl FnOnce(&mut Versions) -> Result<()>) -> Result<()> {
         self.valid = false;
         self.direction = Direction::Forward;
         place(&mut self.versions)?;
@@ -292,7 +315,7 @@ impl DbIterator {
     }
 
     /// Positions the merge with `place`, then finds the last live key from there back.
-    fn backward(&mut self, place: impl FnOnce(&mut MergingCursor) -> Result<()>) -> Result<()> {
+    fn backward(&mut self, place: impl FnOnce(&mut Versions) -> Result<()>) -> Result<()> {
         self.valid = false;
         self.direction = Direction::Backward;
         place(&mut self.versions)?;
@@ -336,7 +359,9 @@ impl DbIterator {
             return false;
         }
         self.view = self.store.view.load_full();
-        self.versions = self.store.versions(&self.view, self.keyspace, self.options.fill_cache);
+        self.versions = self
+            .store
+            .versions(&self.view, self.keyspace, self.options.fill_cache);
         true
     }
 }
@@ -348,12 +373,15 @@ fn before_versions_of(key: &[u8]) -> InternalKey<'_> {
 
 /// The place after every version of a key.
 fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
-    InternalKey { user_key: key, tag: Tag(0) }
+    InternalKey {
+        user_key: key,
+        tag: Tag(0),
+    }
 }
 
 /// From a version of `key` to the first version of another key. A few steps are cheaper than a
 /// seek; many versions of one key are not.
-fn skip_key(versions: &mut MergingCursor, key: &[u8]) -> Result<()> {
+fn skip_key(versions: &mut Versions, key: &[u8]) -> Result<()> {
     const STEPS: usize = 8;
     for _ in 0..STEPS {
         if !versions.valid() || versions.key().user_key != key {

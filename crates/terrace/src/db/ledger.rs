@@ -39,13 +39,20 @@ impl Store {
     /// Makes an edit durable, then takes it over. On an error nothing has changed, except that a
     /// failed sync poisons the store: it is not known then which state a reopening will find.
     pub(crate) fn record(&self, ledger: &mut Ledger, mut edit: Edit) -> Result<()> {
-        edit.arenas_retired.extend(ledger.unused.iter().map(Unused::generation));
-        edit.persisted_until =
-            Some(self.persisted.load(Ordering::Acquire).max(ledger.state.persisted_until));
+        edit.arenas_retired
+            .extend(ledger.unused.iter().map(Unused::generation));
+        edit.persisted_until = Some(
+            self.persisted
+                .load(Ordering::Acquire)
+                .max(ledger.state.persisted_until),
+        );
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
         }
-        let next = ledger.state.apply(&edit).map_err(|error| Error::invalid(error.to_string()))?;
+        let next = ledger
+            .state
+            .apply(&edit)
+            .map_err(|error| Error::invalid(error.to_string()))?;
         let manifest = ledger.manifest.as_mut().ok_or(Error::Closed)?;
         match manifest.append(&edit, &next) {
             Ok(()) => {}

@@ -115,13 +115,19 @@ impl Store {
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         if self.options.read_only {
-            return Err(Error::invalid("the store is open read-only; reopen it to write"));
+            return Err(Error::invalid(
+                "the store is open read-only; reopen it to write",
+            ));
         }
         self.poison.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
@@ -148,7 +154,9 @@ impl Store {
     pub(crate) fn poison(&self, cause: Error) -> Error {
         let poisoned = match cause {
             Error::Poisoned { .. } => cause,
-            cause => Error::Poisoned { cause: Arc::new(cause) },
+            cause => Error::Poisoned {
+                cause: Arc::new(cause),
+            },
         };
         self.poison.get_or_init(|| poisoned).clone()
     }
@@ -161,8 +169,10 @@ impl Store {
     pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
         let _one_at_a_time = self.view_change.lock();
         let present = self.view.load();
-        let mut view =
-            View { memtables: present.memtables.clone(), version: Arc::clone(&present.version) };
+        let mut view = View {
+            memtables: present.memtables.clone(),
+            version: Arc::clone(&present.version),
+        };
         change(&mut view);
         self.view.store(Arc::new(view));
     }
@@ -171,7 +181,12 @@ impl Store {
     pub(crate) fn is_outdated(&self, view: &View) -> bool {
         let oldest = view.memtables.last();
         let present = self.view.load();
-        oldest.is_some_and(|oldest| !present.memtables.iter().any(|table| Arc::ptr_eq(table, oldest)))
+        oldest.is_some_and(|oldest| {
+            !present
+                .memtables
+                .iter()
+                .any(|table| Arc::ptr_eq(table, oldest))
+        })
     }
 
     pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
@@ -198,7 +213,11 @@ impl Store {
         if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let finished = if self.options.read_only { Ok(()) } else { self.finish() };
+        let finished = if self.options.read_only {
+            Ok(())
+        } else {
+            self.finish()
+        };
         self.background.stop();
         self.closed.store(true, Ordering::Release);
         *self.lock.lock() = None;

@@ -29,9 +29,7 @@ use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::View;
 use crate::db::write::Writer;
-use crate::levels::{
-    CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load,
-};
+use crate::levels::{CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
 use crate::table::{BlockCache, TableCache, table_path};
 use crate::write_buffer::memtable::MemTable;
@@ -84,7 +82,11 @@ impl Store {
             pins: Pins::new(options.pinned_bytes),
             queue: CommitQueue::default(),
             writer: Mutex::new(None),
-            ledger: Mutex::new(Ledger { manifest, state, unused: Vec::new() }),
+            ledger: Mutex::new(Ledger {
+                manifest,
+                state,
+                unused: Vec::new(),
+            }),
             arenas: Mutex::new(Arenas::default()),
             background: Background::new(options.background),
             persist_on_seal: AtomicBool::new(false),
@@ -112,16 +114,30 @@ impl Store {
 
     /// Moves what was recovered to tables and retires every arena that was live.
     fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
-        let retired: Vec<u64> = self.ledger.lock().state.live_arenas.keys().copied().collect();
-        let needed_bytes: u64 =
-            recovered.memtables.iter().map(|table| table.arena().capacity_bytes()).sum();
-        self.flush_all(&recovered.memtables, retired, recovered.last_sequence).map_err(|error| {
-            if error.is_no_space() {
-                Error::NoSpace { path: self.path.clone(), needed_bytes }
-            } else {
-                error
-            }
-        })?;
+        let retired: Vec<u64> = self
+            .ledger
+            .lock()
+            .state
+            .live_arenas
+            .keys()
+            .copied()
+            .collect();
+        let needed_bytes: u64 = recovered
+            .memtables
+            .iter()
+            .map(|table| table.arena().capacity_bytes())
+            .sum();
+        self.flush_all(&recovered.memtables, retired, recovered.last_sequence)
+            .map_err(|error| {
+                if error.is_no_space() {
+                    Error::NoSpace {
+                        path: self.path.clone(),
+                        needed_bytes,
+                    }
+                } else {
+                    error
+                }
+            })?;
         for slot in self.region.slots().map_err(region_error)? {
             self.recycle(slot.number);
         }
@@ -165,15 +181,30 @@ impl Store {
         let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
         if self.region.description().can_persist {
             for table in &oldest_first {
-                table.arena().persist().map_err(|error| self.persist_failed(error))?;
+                table
+                    .arena()
+                    .persist()
+                    .map_err(|error| self.persist_failed(error))?;
             }
-            self.persisted.store(writer.last_sequence, Ordering::Release);
+            self.persisted
+                .store(writer.last_sequence, Ordering::Release);
         } else {
-            let retired = oldest_first.iter().map(|table| table.arena().generation()).collect();
+            let retired = oldest_first
+                .iter()
+                .map(|table| table.arena().generation())
+                .collect();
             self.flush_all(&oldest_first, retired, writer.last_sequence)?;
         }
-        let clean_close = Some(CleanClose { last_sequence: writer.last_sequence });
-        self.record(&mut self.ledger.lock(), Edit { clean_close, ..Edit::default() })
+        let clean_close = Some(CleanClose {
+            last_sequence: writer.last_sequence,
+        });
+        self.record(
+            &mut self.ledger.lock(),
+            Edit {
+                clean_close,
+                ..Edit::default()
+            },
+        )
     }
 
     /// What a failed persist of an arena means: nothing may be written on top of it.
@@ -188,7 +219,10 @@ impl Store {
 /// store is there.
 fn prepare_directory(storage: &dyn Storage, path: &Path, options: &Options) -> Result<bool> {
     let no_store = |detail: &str| {
-        Err(Error::NoStore { path: path.to_path_buf(), detail: detail.to_owned() })
+        Err(Error::NoStore {
+            path: path.to_path_buf(),
+            detail: detail.to_owned(),
+        })
     };
     let creates = options.create_if_missing && !options.read_only;
     let entries = match storage.list(path) {
@@ -230,15 +264,25 @@ fn prepare_directory(storage: &dyn Storage, path: &Path, options: &Options) -> R
 /// Tables exist only after the manifest that lists them: without `CURRENT` they are not the
 /// remains of a creation that was cut short.
 fn holds_writes(entries: &[terrace_storage::DirectoryEntry]) -> bool {
-    entries.iter().any(|entry| files::table_number(&entry.name).is_some())
+    entries
+        .iter()
+        .any(|entry| files::table_number(&entry.name).is_some())
 }
 
 fn lock(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Box<dyn Lock>> {
-    let kind = if options.read_only { LockKind::Shared } else { LockKind::Exclusive };
-    storage.lock(&path.join(files::LOCK), kind).map_err(|error| match error.kind() {
-        ErrorKind::Locked => Error::Busy { path: path.to_path_buf() },
-        _ => error.into(),
-    })
+    let kind = if options.read_only {
+        LockKind::Shared
+    } else {
+        LockKind::Exclusive
+    };
+    storage
+        .lock(&path.join(files::LOCK), kind)
+        .map_err(|error| match error.kind() {
+            ErrorKind::Locked => Error::Busy {
+                path: path.to_path_buf(),
+            },
+            _ => error.into(),
+        })
 }
 
 /// The manifest of an existing store, or of a new one; its state; whether its end was torn.
@@ -248,7 +292,9 @@ fn open_manifest(
     options: &Options,
     exists: bool,
 ) -> Result<(Option<Manifest>, ManifestState, bool)> {
-    let manifest_options = ManifestOptions { rewrite_above_bytes: options.manifest_bytes };
+    let manifest_options = ManifestOptions {
+        rewrite_above_bytes: options.manifest_bytes,
+    };
     let storage: Arc<dyn Storage> = Arc::clone(storage) as Arc<dyn Storage>;
     if options.read_only {
         let loaded = load(&*storage, path)?;
@@ -276,13 +322,18 @@ fn open_region(
     durability: Durability,
 ) -> Result<Region> {
     let region = match (&options.region, durability) {
-        (Some(source), _) => {
-            source.open().and_then(|device| Region::open(device, options.arena_bytes))
-        }
+        (Some(source), _) => source
+            .open()
+            .and_then(|device| Region::open(device, options.arena_bytes)),
         (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
         (None, _) => {
             let storage = Arc::clone(storage) as Arc<dyn Storage>;
-            Region::written(storage, path, options.arena_bytes, WrittenOptions::default())
+            Region::written(
+                storage,
+                path,
+                options.arena_bytes,
+                WrittenOptions::default(),
+            )
         }
     };
     let region = region.map_err(region_error)?;
@@ -304,7 +355,12 @@ fn open_tables(
 ) -> Result<Arc<TableCache>> {
     let blocks = Arc::new(BlockCache::new(options.block_cache_bytes));
     let storage = Arc::clone(storage) as Arc<dyn Storage>;
-    Ok(Arc::new(TableCache::new(storage, path.to_path_buf(), options.max_open_tables, blocks)?))
+    Ok(Arc::new(TableCache::new(
+        storage,
+        path.to_path_buf(),
+        options.max_open_tables,
+        blocks,
+    )?))
 }
 
 /// A region's error in the engine's terms.
@@ -313,17 +369,30 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
     match error {
         Region::Io(error) => error.into(),
         Region::PersistFailed(error) => Error::Io(error),
-        Region::Corruption { file, offset, reason } => Error::corruption(&file, offset, reason),
-        Region::ManifestOlder { file, expected, found } => Error::corruption(
+        Region::Corruption {
+            file,
+            offset,
+            reason,
+        } => Error::corruption(&file, offset, reason),
+        Region::ManifestOlder {
+            file,
+            expected,
+            found,
+        } => Error::corruption(
             &file,
             0,
-            format!("its generation is {found}, the manifest knows none above {expected}: the \
-                     manifest has lost its end"),
+            format!(
+                "its generation is {found}, the manifest knows none above {expected}: the \
+                     manifest has lost its end"
+            ),
         ),
         Region::UnknownVersion { file, version } => {
             Error::unsupported(&file, format!("arena format version {version}"))
         }
-        Region::Missing { file, .. } => Error::RegionLost { path: file, durable_sequence: 0 },
+        Region::Missing { file, .. } => Error::RegionLost {
+            path: file,
+            durable_sequence: 0,
+        },
         error => Error::invalid(error.to_string()),
     }
 }

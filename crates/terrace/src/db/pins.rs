@@ -16,7 +16,11 @@ pub(crate) struct Pins {
 
 impl Pins {
     pub(crate) fn new(budget_bytes: u64) -> Self {
-        Pins { flushed: Mutex::default(), budget_bytes, over_budget: AtomicBool::new(false) }
+        Pins {
+            flushed: Mutex::default(),
+            budget_bytes,
+            over_budget: AtomicBool::new(false),
+        }
     }
 
     /// The MemTable is in tables now; whoever still holds it pins it.
@@ -37,8 +41,13 @@ impl Pins {
     pub(crate) fn pinned(&self) -> (usize, u64) {
         let mut flushed = self.flushed.lock();
         flushed.retain(|table| table.strong_count() > 0);
-        let bytes = flushed.iter().filter_map(Weak::upgrade).map(|table| table.memory_bytes()).sum();
-        self.over_budget.store(bytes > self.budget_bytes, Ordering::Relaxed);
+        let bytes = flushed
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|table| table.memory_bytes())
+            .sum();
+        self.over_budget
+            .store(bytes > self.budget_bytes, Ordering::Relaxed);
         (flushed.len(), bytes)
     }
 }

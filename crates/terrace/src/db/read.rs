@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use terrace_storage::Purpose;
 
+use crate::compaction::Versions;
+use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::value::Value;
 use crate::db::view::View;
-use crate::compaction::merging::MergingCursor;
-use crate::cursor::Cursor;
 use crate::key::{Kind, Tag};
-use crate::levels::{SubLevelCursor, Version};
-use crate::table::{CursorOptions, TableValue, key_hash};
+use crate::levels::{SubLevelCursor, Table, Version};
+use crate::table::{CursorOptions, TableCursor, TableValue, key_hash};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -38,9 +38,7 @@ impl Store {
             }
         }
         match self.get_in_levels(&view.version, keyspace, key, snapshot)? {
-            Some((tag, value)) => {
-                Ok(self.is_put(tag)?.then(|| Value::in_block(value)))
-            }
+            Some((tag, value)) => Ok(self.is_put(tag)?.then(|| Value::in_block(value))),
             None => Ok(None),
         }
     }
@@ -52,7 +50,9 @@ impl Store {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<Option<(Tag, TableValue)>> {
-        let Some(levels) = version.keyspace(keyspace) else { return Ok(None) };
+        let Some(levels) = version.keyspace(keyspace) else {
+            return Ok(None);
+        };
         let hash = key_hash(key, self.hash_seed);
         for table in levels.tables_for_key(key) {
             let reader = self.tables.get(table.number)?;
@@ -95,25 +95,33 @@ impl Store {
         }
     }
 
-    /// All versions of a keyspace in order: MemTables and every sub-level, merged.
-    pub(crate) fn versions(
+    /// Opens cursors over tables, for sub-levels.
+    pub(crate) fn opener(
         &self,
-        view: &View,
-        keyspace: KeyspaceId,
-        fill_cache: bool,
-    ) -> MergingCursor {
-        let options = CursorOptions { fill_cache, purpose: Purpose::Read };
+        options: CursorOptions,
+    ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
+        let tables = Arc::clone(&self.tables);
+        move |table| Ok(tables.get(table.number)?.cursor(options))
+    }
+
+    /// All versions of a keyspace in order: MemTables and every sub-level, merged.
+    pub(crate) fn versions(&self, view: &View, keyspace: KeyspaceId, fill_cache: bool) -> Versions {
+        let options = CursorOptions {
+            fill_cache,
+            purpose: Purpose::Read,
+        };
         let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
         for table in &view.memtables {
             cursors.push(Box::new(table.cursor(keyspace)));
         }
         if let Some(levels) = view.version.keyspace(keyspace) {
             for (_, sub_level) in levels.sub_levels() {
-                let tables = sub_level.tables.clone();
-                let cursor = SubLevelCursor::new(tables, Arc::clone(&self.tables), options);
-                cursors.push(Box::new(cursor));
+                cursors.push(Box::new(SubLevelCursor::new(
+                    sub_level,
+                    self.opener(options),
+                )));
             }
         }
-        MergingCursor::new(cursors)
+        Versions::new(cursors)
     }
 }

@@ -44,7 +44,11 @@ pub(crate) struct RecoveredWrites {
 impl RecoveredWrites {
     /// Nothing was in arenas.
     pub(crate) fn none(last_sequence: SequenceNumber) -> Self {
-        RecoveredWrites { memtables: Vec::new(), last_sequence, report: Recovery::default() }
+        RecoveredWrites {
+            memtables: Vec::new(),
+            last_sequence,
+            report: Recovery::default(),
+        }
     }
 }
 
@@ -62,9 +66,10 @@ pub(crate) fn recover(
     let facts: Vec<ArenaFacts> = arenas.iter().map(facts_of).collect();
     let plan = judge(&facts, state.flushed_sequence, state.persisted_until).map_err(|damage| {
         let arena = damage.arena.and_then(|position| arenas.get(position));
-        let file = arena.map_or_else(|| PathBuf::from("MANIFEST"), |found| {
-            found.arena.file().to_path_buf()
-        });
+        let file = arena.map_or_else(
+            || PathBuf::from("MANIFEST"),
+            |found| found.arena.file().to_path_buf(),
+        );
         Error::corruption(&file, damage.offset as u64, damage.detail)
     })?;
     take(&arenas, &plan, index_budget_bytes)
@@ -90,12 +95,15 @@ pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<(
 fn read_arenas(region: &Region, state: &ManifestState) -> Result<Vec<Recovered>> {
     let live = state.live_arenas.iter();
     live.map(|(&generation, arena)| {
-        region.recover(arena.slot, generation).map_err(|error| match error {
-            terrace_region::Error::Missing { file, .. } => {
-                Error::RegionLost { path: file, durable_sequence: state.flushed_sequence }
-            }
-            error => region_error(error),
-        })
+        region
+            .recover(arena.slot, generation)
+            .map_err(|error| match error {
+                terrace_region::Error::Missing { file, .. } => Error::RegionLost {
+                    path: file,
+                    durable_sequence: state.flushed_sequence,
+                },
+                error => region_error(error),
+            })
     })
     .collect()
 }
@@ -113,14 +121,20 @@ fn facts_of(found: &Recovered) -> ArenaFacts {
 
 /// Builds a MemTable over the taken frames of each arena that has some.
 fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<RecoveredWrites> {
-    let mut report = Recovery { dropped: plan.dropped, ..Recovery::default() };
+    let mut report = Recovery {
+        dropped: plan.dropped,
+        ..Recovery::default()
+    };
     let mut memtables = Vec::new();
     for (found, &count) in arenas.iter().zip(&plan.frames_taken) {
         let frames = found.scan.frames.get(..count).unwrap_or_default();
         if frames.is_empty() {
             continue;
         }
-        let writes: u64 = frames.iter().map(|frame| u64::from(frame.record_count)).sum();
+        let writes: u64 = frames
+            .iter()
+            .map(|frame| u64::from(frame.record_count))
+            .sum();
         let entry_bytes = writes * MAX_ENTRY_BYTES;
         let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(entry_bytes));
         let memtable = MemTable::new(Arc::clone(&found.arena), index_bytes);
@@ -136,5 +150,9 @@ fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<Re
         report.writes += writes;
         memtables.push(Arc::new(memtable));
     }
-    Ok(RecoveredWrites { memtables, last_sequence: plan.last_sequence, report })
+    Ok(RecoveredWrites {
+        memtables,
+        last_sequence: plan.last_sequence,
+        report,
+    })
 }

@@ -23,7 +23,12 @@ impl SnapshotList {
         let mut live = self.live.lock();
         let sequence = visible();
         *live.entry(sequence).or_default() += 1;
-        Snapshot { held: Arc::new(Held { sequence, list: Arc::clone(self) }) }
+        Snapshot {
+            held: Arc::new(Held {
+                sequence,
+                list: Arc::clone(self),
+            }),
+        }
     }
 
     /// The numbers a merge must preserve, ascending, the visible one included.

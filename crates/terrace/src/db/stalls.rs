@@ -18,7 +18,8 @@ impl Stalls {
         if let Some(total) = self.nanoseconds.get(cause as usize) {
             total.fetch_add(nanoseconds, Ordering::Relaxed);
         }
-        self.longest_nanoseconds.fetch_max(nanoseconds, Ordering::Relaxed);
+        self.longest_nanoseconds
+            .fetch_max(nanoseconds, Ordering::Relaxed);
     }
 
     /// Taking a spare that is there costs microseconds and is no stall.

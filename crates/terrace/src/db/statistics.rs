@@ -192,13 +192,25 @@ impl Store {
         };
         let (spare, spare_bytes) = {
             let arenas = self.arenas.lock();
-            let bytes = arenas.spares.iter().map(|spare| spare.capacity_bytes()).sum::<u64>();
+            let bytes = arenas
+                .spares
+                .iter()
+                .map(|spare| spare.capacity_bytes())
+                .sum::<u64>();
             (arenas.spares.len(), bytes)
         };
         let visible = self.visible();
         let active = usize::from(!self.options.read_only && !view.memtables.is_empty());
-        let index_bytes = view.memtables.iter().map(|table| table.index_memory_bytes()).sum();
-        let memory_bytes: u64 = view.memtables.iter().map(|table| table.memory_bytes()).sum();
+        let index_bytes = view
+            .memtables
+            .iter()
+            .map(|table| table.index_memory_bytes())
+            .sum();
+        let memory_bytes: u64 = view
+            .memtables
+            .iter()
+            .map(|table| table.memory_bytes())
+            .sum();
         let io = self.storage.snapshot();
         let written_bytes = io.total().written_bytes;
         let user_bytes = self.counters.user_bytes.load(Ordering::Relaxed);
@@ -209,7 +221,10 @@ impl Store {
             file_system: self.file_system.name.clone(),
             sequences: Sequences {
                 visible,
-                last: view.memtables.first().map_or(visible, |table| table.last_sequence().max(visible)),
+                last: view
+                    .memtables
+                    .first()
+                    .map_or(visible, |table| table.last_sequence().max(visible)),
                 persisted: self.persisted.load(Ordering::Acquire).max(flushed),
                 flushed,
             },
@@ -232,11 +247,13 @@ impl Store {
                 table_metadata_bytes: self.tables.metadata_bytes(),
             },
             levels: level_totals(&view.version),
-            write_amplification: (user_bytes > 0)
-                .then(|| written_bytes as f64 / user_bytes as f64),
+            write_amplification: (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64),
             io,
             user_bytes,
-            stalls: StallCause::ALL.iter().map(|&cause| (cause, self.stalls.of(cause))).collect(),
+            stalls: StallCause::ALL
+                .iter()
+                .map(|&cause| (cause, self.stalls.of(cause)))
+                .collect(),
             longest_stall: self.stalls.longest(),
             flushes: self.counters.flushes.load(Ordering::Relaxed),
             merges: self.counters.merges.load(Ordering::Relaxed),
@@ -259,10 +276,18 @@ impl Store {
             levels: levels
                 .levels
                 .iter()
-                .map(|level| level.sub_levels.iter().map(|sub_level| report(sub_level)).collect())
+                .map(|level| {
+                    level
+                        .sub_levels
+                        .iter()
+                        .map(|sub_level| report(sub_level))
+                        .collect()
+                })
                 .collect(),
         });
-        LevelsReport { keyspaces: keyspaces.collect() }
+        LevelsReport {
+            keyspaces: keyspaces.collect(),
+        }
     }
 }
 

@@ -32,7 +32,14 @@ impl<'a> TableFiles<'a> {
         place: Place,
         purpose: Purpose,
     ) -> Self {
-        TableFiles { store, keyspace, place, purpose, open: None, numbers: Vec::new() }
+        TableFiles {
+            store,
+            keyspace,
+            place,
+            purpose,
+            open: None,
+            numbers: Vec::new(),
+        }
     }
 
     /// Removes every file if the tables were not installed. After a poisoned edit they stay: it is
@@ -42,7 +49,10 @@ impl<'a> TableFiles<'a> {
         if installed.is_err() && self.store.poisoned().is_none() {
             for number in self.numbers {
                 self.store.tables.remove(number);
-                let _ = self.store.storage.remove(&table_path(&self.store.path, number));
+                let _ = self
+                    .store
+                    .storage
+                    .remove(&table_path(&self.store.path, number));
             }
         }
         installed
@@ -81,11 +91,15 @@ impl TableSink for TableFiles<'_> {
     }
 
     fn table_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |(_, writer)| writer.estimated_bytes())
+        self.open
+            .as_ref()
+            .map_or(0, |(_, writer)| writer.estimated_bytes())
     }
 
     fn finish(&mut self) -> Result<Option<TableMeta>> {
-        let Some((number, writer)) = self.open.take() else { return Ok(None) };
+        let Some((number, writer)) = self.open.take() else {
+            return Ok(None);
+        };
         let properties = writer.finish()?;
         Ok(Some(TableMeta {
             number,

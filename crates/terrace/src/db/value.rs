@@ -16,7 +16,10 @@ pub struct Value(Source);
 enum Source {
     Copied(Box<[u8]>),
     Block(TableValue),
-    Arena { table: Arc<MemTable>, place: ValuePlace },
+    Arena {
+        table: Arc<MemTable>,
+        place: ValuePlace,
+    },
 }
 
 impl Value {
@@ -29,7 +32,10 @@ impl Value {
     }
 
     pub(crate) fn in_arena(table: &Arc<MemTable>, place: ValuePlace) -> Self {
-        Value(Source::Arena { table: Arc::clone(table), place })
+        Value(Source::Arena {
+            table: Arc::clone(table),
+            place,
+        })
     }
 }
 

@@ -44,7 +44,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(active: Arc<MemTable>, last_sequence: SequenceNumber) -> Self {
-        Writer { active, last_sequence, persisted: last_sequence, owed_us: 0 }
+        Writer {
+            active,
+            last_sequence,
+            persisted: last_sequence,
+            owed_us: 0,
+        }
     }
 }
 
@@ -64,16 +69,26 @@ impl Store {
                 self.options.max_batch_bytes
             )));
         }
-        let request = Request { batch, sync: options.sync, exclusive: false };
+        let request = Request {
+            batch,
+            sync: options.sync,
+            exclusive: false,
+        };
         self.queue.submit(request, |group| self.commit(group))
     }
 
     /// Runs `action` as the only leader.
     pub(crate) fn as_leader<T>(&self, action: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        let request = Request { batch: WriteBatch::new(), sync: false, exclusive: true };
+        let request = Request {
+            batch: WriteBatch::new(),
+            sync: false,
+            exclusive: true,
+        };
         let mut result = None;
         self.queue.submit(request, |_| {
-            result = Some(action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?)?);
+            result = Some(action(
+                self.writer()?.lock().as_mut().ok_or(Error::Closed)?,
+            )?);
             Ok(())
         })?;
         result.ok_or(Error::Closed)
@@ -81,7 +96,11 @@ impl Store {
 
     /// Takes the leader's role away for good: no write comes after this.
     pub(crate) fn as_leader_to_close(&self) -> Result<Option<Writer>> {
-        let request = Request { batch: WriteBatch::new(), sync: false, exclusive: true };
+        let request = Request {
+            batch: WriteBatch::new(),
+            sync: false,
+            exclusive: true,
+        };
         let mut writer = None;
         self.queue.submit(request, |_| {
             writer = self.writer.lock().take();
@@ -120,14 +139,23 @@ impl Store {
         let first_sequence = writer.last_sequence + 1;
         let last_sequence = writer.last_sequence + u64::from(records);
         if last_sequence > MAX_SEQUENCE {
-            return Err(Error::invalid("2^56 writes: the sequence numbers are used up"));
+            return Err(Error::invalid(
+                "2^56 writes: the sequence numbers are used up",
+            ));
         }
         let persisted_until = writer.persisted;
-        let frame = Frame { first_sequence, record_count: records, persisted_until, payload };
+        let frame = Frame {
+            first_sequence,
+            record_count: records,
+            persisted_until,
+            payload,
+        };
         // A failure here leaves nothing behind: the next frame takes the same place and numbers.
         let stored = writer.active.arena().append(&frame).map_err(region_error)?;
         writer.last_sequence = last_sequence;
-        self.counters.user_bytes.fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
+        self.counters
+            .user_bytes
+            .fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
         if sync || self.durability == Durability::PowerSafe {
             self.persist_all(writer)?;
         }
@@ -144,7 +172,10 @@ impl Store {
         self.persist_on_seal.store(true, Ordering::Relaxed);
         let view = self.view.load();
         for table in view.memtables.iter().rev() {
-            table.arena().persist().map_err(|error| self.persist_failed(error))?;
+            table
+                .arena()
+                .persist()
+                .map_err(|error| self.persist_failed(error))?;
         }
         writer.persisted = writer.last_sequence;
         self.persisted.store(writer.persisted, Ordering::Release);
@@ -190,7 +221,8 @@ impl Store {
         let fresh = if self.fits_a_spare(payload_bytes, records) {
             let began = Instant::now();
             let spare = self.take_spare();
-            self.stalls.add_if_long(StallCause::SealedArenas, began.elapsed());
+            self.stalls
+                .add_if_long(StallCause::SealedArenas, began.elapsed());
             MemTable::new(spare?, self.options.arena_index_bytes)
         } else {
             self.oversized(payload_bytes, records)?
@@ -210,6 +242,12 @@ impl Store {
 
 /// The most sub-levels that any keyspace has in level 0.
 fn most_level0_sub_levels(version: &Version) -> usize {
-    let level0 = version.keyspaces.values().filter_map(|levels| levels.levels.first());
-    level0.map(|level| level.sub_levels.len()).max().unwrap_or(0)
+    let level0 = version
+        .keyspaces
+        .values()
+        .filter_map(|levels| levels.levels.first());
+    level0
+        .map(|level| level.sub_levels.len())
+        .max()
+        .unwrap_or(0)
 }

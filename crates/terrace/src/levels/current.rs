@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::manifest::{manifest_file_name, manifest_number, read_file};
+use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
 use super::record::Records;
 use crate::{Error, Result};
 
 const NAME: &str = "CURRENT";
 const TEMPORARY_NAME: &str = "CURRENT.tmp";
-const LONGEST_BYTES: u64 = 256;
+const LONGEST_LINE_BYTES: u64 = 256;
 
 pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(NAME)
@@ -29,14 +29,18 @@ fn line(number: u64) -> String {
 /// [`Error::NoStore`] if there is none and nothing was ever stored here.
 pub(super) fn read(storage: &dyn Storage, directory: &Path) -> Result<u64> {
     let path = path(directory);
-    let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
+    let bytes = match read_file(storage, &path, LONGEST_LINE_BYTES, Purpose::Manifest) {
         Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
             return Err(missing(storage, directory)?);
         }
         read => read?,
     };
     parse(&bytes).ok_or_else(|| {
-        Error::corruption(&path, 0, "it does not name a manifest with the right checksum")
+        Error::corruption(
+            &path,
+            0,
+            "it does not name a manifest with the right checksum",
+        )
     })
 }
 
@@ -139,7 +143,7 @@ fn missing(storage: &dyn Storage, directory: &Path) -> Result<Error> {
 /// Whether the first manifest can be what an interrupted creation left. The first thing that an
 /// open store does is to record an arena, so a second record means that there was a store.
 fn holds_one_record_at_most(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let bytes = read_file(storage, path, u64::MAX, Purpose::Manifest)?;
+    let bytes = read_file(storage, path, LONGEST_BYTES, Purpose::Manifest)?;
     Ok(match Records::new(path, &bytes, 1) {
         Ok(records) => records.take(2).filter(Result::is_ok).count() < 2,
         Err(_) => true,

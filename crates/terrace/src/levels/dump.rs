@@ -6,15 +6,22 @@ use std::path::{Path, PathBuf};
 use terrace_storage::{Purpose, Storage};
 
 use super::edit::Edit;
-use super::manifest::{manifest_number, read_file};
+use super::manifest::{LONGEST_BYTES, manifest_number, read_file};
 use super::record::Records;
 use crate::{Error, Result};
 
 /// What is found at one offset of a manifest.
 #[derive(Clone, Debug)]
 pub(crate) enum DumpItem {
-    Record { offset: u64, length_bytes: u64, edit: Box<Edit> },
-    TornTail { offset: u64, length_bytes: u64 },
+    Record {
+        offset: u64,
+        length_bytes: u64,
+        edit: Box<Edit>,
+    },
+    TornTail {
+        offset: u64,
+        length_bytes: u64,
+    },
 }
 
 impl fmt::Display for DumpItem {
@@ -52,7 +59,7 @@ impl ManifestDump {
                 path.display()
             ))
         })?;
-        let bytes = read_file(storage, path, u64::MAX, Purpose::Other)?;
+        let bytes = read_file(storage, path, LONGEST_BYTES, Purpose::Other)?;
         let mut records = Records::new(path, &bytes, number)?;
         let mut items = Vec::new();
         for record in &mut records {

@@ -124,9 +124,11 @@ impl<'a> Iterator for Fields<'a> {
         if field.is_none() {
             self.decoder = Decoder::new(&[]);
         }
-        Some(field.ok_or_else(|| {
-            FieldError::Malformed(format!("a field of {} is cut short", self.what))
-        }))
+        Some(
+            field.ok_or_else(|| {
+                FieldError::Malformed(format!("a field of {} is cut short", self.what))
+            }),
+        )
     }
 }
 
@@ -162,9 +164,8 @@ impl<'a> Group<'a> {
     }
 
     fn required(&self, tag: u32) -> Result<&Field<'a>, FieldError> {
-        self.field(tag).ok_or_else(|| {
-            FieldError::Malformed(format!("{} has no field {tag}", self.what))
-        })
+        self.field(tag)
+            .ok_or_else(|| FieldError::Malformed(format!("{} has no field {tag}", self.what)))
     }
 
     pub(super) fn bytes(&self, tag: u32) -> Result<&'a [u8], FieldError> {
@@ -215,7 +216,14 @@ mod tests {
             Err(FieldError::Unknown("field 900 of test".to_owned()))
         );
         assert_eq!((fields[1].tag, fields[1].unknown()), (901, Ok(())));
-        assert!(Fields::new(&[1, 0], "test").next().unwrap().unwrap().unknown().is_err());
+        assert!(
+            Fields::new(&[1, 0], "test")
+                .next()
+                .unwrap()
+                .unwrap()
+                .unknown()
+                .is_err()
+        );
     }
 
     #[test]

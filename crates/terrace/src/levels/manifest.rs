@@ -25,7 +25,7 @@ use crate::{Error, Result};
 const PREFIX: &str = "MANIFEST-";
 
 /// No manifest of ours comes near; a longer file is not read into memory.
-const LONGEST_BYTES: u64 = 4 << 30;
+pub(super) const LONGEST_BYTES: u64 = 1 << 30;
 
 /// The name of a manifest's file.
 pub(crate) fn manifest_file_name(number: u64) -> String {
@@ -45,6 +45,15 @@ pub(crate) enum ManifestError {
     NotWritten(Error),
     /// Whether the edit is in the store is unknown; nothing more may be written to it.
     Poison(Error),
+}
+
+impl ManifestError {
+    /// What failed.
+    fn into_cause(self) -> Error {
+        match self {
+            ManifestError::NotWritten(error) | ManifestError::Poison(error) => error,
+        }
+    }
 }
 
 impl From<ManifestError> for Error {
@@ -189,10 +198,13 @@ impl Manifest {
         remove_manifests(storage.as_ref(), directory, None)?;
         let edit = ManifestState::first_edit(identity);
         let state = ManifestState::begin(&edit)?;
-        let fresh = Fresh::write(storage.as_ref(), directory, 1, &edit)?;
-        current::switch(storage.as_ref(), directory, fresh.number).map_err(|error| match error {
-            SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
-        })?;
+        let fresh = Fresh::write(storage.as_ref(), directory, 1, &edit)
+            .map_err(ManifestError::into_cause)?;
+        current::switch(storage.as_ref(), directory, fresh.number).map_err(
+            |error| match error {
+                SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
+            },
+        )?;
         let manifest = Manifest {
             storage,
             directory: directory.to_path_buf(),
@@ -279,7 +291,11 @@ impl Manifest {
             return self.rewrite(next);
         }
         let record = encode_record(self.number, self.end, edit).map_err(not_written)?;
-        if self.file.write_at(&record, self.end, Purpose::Manifest).is_err() {
+        if self
+            .file
+            .write_at(&record, self.end, Purpose::Manifest)
+            .is_err()
+        {
             self.tail_unclean = true;
             return match self.rewrite(next) {
                 Err(ManifestError::NotWritten(error)) => Err(self.revoke(&record, error)),

@@ -12,6 +12,7 @@
 //! [`Place::base`] and [`ManifestState::next_flush_place`] knows this scheme: everybody else
 //! compares ages.
 
+mod age_rule;
 mod current;
 mod dump;
 mod edit;
@@ -24,6 +25,7 @@ mod sub_level_cursor;
 mod table_meta;
 mod version;
 
+pub(crate) use age_rule::{AgeViolation, check_age_rule};
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
     ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,

@@ -111,7 +111,11 @@ impl<'a> Records<'a> {
             ));
         }
         if sum != xxh3_64(body) || version != FORMAT_VERSION || reserved != Some(0) {
-            return Err(Error::corruption(file, 0, "the header does not match its checksum"));
+            return Err(Error::corruption(
+                file,
+                0,
+                "the header does not match its checksum",
+            ));
         }
         if written_number != Some(number) {
             return Err(Error::corruption(
@@ -203,9 +207,10 @@ impl Record<'_> {
         }
         Edit::decode(self.payload).map_err(|error| match error {
             FieldError::Malformed(detail) => Error::corruption(file, self.offset, detail),
-            FieldError::Unknown(detail) => {
-                Error::unsupported(file, format!("{detail} in the record at byte {}", self.offset))
-            }
+            FieldError::Unknown(detail) => Error::unsupported(
+                file,
+                format!("{detail} in the record at byte {}", self.offset),
+            ),
         })
     }
 }

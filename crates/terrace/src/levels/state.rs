@@ -118,11 +118,31 @@ impl ManifestState {
             next.live_arenas.insert(generation, live);
             next.next_generation = generation.saturating_add(1);
         }
-        advance("flushed sequence", &mut next.flushed_sequence, edit.flushed_sequence)?;
-        advance("persisted until", &mut next.persisted_until, edit.persisted_until)?;
-        advance("next table", &mut next.next_table_number, edit.next_table_number)?;
-        advance("next generation", &mut next.next_generation, edit.next_generation)?;
-        advance("next sub-level", &mut next.next_sub_level, edit.next_sub_level)?;
+        advance(
+            "flushed sequence",
+            &mut next.flushed_sequence,
+            edit.flushed_sequence,
+        )?;
+        advance(
+            "persisted until",
+            &mut next.persisted_until,
+            edit.persisted_until,
+        )?;
+        advance(
+            "next table",
+            &mut next.next_table_number,
+            edit.next_table_number,
+        )?;
+        advance(
+            "next generation",
+            &mut next.next_generation,
+            edit.next_generation,
+        )?;
+        advance(
+            "next sub-level",
+            &mut next.next_sub_level,
+            edit.next_sub_level,
+        )?;
         advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
         next.clean_close = edit.clean_close;
         Ok(next)

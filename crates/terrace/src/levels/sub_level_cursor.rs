@@ -1,173 +1,234 @@
-//! A sub-level as one sorted sequence: its tables, opened one at a time.
-//!
-//! A table may be listed with bounds narrower than its file; what lies outside them has been merged
-//! elsewhere and must not be seen. Invariant: while the cursor is valid, its key lies inside the
-//! bounds of the current table.
+//! One cursor over all tables of a sub-level: opens one table at a time, and clips tables whose
+//! bounds are narrower than their file.
 
 use std::sync::Arc;
 
+use super::table_meta::{KeyRange, Table};
+use super::version::SubLevel;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
-use crate::levels::Table;
-use crate::table::{CursorOptions, TableCache, TableCursor};
 
-/// A position in a sub-level.
-pub(crate) struct SubLevelCursor {
+/// Walks the tables of one sub-level in order. `Open` opens a cursor over a table's whole file.
+pub(crate) struct SubLevelCursor<C, Open> {
     tables: Vec<Arc<Table>>,
-    cache: Arc<TableCache>,
-    options: CursorOptions,
-    /// The current table's position in `tables`.
-    position: usize,
-    current: Option<TableCursor>,
+    open: Open,
+    /// The table stood in, by its position, and a cursor in it.
+    current: Option<(usize, Clipped<C>)>,
 }
 
-impl SubLevelCursor {
-    /// `tables` are sorted and disjoint.
-    pub(crate) fn new(
-        tables: Vec<Arc<Table>>,
-        cache: Arc<TableCache>,
-        options: CursorOptions,
-    ) -> Self {
-        SubLevelCursor { tables, cache, options, position: 0, current: None }
+impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
+    /// A cursor over a sub-level; nothing is opened before it is positioned.
+    pub(crate) fn new(sub_level: &SubLevel, open: Open) -> Self {
+        SubLevelCursor::over_tables(sub_level.tables.clone(), open)
     }
 
-    /// Makes the table at `position` the current one, unpositioned. False if there is none.
-    fn open(&mut self, position: usize) -> Result<bool> {
-        let Some(table) = self.tables.get(position) else {
+    /// A cursor over some tables of a sub-level, in their order.
+    pub(crate) fn over_tables(tables: Vec<Arc<Table>>, open: Open) -> Self {
+        SubLevelCursor {
+            tables,
+            open,
+            current: None,
+        }
+    }
+
+    /// Opens the table at `index`, unless it is the one stood in; false past either end.
+    fn enter(&mut self, index: Option<usize>) -> Result<bool> {
+        let Some((index, table)) = index.and_then(|i| Some((i, self.tables.get(i)?))) else {
             self.current = None;
             return Ok(false);
         };
-        if self.current.is_none() || self.position != position {
+        if self.current.as_ref().is_none_or(|(at, _)| *at != index) {
             self.current = None;
-            self.current = Some(self.cache.get(table.number)?.cursor(self.options));
-            self.position = position;
+            let bounds = table.narrowed.then(|| table.bounds.clone());
+            let cursor = Clipped::new((self.open)(table)?, bounds);
+            self.current = Some((index, cursor));
         }
         Ok(true)
     }
 
-    /// Moves the current table's cursor. Any error leaves the whole cursor not valid.
-    fn step(&mut self, step: impl FnOnce(&mut TableCursor) -> Result<()>) -> Result<()> {
-        let Some(cursor) = &mut self.current else { return Ok(()) };
-        let done = step(cursor);
-        if done.is_err() {
+    fn with_current(&mut self, act: impl FnOnce(&mut Clipped<C>) -> Result<()>) -> Result<()> {
+        let Some((_, cursor)) = &mut self.current else {
+            return Ok(());
+        };
+        let acted = act(cursor);
+        if acted.is_err() {
             self.current = None;
         }
-        done
+        acted
     }
 
-    fn in_bounds(&self) -> bool {
-        let Some(cursor) = self.current.as_ref().filter(|cursor| cursor.valid()) else {
-            return false;
-        };
-        let table = self.tables.get(self.position);
-        table.is_some_and(|table| {
-            !table.narrowed || table.bounds.contains(cursor.key().user_key)
-        })
-    }
-
-    /// From a place at or after the current table's lower bound to the first version in bounds.
+    /// Goes on to the first version of the following tables while the current one is exhausted.
     fn settle_forward(&mut self) -> Result<()> {
-        while self.current.is_some() && !self.in_bounds() {
-            if self.open(self.position + 1)? {
-                self.seek_lower_bound()?;
+        while let Some((index, cursor)) = &self.current
+            && !cursor.valid()
+        {
+            let index = index + 1;
+            if self.enter(Some(index))? {
+                self.with_current(Clipped::seek_to_first)?;
             }
         }
         Ok(())
     }
 
-    /// From a place at or before the current table's upper bound to the last version in bounds.
     fn settle_backward(&mut self) -> Result<()> {
-        while self.current.is_some() && !self.in_bounds() {
-            match self.position.checked_sub(1) {
-                Some(position) => {
-                    self.open(position)?;
-                    self.seek_upper_bound()?;
-                }
-                None => self.current = None,
+        while let Some((index, cursor)) = &self.current
+            && !cursor.valid()
+        {
+            let index = index.checked_sub(1);
+            if self.enter(index)? {
+                self.with_current(Clipped::seek_to_last)?;
             }
         }
         Ok(())
-    }
-
-    fn seek_lower_bound(&mut self) -> Result<()> {
-        let Some(table) = self.tables.get(self.position).cloned() else { return Ok(()) };
-        let lower = InternalKey::seek(&table.bounds.smallest, MAX_SEQUENCE);
-        self.step(|cursor| cursor.seek(lower))
-    }
-
-    /// To the last version inside the current table's bounds.
-    fn seek_upper_bound(&mut self) -> Result<()> {
-        let Some(table) = self.tables.get(self.position).cloned() else { return Ok(()) };
-        let bounds = &table.bounds;
-        // The place just past the bound: before the bound's versions if it is excluded.
-        let tag = if bounds.largest_excluded { Tag(u64::MAX) } else { Tag(0) };
-        let past = InternalKey { user_key: &bounds.largest, tag };
-        self.step(|cursor| {
-            cursor.seek(past)?;
-            if cursor.valid() { cursor.prev() } else { cursor.seek_to_last() }
-        })
     }
 }
 
-impl Cursor for SubLevelCursor {
+impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor<C, Open> {
     fn valid(&self) -> bool {
-        self.current.as_ref().is_some_and(|cursor| cursor.valid())
+        self.current.as_ref().is_some_and(|(_, c)| c.valid())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        if self.open(0)? {
-            self.seek_lower_bound()?;
-        }
+        self.enter(Some(0))?;
+        self.with_current(Clipped::seek_to_first)?;
         self.settle_forward()
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        match self.tables.len().checked_sub(1) {
-            Some(last) => {
-                self.open(last)?;
-                self.seek_upper_bound()?;
-                self.settle_backward()
-            }
-            None => Ok(()),
-        }
+        self.enter(self.tables.len().checked_sub(1))?;
+        self.with_current(Clipped::seek_to_last)?;
+        self.settle_backward()
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        let position =
-            self.tables.partition_point(|table| table.bounds.ends_before(target.user_key));
-        if self.open(position)? {
-            let below = self
-                .tables
-                .get(position)
-                .is_some_and(|table| target.user_key < table.bounds.smallest.as_slice());
-            if below {
-                self.seek_lower_bound()?;
-            } else {
-                self.step(|cursor| cursor.seek(target))?;
-            }
-        }
+        let index = self
+            .tables
+            .partition_point(|table| table.bounds.ends_before(target.user_key));
+        self.enter(Some(index))?;
+        self.with_current(|cursor| cursor.seek(target))?;
         self.settle_forward()
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(|cursor| cursor.next())?;
+        self.with_current(Clipped::next)?;
         self.settle_forward()
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(|cursor| cursor.prev())?;
+        self.with_current(Clipped::prev)?;
         self.settle_backward()
     }
 
     fn key(&self) -> InternalKey<'_> {
-        match &self.current {
-            Some(cursor) => cursor.key(),
-            None => InternalKey { user_key: &[], tag: Tag(0) },
-        }
+        const EMPTY: InternalKey<'static> = InternalKey {
+            user_key: &[],
+            tag: Tag(0),
+        };
+        self.current.as_ref().map_or(EMPTY, |(_, c)| c.key())
     }
 
     fn value(&self) -> &[u8] {
-        self.current.as_ref().map_or(&[], |cursor| cursor.value())
+        self.current.as_ref().map_or(&[], |(_, c)| c.value())
+    }
+}
+
+/// A cursor that sees only the versions of the keys in some bounds.
+struct Clipped<C> {
+    cursor: C,
+    bounds: Option<KeyRange>,
+    inside: bool,
+}
+
+impl<C: Cursor> Clipped<C> {
+    fn new(cursor: C, bounds: Option<KeyRange>) -> Self {
+        Clipped {
+            cursor,
+            bounds,
+            inside: false,
+        }
+    }
+
+    /// Notes whether the cursor stands inside, whichever way it came.
+    fn check(&mut self) {
+        self.inside = self.cursor.valid()
+            && self
+                .bounds
+                .as_ref()
+                .is_none_or(|bounds| bounds.contains(self.cursor.key().user_key));
+    }
+}
+
+impl<C: Cursor> Cursor for Clipped<C> {
+    fn valid(&self) -> bool {
+        self.inside
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match &self.bounds {
+            None => self.cursor.seek_to_first()?,
+            Some(bounds) => {
+                let first = InternalKey::seek(&bounds.smallest, MAX_SEQUENCE);
+                self.cursor.seek(first)?;
+            }
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match &self.bounds {
+            None => self.cursor.seek_to_last()?,
+            Some(bounds) => {
+                // The place behind the last version inside, then one back.
+                let end = if bounds.largest_excluded {
+                    InternalKey::seek(&bounds.largest, MAX_SEQUENCE)
+                } else {
+                    InternalKey {
+                        user_key: &bounds.largest,
+                        tag: Tag(0),
+                    }
+                };
+                self.cursor.seek(end)?;
+                if self.cursor.valid() {
+                    self.cursor.prev()?;
+                } else {
+                    self.cursor.seek_to_last()?;
+                }
+            }
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
+        match &self.bounds {
+            Some(bounds) if target.user_key < bounds.smallest.as_slice() => {
+                return self.seek_to_first();
+            }
+            _ => self.cursor.seek(target)?,
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.next()?;
+        self.check();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.prev()?;
+        self.check();
+        Ok(())
+    }
+
+    fn key(&self) -> InternalKey<'_> {
+        self.cursor.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.cursor.value()
     }
 }

@@ -462,7 +462,12 @@ fn check_ages(
         let of_this = |added: &&super::edit::TableAdded| added.table.keyspace == before.id;
         edit.tables_added.iter().filter(of_this)
     };
-    let merged = KeyRange::hull(shifts.iter().filter(|s| s.to_age.is_none()).map(|s| &s.range));
+    let merged = KeyRange::hull(
+        shifts
+            .iter()
+            .filter(|s| s.to_age.is_none())
+            .map(|s| &s.range),
+    );
     match &merged {
         Some(hull) => {
             if let Some(stray) = added().find(|added| !hull.encloses(&added.table.bounds)) {

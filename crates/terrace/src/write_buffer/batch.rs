@@ -108,7 +108,10 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(&[1; MAX_KEY_BYTES], b"").unwrap();
         let before = batch.size_bytes();
-        assert!(matches!(batch.put(&[1; MAX_KEY_BYTES + 1], b""), Err(Error::InvalidArgument(_))));
+        assert!(matches!(
+            batch.put(&[1; MAX_KEY_BYTES + 1], b""),
+            Err(Error::InvalidArgument(_))
+        ));
         assert_eq!((batch.len(), batch.size_bytes()), (1, before));
     }
 }

@@ -85,7 +85,9 @@ impl Index {
     /// An index that takes at most `budget_bytes` (rounded up to a chunk).
     pub(crate) fn new(budget_bytes: u64) -> Self {
         let chunk_bytes = u64::from(CHUNK_WORDS) * 4;
-        let chunks = budget_bytes.div_ceil(chunk_bytes).clamp(1, u64::from(u32::MAX >> CHUNK_SHIFT));
+        let chunks = budget_bytes
+            .div_ceil(chunk_bytes)
+            .clamp(1, u64::from(u32::MAX >> CHUNK_SHIFT));
         let index = Index {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
             end: AtomicU32::new(HEAD),
@@ -111,7 +113,9 @@ impl Index {
     /// threads at once.
     pub(crate) fn insert(&self, entry: Entry, keys: &impl KeyBytes) -> Result<(), IndexFull> {
         let height = self.random_height();
-        let node = self.allocate(HEADER_WORDS + height as u32).ok_or(IndexFull)?;
+        let node = self
+            .allocate(HEADER_WORDS + height as u32)
+            .ok_or(IndexFull)?;
         let key = keys.key_bytes(entry.key_offset, entry.key_bytes);
         let prefix = prefix_of(key);
         self.set(node, entry.key_offset);
@@ -122,7 +126,11 @@ impl Index {
         self.set(node + 5, (entry.tag.0 >> 32) as u32);
         self.set(node + 6, (prefix >> 32) as u32);
         self.set(node + 7, prefix as u32);
-        let target = Target { keyspace: entry.keyspace, key, tag: entry.tag };
+        let target = Target {
+            keyspace: entry.keyspace,
+            key,
+            tag: entry.tag,
+        };
 
         let mut before = HEAD;
         let mut splice = [(HEAD, NONE); MAX_HEIGHT];
@@ -255,7 +263,9 @@ impl Index {
                 next
             })
         };
-        self.end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance).ok()?;
+        self.end
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance)
+            .ok()?;
         let chunk = self.chunks.get((taken >> CHUNK_SHIFT) as usize)?;
         chunk.get_or_init(|| (0..CHUNK_WORDS).map(|_| AtomicU32::new(0)).collect());
         Some(taken)

@@ -28,7 +28,8 @@ impl KeyBytes for Arena {
     #[inline]
     fn key_bytes(&self, offset: u32, length: u32) -> &[u8] {
         // The index holds only what was read below the published end, so this never is `None`.
-        self.read(offset as usize, length as usize).unwrap_or_default()
+        self.read(offset as usize, length as usize)
+            .unwrap_or_default()
     }
 }
 
@@ -68,7 +69,10 @@ impl MemTable {
         payload_bytes: usize,
         first_sequence: SequenceNumber,
     ) -> Result<()> {
-        let payload = self.arena.read(payload_offset, payload_bytes).unwrap_or_default();
+        let payload = self
+            .arena
+            .read(payload_offset, payload_bytes)
+            .unwrap_or_default();
         let mut sequence = first_sequence;
         for record in Records::new(payload) {
             let record = record.map_err(|at| self.damaged(payload_offset + at, "not a record"))?;
@@ -84,8 +88,10 @@ impl MemTable {
                 .map_err(|_| self.damaged(payload_offset, "more records than its header says"))?;
             sequence += 1;
         }
-        self.entries.fetch_add(sequence - first_sequence, Ordering::Relaxed);
-        self.last_sequence.fetch_max(sequence.saturating_sub(1), Ordering::Relaxed);
+        self.entries
+            .fetch_add(sequence - first_sequence, Ordering::Relaxed);
+        self.last_sequence
+            .fetch_max(sequence.saturating_sub(1), Ordering::Relaxed);
         Ok(())
     }
 
@@ -100,7 +106,11 @@ impl MemTable {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Option<(Tag, ValuePlace)> {
-        let target = Target { keyspace: keyspace.number(), key, tag: Tag::seek(snapshot) };
+        let target = Target {
+            keyspace: keyspace.number(),
+            key,
+            tag: Tag::seek(snapshot),
+        };
         let entry = self.index.entry(self.index.seek(&target, &*self.arena)?);
         let found = entry.keyspace == keyspace.number()
             && self.arena.key_bytes(entry.key_offset, entry.key_bytes) == key;
@@ -120,7 +130,11 @@ impl MemTable {
             let keyspace = self.index.entry(at).keyspace;
             found.push(KeyspaceId(keyspace));
             node = keyspace.checked_add(1).and_then(|keyspace| {
-                let target = Target { keyspace, key: &[], tag: Tag::seek(MAX_SEQUENCE) };
+                let target = Target {
+                    keyspace,
+                    key: &[],
+                    tag: Tag::seek(MAX_SEQUENCE),
+                };
                 self.index.seek(&target, &*self.arena)
             });
         }
@@ -129,7 +143,11 @@ impl MemTable {
 
     /// A cursor over the versions of one keyspace.
     pub(crate) fn cursor(self: &Arc<Self>, keyspace: KeyspaceId) -> MemTableCursor {
-        MemTableCursor { table: Arc::clone(self), keyspace: keyspace.number(), at: None }
+        MemTableCursor {
+            table: Arc::clone(self),
+            keyspace: keyspace.number(),
+            at: None,
+        }
     }
 
     pub(crate) fn last_sequence(&self) -> SequenceNumber {
@@ -159,7 +177,10 @@ pub(crate) struct ValuePlace {
 
 impl ValuePlace {
     fn of(entry: &Entry) -> Self {
-        ValuePlace { offset: entry.value_offset(), length_bytes: entry.value_bytes }
+        ValuePlace {
+            offset: entry.value_offset(),
+            length_bytes: entry.value_bytes,
+        }
     }
 }
 
@@ -191,7 +212,10 @@ impl Cursor for MemTableCursor {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.seek(InternalKey { user_key: &[], tag: Tag::seek(MAX_SEQUENCE) })
+        self.seek(InternalKey {
+            user_key: &[],
+            tag: Tag::seek(MAX_SEQUENCE),
+        })
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
@@ -202,7 +226,11 @@ impl Cursor for MemTableCursor {
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        let target = Target { keyspace: self.keyspace, key: target.user_key, tag: target.tag };
+        let target = Target {
+            keyspace: self.keyspace,
+            key: target.user_key,
+            tag: target.tag,
+        };
         let node = self.table.index.seek(&target, &*self.table.arena);
         self.place(node)
     }
@@ -213,7 +241,9 @@ impl Cursor for MemTableCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        let Some((_, entry)) = self.at else { return Ok(()) };
+        let Some((_, entry)) = self.at else {
+            return Ok(());
+        };
         let table = Arc::clone(&self.table);
         let key = table.arena.key_bytes(entry.key_offset, entry.key_bytes);
         self.seek_before(self.keyspace, key, entry.tag)
@@ -222,10 +252,16 @@ impl Cursor for MemTableCursor {
     fn key(&self) -> InternalKey<'_> {
         match &self.at {
             Some((_, entry)) => InternalKey {
-                user_key: self.table.arena.key_bytes(entry.key_offset, entry.key_bytes),
+                user_key: self
+                    .table
+                    .arena
+                    .key_bytes(entry.key_offset, entry.key_bytes),
                 tag: entry.tag,
             },
-            None => InternalKey { user_key: &[], tag: Tag(0) },
+            None => InternalKey {
+                user_key: &[],
+                tag: Tag(0),
+            },
         }
     }
 
@@ -258,7 +294,9 @@ mod tests {
                 payload: &[batch.payload()],
             };
             let at = table.arena.append(&frame).unwrap();
-            table.insert_frame(at.payload_offset, at.payload_bytes, first_sequence).unwrap();
+            table
+                .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
+                .unwrap();
             first_sequence += u64::from(batch.records());
         }
         Arc::new(table)
@@ -268,18 +306,25 @@ mod tests {
     fn snapshots_and_keyspaces_are_told_apart() {
         let mut first = WriteBatch::new();
         first.put(b"k", b"old").unwrap();
-        first.push(Kind::Put, KeyspaceId(7), b"k", b"other").unwrap();
+        first
+            .push(Kind::Put, KeyspaceId(7), b"k", b"other")
+            .unwrap();
         let mut second = WriteBatch::new();
         second.delete(b"k").unwrap();
         let table = memtable(&[first, second]);
         let get = |keyspace, snapshot| {
-            table.get(keyspace, b"k", snapshot).map(|(tag, place)| (tag, table.value(place)))
+            table
+                .get(keyspace, b"k", snapshot)
+                .map(|(tag, place)| (tag, table.value(place)))
         };
         let default = KeyspaceId::DEFAULT;
         assert_eq!(get(default, 2), Some((Tag::new(1, Kind::Put), &b"old"[..])));
         assert_eq!(get(default, 3), Some((Tag::new(3, Kind::Delete), &b""[..])));
         assert_eq!(get(default, 0), None);
-        assert_eq!(get(KeyspaceId(7), 9), Some((Tag::new(2, Kind::Put), &b"other"[..])));
+        assert_eq!(
+            get(KeyspaceId(7), 9),
+            Some((Tag::new(2, Kind::Put), &b"other"[..]))
+        );
         assert_eq!(table.get(KeyspaceId(8), b"k", 9).map(|found| found.0), None);
         assert_eq!(table.keyspaces(), [default, KeyspaceId(7)]);
         assert_eq!(table.last_sequence(), 3);
@@ -290,7 +335,9 @@ mod tests {
         let mut batch = WriteBatch::new();
         for keyspace in [1, 2, 3] {
             for key in [b"a", b"b"] {
-                batch.push(Kind::Put, KeyspaceId(keyspace), key, b"").unwrap();
+                batch
+                    .push(Kind::Put, KeyspaceId(keyspace), key, b"")
+                    .unwrap();
             }
         }
         let table = memtable(&[batch]);
@@ -298,7 +345,10 @@ mod tests {
         cursor.seek_to_first().unwrap();
         assert_eq!(cursor.key().user_key, b"a");
         cursor.next().unwrap();
-        assert_eq!((cursor.key().user_key, cursor.key().sequence()), (&b"b"[..], 4));
+        assert_eq!(
+            (cursor.key().user_key, cursor.key().sequence()),
+            (&b"b"[..], 4)
+        );
         cursor.next().unwrap();
         assert!(!cursor.valid());
         cursor.seek_to_last().unwrap();

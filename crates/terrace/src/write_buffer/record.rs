@@ -47,12 +47,19 @@ pub(crate) struct Records<'a> {
 
 impl<'a> Records<'a> {
     pub(crate) fn new(payload: &'a [u8]) -> Self {
-        Records { payload, decoder: Decoder::new(payload), failed: false }
+        Records {
+            payload,
+            decoder: Decoder::new(payload),
+            failed: false,
+        }
     }
 
     fn decode(&mut self) -> Option<Record> {
         let kind = Kind::from_number(self.decoder.u8()?)?;
-        let keyspace = self.decoder.varint_u32().filter(|&keyspace| keyspace != 0)?;
+        let keyspace = self
+            .decoder
+            .varint_u32()
+            .filter(|&keyspace| keyspace != 0)?;
         let key_bytes = usize::try_from(self.decoder.varint()?).ok()?;
         let value_bytes = usize::try_from(self.decoder.varint()?).ok()?;
         if key_bytes > MAX_KEY_BYTES {
@@ -61,7 +68,13 @@ impl<'a> Records<'a> {
         let key_offset = self.payload.len() - self.decoder.rest().len();
         self.decoder.take(key_bytes)?;
         self.decoder.take(value_bytes)?;
-        Some(Record { kind, keyspace, key_offset, key_bytes, value_bytes })
+        Some(Record {
+            kind,
+            keyspace,
+            key_offset,
+            key_bytes,
+            value_bytes,
+        })
     }
 }
 
@@ -100,7 +113,10 @@ mod tests {
         let records: Vec<_> = Records::new(&payload).collect();
         assert_eq!(records[1], Err(first));
         for cut in 1..first {
-            assert!(Records::new(&payload[..cut]).any(|record| record.is_err()), "cut at {cut}");
+            assert!(
+                Records::new(&payload[..cut]).any(|record| record.is_err()),
+                "cut at {cut}"
+            );
         }
     }
 }

@@ -58,7 +58,10 @@ pub(crate) fn judge(
     flushed_sequence: SequenceNumber,
     persisted_until: SequenceNumber,
 ) -> Result<Plan, Damage> {
-    let mut plan = Plan { last_sequence: flushed_sequence, ..Plan::default() };
+    let mut plan = Plan {
+        last_sequence: flushed_sequence,
+        ..Plan::default()
+    };
     // The arena and offset where the walk met its first gap.
     let mut gap: Option<(usize, usize)> = None;
     for (position, arena) in arenas.iter().enumerate() {
@@ -82,10 +85,18 @@ pub(crate) fn judge(
         plan.frames_taken.push(taken);
     }
 
-    let left = arenas.iter().zip(&plan.frames_taken).flat_map(|(arena, &taken)| {
-        let same_boot = arena.same_boot;
-        arena.frames.iter().skip(taken).chain(&arena.behind).map(move |frame| (same_boot, frame))
-    });
+    let left = arenas
+        .iter()
+        .zip(&plan.frames_taken)
+        .flat_map(|(arena, &taken)| {
+            let same_boot = arena.same_boot;
+            arena
+                .frames
+                .iter()
+                .skip(taken)
+                .chain(&arena.behind)
+                .map(move |frame| (same_boot, frame))
+        });
     let mut highest_left = 0;
     let mut left_in_this_boot = false;
     for (same_boot, frame) in left {
@@ -99,11 +110,19 @@ pub(crate) fn judge(
         .fold(persisted_until, SequenceNumber::max);
 
     let place = gap.or_else(|| {
-        arenas.iter().enumerate().next_back().map(|(position, arena)| (position, arena.end))
+        arenas
+            .iter()
+            .enumerate()
+            .next_back()
+            .map(|(position, arena)| (position, arena.end))
     });
     let damage = |detail: String| {
         let (arena, offset) = place.map_or((None, 0), |(arena, offset)| (Some(arena), offset));
-        Err(Damage { arena, offset, detail })
+        Err(Damage {
+            arena,
+            offset,
+            detail,
+        })
     };
     if plan.last_sequence < promised {
         return damage(format!(
@@ -126,7 +145,11 @@ pub(crate) fn judge(
 /// Damage that leaves nothing to judge.
 fn undecidable(position: usize, arena: &ArenaFacts) -> Option<Damage> {
     let damage = |offset, detail: &str| {
-        Some(Damage { arena: Some(position), offset, detail: detail.to_owned() })
+        Some(Damage {
+            arena: Some(position),
+            offset,
+            detail: detail.to_owned(),
+        })
     };
     if !arena.activated && !(arena.frames.is_empty() && arena.behind.is_empty()) {
         return damage(0, "the header is damaged but frames follow it");
@@ -143,24 +166,50 @@ mod tests {
 
     fn frame(first_sequence: u64, record_count: u32) -> FrameInfo {
         let offset = 4096 + first_sequence as usize * 64;
-        FrameInfo { offset, payload_bytes: 8, first_sequence, record_count, persisted_until: 0 }
+        FrameInfo {
+            offset,
+            payload_bytes: 8,
+            first_sequence,
+            record_count,
+            persisted_until: 0,
+        }
     }
 
     fn arena(frames: &[FrameInfo]) -> ArenaFacts {
-        ArenaFacts { activated: true, frames: frames.to_vec(), end: 9999, ..ArenaFacts::default() }
+        ArenaFacts {
+            activated: true,
+            frames: frames.to_vec(),
+            end: 9999,
+            ..ArenaFacts::default()
+        }
     }
 
     #[test]
     fn frames_continue_over_arenas_and_empty_ones_are_skipped() {
-        let arenas = [arena(&[frame(6, 2), frame(8, 1)]), arena(&[]), arena(&[frame(9, 3)])];
+        let arenas = [
+            arena(&[frame(6, 2), frame(8, 1)]),
+            arena(&[]),
+            arena(&[frame(9, 3)]),
+        ];
         let plan = judge(&arenas, 5, 0).unwrap();
-        assert_eq!(plan, Plan { frames_taken: vec![2, 0, 1], last_sequence: 11, dropped: None });
+        assert_eq!(
+            plan,
+            Plan {
+                frames_taken: vec![2, 0, 1],
+                last_sequence: 11,
+                dropped: None
+            }
+        );
         assert_eq!(judge(&[], 5, 5).unwrap().last_sequence, 5);
     }
 
     #[test]
     fn a_gap_ends_the_taking_in_all_arenas() {
-        let arenas = [arena(&[frame(1, 1)]), arena(&[frame(3, 1)]), arena(&[frame(2, 1)])];
+        let arenas = [
+            arena(&[frame(1, 1)]),
+            arena(&[frame(3, 1)]),
+            arena(&[frame(2, 1)]),
+        ];
         let plan = judge(&arenas, 0, 0).unwrap();
         assert_eq!(plan.frames_taken, [1, 0, 0]);
         assert_eq!((plan.last_sequence, plan.dropped), (1, Some((2, 3))));
@@ -178,22 +227,40 @@ mod tests {
         assert_eq!(judge(&arenas, 0, 1).unwrap().last_sequence, 1);
         assert!(judge(&arenas, 0, 2).is_err());
         assert!(judge(&[], 0, 1).is_err());
-        let behind = FrameInfo { persisted_until: 2, ..frame(3, 1) };
-        let damaged = ArenaFacts { behind: vec![behind], ..arena(&[frame(1, 1)]) };
+        let behind = FrameInfo {
+            persisted_until: 2,
+            ..frame(3, 1)
+        };
+        let damaged = ArenaFacts {
+            behind: vec![behind],
+            ..arena(&[frame(1, 1)])
+        };
         assert!(judge(std::slice::from_ref(&damaged), 0, 0).is_err());
-        let tail = ArenaFacts { behind: vec![frame(3, 1)], ..damaged };
+        let tail = ArenaFacts {
+            behind: vec![frame(3, 1)],
+            ..damaged
+        };
         assert_eq!(judge(&[tail], 0, 0).unwrap().dropped, Some((2, 3)));
     }
 
     #[test]
     fn frames_behind_damage_are_corruption_while_the_page_cache_lives() {
         for same_boot in [false, true] {
-            let behind =
-                ArenaFacts { same_boot, behind: vec![frame(3, 1)], ..arena(&[frame(1, 1)]) };
+            let behind = ArenaFacts {
+                same_boot,
+                behind: vec![frame(3, 1)],
+                ..arena(&[frame(1, 1)])
+            };
             assert_eq!(judge(&[behind], 0, 0).is_err(), same_boot);
             let younger = [
-                ArenaFacts { same_boot, ..arena(&[frame(1, 1)]) },
-                ArenaFacts { same_boot, ..arena(&[frame(3, 1)]) },
+                ArenaFacts {
+                    same_boot,
+                    ..arena(&[frame(1, 1)])
+                },
+                ArenaFacts {
+                    same_boot,
+                    ..arena(&[frame(3, 1)])
+                },
             ];
             assert_eq!(judge(&younger, 0, 0).is_err(), same_boot);
         }
@@ -201,9 +268,15 @@ mod tests {
 
     #[test]
     fn a_damaged_header_is_corruption_only_if_frames_follow() {
-        let torn = ArenaFacts { activated: false, ..arena(&[]) };
+        let torn = ArenaFacts {
+            activated: false,
+            ..arena(&[])
+        };
         assert!(judge(&[arena(&[frame(1, 1)]), torn], 0, 0).is_ok());
-        let flipped = ArenaFacts { activated: false, ..arena(&[frame(1, 1)]) };
+        let flipped = ArenaFacts {
+            activated: false,
+            ..arena(&[frame(1, 1)])
+        };
         assert_eq!(judge(&[flipped], 0, 0).unwrap_err().offset, 0);
     }
 }

@@ -55,15 +55,24 @@ pub(crate) enum Slowdown {
 /// The delay of a commit group.
 pub(crate) fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     if pressure.level0_sub_levels >= limits.level0_stop {
-        return Slowdown::Stop { cause: StallCause::Level0 };
+        return Slowdown::Stop {
+            cause: StallCause::Level0,
+        };
     }
     let steps = |value: usize, from: usize| (value + 1).saturating_sub(from).min(11) as u32;
     let level0 = steps(pressure.level0_sub_levels, limits.level0_slowdown);
     let sealed = steps(pressure.sealed_arenas, limits.sealed_slowdown);
-    let cause = if level0 >= sealed { StallCause::Level0 } else { StallCause::SealedArenas };
+    let cause = if level0 >= sealed {
+        StallCause::Level0
+    } else {
+        StallCause::SealedArenas
+    };
     match level0.max(sealed) {
         0 => Slowdown::Go,
-        step => Slowdown::Delay { delay_us: 1 << (step - 1), cause },
+        step => Slowdown::Delay {
+            delay_us: 1 << (step - 1),
+            cause,
+        },
     }
 }
 
@@ -73,13 +82,21 @@ mod tests {
 
     #[test]
     fn the_delay_rises_step_by_step_and_at_most_doubles() {
-        let limits = Limits { level0_slowdown: 12, level0_stop: 24, sealed_slowdown: 2 };
-        let delay = |level0_sub_levels, sealed_arenas| {
-            match slowdown(Pressure { level0_sub_levels, sealed_arenas }, limits) {
-                Slowdown::Go => 0,
-                Slowdown::Delay { delay_us, .. } => delay_us,
-                Slowdown::Stop { .. } => u64::MAX,
-            }
+        let limits = Limits {
+            level0_slowdown: 12,
+            level0_stop: 24,
+            sealed_slowdown: 2,
+        };
+        let delay = |level0_sub_levels, sealed_arenas| match slowdown(
+            Pressure {
+                level0_sub_levels,
+                sealed_arenas,
+            },
+            limits,
+        ) {
+            Slowdown::Go => 0,
+            Slowdown::Delay { delay_us, .. } => delay_us,
+            Slowdown::Stop { .. } => u64::MAX,
         };
         assert_eq!(delay(11, 1), 0);
         assert_eq!((delay(12, 0), delay(0, 2), delay(23, 0)), (1, 1, 1024));
@@ -88,7 +105,10 @@ mod tests {
             for sealed in 0..8 {
                 let here = delay(level0, sealed);
                 for next in [delay(level0 + 1, sealed), delay(level0, sealed + 1)] {
-                    assert!(next >= here && next <= (2 * here).max(1), "{level0} {sealed}");
+                    assert!(
+                        next >= here && next <= (2 * here).max(1),
+                        "{level0} {sealed}"
+                    );
                 }
             }
         }

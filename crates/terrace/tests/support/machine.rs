@@ -53,9 +53,15 @@ pub struct Machine {
 impl Machine {
     pub fn new(method: Method, seed: u64) -> Self {
         let switch = CrashSwitch::new();
-        let memory =
-            method.memory().map(|kind| SimulatedMemory::new(kind, seed, switch.clone()));
-        Machine { method, storage: SimulatedStorage::new(seed, switch.clone()), memory, switch }
+        let memory = method
+            .memory()
+            .map(|kind| SimulatedMemory::new(kind, seed, switch.clone()));
+        Machine {
+            method,
+            storage: SimulatedStorage::new(seed, switch.clone()),
+            memory,
+            switch,
+        }
     }
 
     pub fn method(&self) -> Method {
@@ -64,9 +70,10 @@ impl Machine {
 
     /// Options for a tiny store on this machine.
     pub fn options(&self) -> Options {
-        let region = self.memory.clone().map(|memory| {
-            RegionSource::new(move || Ok(Box::new(memory.clone())))
-        });
+        let region = self
+            .memory
+            .clone()
+            .map(|memory| RegionSource::new(move || Ok(Box::new(memory.clone()))));
         super::script::tiny(Options {
             durability: Some(self.method.durability()),
             storage: Arc::new(self.storage.clone()),

@@ -8,6 +8,7 @@ pub mod script;
 /// A number from the environment, to make a test larger than in the gate.
 pub fn scale(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| {
-        text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; a number is needed"))
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is {text:?}; a number is needed"))
     })
 }

@@ -54,7 +54,9 @@ impl Model {
     /// The state after the first `count` batches.
     pub fn after(&self, count: usize) -> State {
         let mut state = State::new();
-        self.batches[..count].iter().for_each(|writes| apply(&mut state, writes));
+        self.batches[..count]
+            .iter()
+            .for_each(|writes| apply(&mut state, writes));
         state
     }
 
@@ -62,7 +64,9 @@ impl Model {
     /// `promised`, and forgets the batches after it.
     pub fn check_recovered(&mut self, db: &Db, keyspaces: &[KeyspaceId], promised: usize) {
         let found = read_all(db, keyspaces, None);
-        let counter = found.get(&KeyspaceId::DEFAULT.number()).and_then(|content| content.get(COUNTER));
+        let counter = found
+            .get(&KeyspaceId::DEFAULT.number())
+            .and_then(|content| content.get(COUNTER));
         let count = counter.map_or(0, |bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()));
         let count = count as usize;
         assert!(
@@ -99,16 +103,31 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
     let mut state = State::new();
     for &keyspace in keyspaces {
         let iterator = || {
-            let options = IterOptions { snapshot: snapshot.cloned(), ..IterOptions::default() };
+            let options = IterOptions {
+                snapshot: snapshot.cloned(),
+                ..IterOptions::default()
+            };
             internal::iter(db, keyspace, options).unwrap()
         };
         let content: Content = iterator().entries().collect::<Result<_, _>>().unwrap();
-        let mut backwards: Vec<_> = iterator().entries_reverse().collect::<Result<_, _>>().unwrap();
+        let mut backwards: Vec<_> = iterator()
+            .entries_reverse()
+            .collect::<Result<_, _>>()
+            .unwrap();
         backwards.reverse();
-        assert!(content.iter().eq(backwards.iter().map(|(key, value)| (key, value))));
+        assert!(
+            content
+                .iter()
+                .eq(backwards.iter().map(|(key, value)| (key, value)))
+        );
         for (key, value) in &content {
             let got = internal::get(db, keyspace, key, snapshot).unwrap();
-            assert_eq!(got.as_deref(), Some(value.as_slice()), "{}", key.escape_ascii());
+            assert_eq!(
+                got.as_deref(),
+                Some(value.as_slice()),
+                "{}",
+                key.escape_ascii()
+            );
         }
         if !content.is_empty() {
             state.insert(keyspace.number(), content);
@@ -131,7 +150,8 @@ pub fn assert_same(found: &State, expected: &State) {
         for key in found.keys().chain(expected.keys()) {
             let (found, expected) = (found.get(key), expected.get(key));
             if found != expected {
-                let show = |value: Option<&Vec<u8>>| value.map(|value| value.escape_ascii().to_string());
+                let show =
+                    |value: Option<&Vec<u8>>| value.map(|value| value.escape_ascii().to_string());
                 differences.push(format!(
                     "keyspace {keyspace} key {}: found {:?}, expected {:?}",
                     key.escape_ascii(),
@@ -141,5 +161,8 @@ pub fn assert_same(found: &State, expected: &State) {
             }
         }
     }
-    panic!("the store differs from the model:\n{}", differences.join("\n"));
+    panic!(
+        "the store differs from the model:\n{}",
+        differences.join("\n")
+    );
 }

@@ -54,7 +54,10 @@ pub struct Script {
 
 impl Script {
     pub fn new(seed: u64, persists: bool) -> Self {
-        Script { random: SmallRng::seed_from_u64(seed), persists }
+        Script {
+            random: SmallRng::seed_from_u64(seed),
+            persists,
+        }
     }
 
     pub fn next(&mut self) -> Operation {
@@ -107,7 +110,9 @@ impl Script {
             _ => self.random.random_range(1..200),
         };
         let first = self.random.random::<u8>();
-        (0..length).map(|at| first.wrapping_add((at / 3) as u8)).collect()
+        (0..length)
+            .map(|at| first.wrapping_add((at / 3) as u8))
+            .collect()
     }
 
     pub fn random(&mut self) -> &mut impl Rng {
@@ -130,7 +135,14 @@ pub struct Run {
 
 impl Run {
     pub fn new(model: Model) -> Self {
-        Run { db: None, model, snapshots: Vec::new(), power_safe: false, volatile: false, merges: 0 }
+        Run {
+            db: None,
+            model,
+            snapshots: Vec::new(),
+            power_safe: false,
+            volatile: false,
+            merges: 0,
+        }
     }
 
     /// Opens the store and its keyspaces.
@@ -166,7 +178,8 @@ impl Run {
             }
             Operation::Compact => self.db().compact()?,
             Operation::TakeSnapshot => {
-                self.snapshots.push((self.db().snapshot(), self.model.state.clone()));
+                self.snapshots
+                    .push((self.db().snapshot(), self.model.state.clone()));
             }
             Operation::DropSnapshot => {
                 if !self.snapshots.is_empty() {
@@ -196,8 +209,15 @@ impl Run {
     /// Zigzags through a range with an iterator and compares each step with the model.
     fn check_range(&self, from: &[u8], below: &[u8]) -> Result<()> {
         let empty = Content::new();
-        let content = self.model.state.get(&KeyspaceId::DEFAULT.number()).unwrap_or(&empty);
-        let keys: Vec<_> = content.range(from.to_vec()..below.to_vec()).map(|(key, _)| key).collect();
+        let content = self
+            .model
+            .state
+            .get(&KeyspaceId::DEFAULT.number())
+            .unwrap_or(&empty);
+        let keys: Vec<_> = content
+            .range(from.to_vec()..below.to_vec())
+            .map(|(key, _)| key)
+            .collect();
         let mut iterator = self.db().iter(IterOptions {
             lower: std::ops::Bound::Included(from.to_vec()),
             upper: std::ops::Bound::Excluded(below.to_vec()),
@@ -219,13 +239,20 @@ impl Run {
         }
         assert!(!iterator.valid());
         iterator.seek_for_prev(below)?;
-        assert_eq!(iterator.valid().then(|| iterator.key().to_vec()).as_ref(), keys.last().copied());
+        assert_eq!(
+            iterator.valid().then(|| iterator.key().to_vec()).as_ref(),
+            keys.last().copied()
+        );
         Ok(())
     }
 
     /// What must be there after a crash.
     pub fn promised(&self, power_cut: bool) -> usize {
-        if power_cut || self.volatile { self.model.persisted } else { self.model.acknowledged }
+        if power_cut || self.volatile {
+            self.model.persisted
+        } else {
+            self.model.acknowledged
+        }
     }
 }
 

@@ -26,7 +26,9 @@ pub(crate) struct Leveled {
 
 impl Leveled {
     fn target_bytes(&self, level: u8) -> u64 {
-        let ratio = self.level_ratio.saturating_pow(u32::from(level.saturating_sub(1)));
+        let ratio = self
+            .level_ratio
+            .saturating_pow(u32::from(level.saturating_sub(1)));
         self.level1_bytes.saturating_mul(ratio)
     }
 
@@ -51,16 +53,27 @@ impl Leveled {
         let below: Vec<Input> = overlapping(output.level, next, &hull).collect();
         let disjoint = inputs.iter().enumerate().all(|(at, input)| {
             let others = inputs.iter().take(at);
-            others.clone().all(|other| !other.table.bounds.overlaps(&input.table.bounds))
+            others
+                .clone()
+                .all(|other| !other.table.bounds.overlaps(&input.table.bounds))
         });
-        let same_form = self.same_form_as_above.get(usize::from(output.level)).copied().unwrap_or(false);
+        let same_form = self
+            .same_form_as_above
+            .get(usize::from(output.level))
+            .copied()
+            .unwrap_or(false);
         let kind = if below.is_empty() && disjoint && same_form {
             ChoiceKind::Move
         } else {
             ChoiceKind::Merge
         };
         inputs.extend(below);
-        Some(Choice { reason, kind, inputs, output })
+        Some(Choice {
+            reason,
+            kind,
+            inputs,
+            output,
+        })
     }
 }
 
@@ -83,7 +96,10 @@ impl Policy for Leveled {
             let reason = Reason::Level0SubLevels(level.sub_levels.len());
             return self.choose(reason, all(number, level).collect(), next, output);
         }
-        let reason = Reason::LevelSize { level: number, percent };
+        let reason = Reason::LevelSize {
+            level: number,
+            percent,
+        };
         self.choose(reason, vec![cheapest(number, level, next)?], next, output)
     }
 }
@@ -91,8 +107,15 @@ impl Policy for Leveled {
 /// Every table of a level with its place, the youngest sub-level first.
 fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
     level.sub_levels.iter().flat_map(move |sub_level| {
-        let place = Place { level: number, sub_level: sub_level.number, age: sub_level.age };
-        sub_level.tables.iter().map(move |table| Input { place, table: Arc::clone(table) })
+        let place = Place {
+            level: number,
+            sub_level: sub_level.number,
+            age: sub_level.age,
+        };
+        sub_level.tables.iter().map(move |table| Input {
+            place,
+            table: Arc::clone(table),
+        })
     })
 }
 
@@ -108,8 +131,9 @@ fn overlapping<'a>(
 /// equals the one with the smallest keys.
 fn cheapest(number: u8, level: &Level, next: &Level) -> Option<Input> {
     let cost = |input: &Input| {
-        let dragged: u64 =
-            overlapping(number + 1, next, &input.table.bounds).map(|below| below.table.size_bytes).sum();
+        let dragged: u64 = overlapping(number + 1, next, &input.table.bounds)
+            .map(|below| below.table.size_bytes)
+            .sum();
         // In thousandths, so that sizes that differ little still count.
         u128::from(dragged) * 1000 / u128::from(input.table.size_bytes.max(1))
     };

@@ -20,7 +20,13 @@ fn key(text: &mut Vec<u8>, bytes: &[u8]) -> (u32, u32) {
 
 fn entry(keyspace: u32, (key_offset, key_bytes): (u32, u32), sequence: u64) -> Entry {
     let tag = Tag::new(sequence, Kind::Put);
-    Entry { keyspace, tag, key_offset, key_bytes, value_bytes: sequence as u32 }
+    Entry {
+        keyspace,
+        tag,
+        key_offset,
+        key_bytes,
+        value_bytes: sequence as u32,
+    }
 }
 
 fn all(index: &Index, keys: &Vec<u8>) -> Vec<(u32, Vec<u8>, u64)> {
@@ -87,7 +93,12 @@ fn several_inserters_and_readers_see_whole_ordered_entries() {
     let each: u64 = if cfg!(miri) { 20 } else { 5_000 };
     let mut text = Vec::new();
     let spans: Vec<_> = (0..THREADS * each)
-        .map(|i| key(&mut text, &(i.wrapping_mul(0x9E37_79B9) as u32).to_be_bytes()))
+        .map(|i| {
+            key(
+                &mut text,
+                &(i.wrapping_mul(0x9E37_79B9) as u32).to_be_bytes(),
+            )
+        })
         .collect();
     let index = Index::new(64 << 20);
     let done = Mutex::new(0);

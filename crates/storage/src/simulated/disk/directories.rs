@@ -1,0 +1,167 @@
+//! What names there are, and changes of them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, error};
+use crate::simulated::names::{Change, InodeNumber};
+use crate::{DirectoryEntry, Error, Operation, Result};
+
+impl Disk {
+    pub(in crate::simulated) fn exists(&self, path: &Path) -> bool {
+        self.names.is_directory(path) || self.names.inode(path).is_some()
+    }
+
+    /// The error of a path that leads to nothing, or on through a file.
+    fn missing(&self, operation: Operation, path: &Path) -> Error {
+        let through_file = path
+            .ancestors()
+            .any(|ancestor| self.names.inode(ancestor).is_some());
+        let kind = if through_file {
+            io::ErrorKind::NotADirectory
+        } else {
+            io::ErrorKind::NotFound
+        };
+        error(operation, path, kind)
+    }
+
+    fn check_directory(&self, operation: Operation, path: &Path) -> Result<()> {
+        if self.names.is_directory(path) {
+            return Ok(());
+        }
+        Err(self.missing(operation, path))
+    }
+
+    /// A file may get this name: its directory exists, and it is not itself one.
+    pub(super) fn check_new_name(&self, operation: Operation, path: &Path) -> Result<()> {
+        if self.names.is_directory(path) {
+            return Err(error(operation, path, io::ErrorKind::AlreadyExists));
+        }
+        self.check_parent(operation, path)
+    }
+
+    fn check_parent(&self, operation: Operation, path: &Path) -> Result<()> {
+        self.check_directory(operation, path.parent().unwrap_or(Path::new("/")))
+    }
+
+    pub(super) fn existing(&self, operation: Operation, path: &Path) -> Result<InodeNumber> {
+        if self.names.is_directory(path) {
+            return Err(error(operation, path, io::ErrorKind::IsADirectory));
+        }
+        let inode = self.names.inode(path);
+        inode.ok_or_else(|| self.missing(operation, path))
+    }
+
+    pub(in crate::simulated) fn create_directory(&mut self, path: &Path) -> Result<()> {
+        let operation = Operation::CreateDirectory;
+        self.check_alive(operation, path)?;
+        let mut missing: Vec<PathBuf> = path
+            .ancestors()
+            .take_while(|ancestor| !self.names.is_directory(ancestor))
+            .map(Path::to_path_buf)
+            .collect();
+        while let Some(directory) = missing.pop() {
+            if self.names.inode(&directory).is_some() {
+                return Err(error(operation, &directory, io::ErrorKind::AlreadyExists));
+            }
+            self.step(operation, &directory)?;
+            self.names.add_directory(&directory);
+        }
+        Ok(())
+    }
+
+    pub(in crate::simulated) fn sync_directory(&mut self, path: &Path) -> Result<()> {
+        let operation = Operation::SyncDirectory;
+        self.check_alive(operation, path)?;
+        self.check_directory(operation, path)?;
+        self.step(operation, path)?;
+        self.names.sync_directory(path);
+        self.discard_unreachable();
+        Ok(())
+    }
+
+    pub(in crate::simulated) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let operation = Operation::Rename;
+        self.check_alive(operation, from)?;
+        for path in [from, to] {
+            self.check_parent(operation, path)?;
+        }
+        let number = self.existing(operation, from)?;
+        if self.names.is_directory(to) {
+            return Err(error(operation, to, io::ErrorKind::IsADirectory));
+        }
+        let replaced = self.names.inode(to);
+        if replaced == Some(number) {
+            // Two names of one file: POSIX asks that nothing happen.
+            return Ok(());
+        }
+        self.step(operation, from)?;
+        if let Some(replaced) = replaced {
+            self.inode_mut(replaced, operation, to)?.names -= 1;
+        }
+        self.names.change(Change::Rename {
+            from: from.to_path_buf(),
+            to: to.to_path_buf(),
+        });
+        self.discard_unreachable();
+        Ok(())
+    }
+
+    pub(in crate::simulated) fn link(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let operation = Operation::Link;
+        self.check_alive(operation, from)?;
+        let inode = self.existing(operation, from)?;
+        self.check_new_name(operation, to)?;
+        if self.names.inode(to).is_some() {
+            return Err(error(operation, to, io::ErrorKind::AlreadyExists));
+        }
+        self.step(operation, from)?;
+        self.inode_mut(inode, operation, from)?.names += 1;
+        self.names.change(Change::Add {
+            path: to.to_path_buf(),
+            inode,
+        });
+        Ok(())
+    }
+
+    pub(in crate::simulated) fn remove(&mut self, path: &Path) -> Result<()> {
+        let operation = Operation::Remove;
+        self.check_alive(operation, path)?;
+        let number = self.existing(operation, path)?;
+        self.step(operation, path)?;
+        self.inode_mut(number, operation, path)?.names -= 1;
+        self.names.change(Change::Remove {
+            path: path.to_path_buf(),
+        });
+        self.discard_unreachable();
+        Ok(())
+    }
+
+    pub(in crate::simulated) fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.check_alive(Operation::List, path)?;
+        self.check_directory(Operation::List, path)?;
+        let name = |path: &Path| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        };
+        let mut entries = Vec::new();
+        for (file, number) in self.names.files(path) {
+            entries.push(DirectoryEntry {
+                name: name(file),
+                length_bytes: self.length_bytes(number, file)?,
+                is_directory: false,
+            });
+        }
+        entries.extend(
+            self.names
+                .subdirectories(path)
+                .map(|directory| DirectoryEntry {
+                    name: name(directory),
+                    length_bytes: 0,
+                    is_directory: true,
+                }),
+        );
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+}
