@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{File, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{ErrorKind, File, OpenMode, OpenOptions, Purpose, Storage};
 
 use super::current::{self, SwitchError};
 use super::edit::{Edit, Identity};
@@ -106,7 +106,13 @@ pub(crate) struct Loaded {
 pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     let number = current::read(storage, directory)?;
     let path = directory.join(manifest_file_name(number));
-    let bytes = read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest)?;
+    let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
+        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
+            let detail = "CURRENT names the file, but it is missing";
+            return Err(Error::corruption(&path, 0, detail));
+        }
+        read => read?,
+    };
     let mut records = Records::new(&path, &bytes, number)?;
     let mut state: Option<ManifestState> = None;
     for record in &mut records {
