@@ -65,7 +65,9 @@ fn recover(machine: &Machine, run: &mut Run, power_cut: bool, seed: u64) -> terr
     let promised = run.promised(power_cut);
     run.db = None;
     run.open(machine.options())?;
-    run.model.check_recovered(run.db(), &KEYSPACES, promised);
+    let db = run.db().clone();
+    run.model.check_recovered(&db, &KEYSPACES, promised)?;
+    drop(db);
     // What is recovered is in tables, and these are synced.
     run.model.persisted = run.model.acknowledged;
     let mut script = Script::new(seed, machine.method().persists());

@@ -31,7 +31,7 @@ fn model(method: Method, background: Background, share: u64) {
                     panic!("{method:?}, store {life}: {operation:?} failed: {error}")
                 });
         }
-        run.model.check(run.db(), &KEYSPACES);
+        run.model.check(run.db(), &KEYSPACES).unwrap();
         let merges = run.merges + run.db().statistics().merges;
         assert!(merges > 20, "only {merges} merges: the sizes are too large");
         terrace::internal::check_ages(run.db()).unwrap();

@@ -103,7 +103,7 @@ impl Store {
             options,
         });
         if !store.options.read_only {
-            // First: an orphan may have the number, and take the space, that the recovery needs.
+            // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;

@@ -226,7 +226,10 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// Opens the manifest of an existing store. Writes nothing until the first append.
+    /// Opens the manifest of an existing store. Writes nothing until the first append, but makes
+    /// what it read durable: after a kill an edit may be in the page cache only, and its tables'
+    /// inputs are orphans that the caller is about to remove. A power cut must not bring back the
+    /// state that lists them.
     ///
     /// # Errors
     /// As [`load`].
@@ -238,6 +241,8 @@ impl Manifest {
         let loaded = load(storage.as_ref(), directory)?;
         let path = directory.join(manifest_file_name(loaded.number));
         let file = storage.open(&path, OpenOptions::buffered(OpenMode::ReadWrite))?;
+        file.sync(Purpose::Manifest)?;
+        storage.sync_directory(directory)?;
         let manifest = Manifest {
             storage,
             directory: directory.to_path_buf(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use terrace::internal;
-use terrace::{Db, IterOptions, KeyspaceId, Snapshot, WriteBatch};
+use terrace::{Db, IterOptions, KeyspaceId, Result, Snapshot, WriteBatch};
 
 /// One keyspace's content.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -62,8 +62,13 @@ impl Model {
 
     /// Asserts that the store holds the state after some batch, not before the one numbered
     /// `promised`, and forgets the batches after it.
-    pub fn check_recovered(&mut self, db: &Db, keyspaces: &[KeyspaceId], promised: usize) {
-        let found = read_all(db, keyspaces, None);
+    pub fn check_recovered(
+        &mut self,
+        db: &Db,
+        keyspaces: &[KeyspaceId],
+        promised: usize,
+    ) -> Result<()> {
+        let found = read_all(db, keyspaces, None)?;
         let counter = found
             .get(&KeyspaceId::DEFAULT.number())
             .and_then(|content| content.get(COUNTER));
@@ -79,11 +84,13 @@ impl Model {
         self.state = found;
         self.acknowledged = count;
         self.persisted = self.persisted.min(count);
+        Ok(())
     }
 
     /// Asserts that the store holds the state after the last batch.
-    pub fn check(&self, db: &Db, keyspaces: &[KeyspaceId]) {
-        assert_same(&read_all(db, keyspaces, None), &self.state);
+    pub fn check(&self, db: &Db, keyspaces: &[KeyspaceId]) -> Result<()> {
+        assert_same(&read_all(db, keyspaces, None)?, &self.state);
+        Ok(())
     }
 }
 
@@ -99,7 +106,7 @@ fn apply(state: &mut State, writes: &[Write]) {
 }
 
 /// Reads a whole store by iterators, forwards and backwards, and by gets; all must agree.
-pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) -> State {
+pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) -> Result<State> {
     let mut state = State::new();
     for &keyspace in keyspaces {
         let iterator = || {
@@ -107,13 +114,10 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
                 snapshot: snapshot.cloned(),
                 ..IterOptions::default()
             };
-            internal::iter(db, keyspace, options).unwrap()
+            internal::iter(db, keyspace, options)
         };
-        let content: Content = iterator().entries().collect::<Result<_, _>>().unwrap();
-        let mut backwards: Vec<_> = iterator()
-            .entries_reverse()
-            .collect::<Result<_, _>>()
-            .unwrap();
+        let content: Content = iterator()?.entries().collect::<Result<_>>()?;
+        let mut backwards: Vec<_> = iterator()?.entries_reverse().collect::<Result<_>>()?;
         backwards.reverse();
         assert!(
             content
@@ -121,7 +125,7 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
                 .eq(backwards.iter().map(|(key, value)| (key, value)))
         );
         for (key, value) in &content {
-            let got = internal::get(db, keyspace, key, snapshot).unwrap();
+            let got = internal::get(db, keyspace, key, snapshot)?;
             assert_eq!(
                 got.as_deref(),
                 Some(value.as_slice()),
@@ -133,7 +137,7 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
             state.insert(keyspace.number(), content);
         }
     }
-    state
+    Ok(state)
 }
 
 /// Compares states and shows only what differs.

@@ -184,11 +184,11 @@ impl Run {
             Operation::DropSnapshot => {
                 if !self.snapshots.is_empty() {
                     let (snapshot, state) = self.snapshots.remove(0);
-                    assert_same(&read_all(self.db(), &KEYSPACES, Some(&snapshot)), &state);
+                    assert_same(&read_all(self.db(), &KEYSPACES, Some(&snapshot))?, &state);
                 }
             }
             Operation::Check => {
-                self.model.check(self.db(), &KEYSPACES);
+                self.model.check(self.db(), &KEYSPACES)?;
                 let (seek, below) = (b"key-02".as_slice(), b"key-05".as_slice());
                 self.check_range(seek, below)?;
             }
@@ -200,7 +200,7 @@ impl Run {
                 self.model.persisted = self.model.acknowledged;
                 drop(db);
                 self.open(options.clone())?;
-                self.model.check(self.db(), &KEYSPACES);
+                self.model.check(self.db(), &KEYSPACES)?;
             }
         }
         Ok(())

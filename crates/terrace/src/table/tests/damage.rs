@@ -231,7 +231,7 @@ fn forged_blocks_do_not_panic() {
         BlockRole::Footer,
     ];
     let (_, good) = small_table(Compression::None);
-    crate::fuzz::fuzz_table(&good);
+    crate::internal::fuzz_table(&good);
     for role in roles {
         for place in places(&good, role) {
             for position in 0..place.len() - 13 {
@@ -240,7 +240,7 @@ fn forged_blocks_do_not_panic() {
                     forge(&mut forged, place.clone(), |contents| {
                         contents[position] = value
                     });
-                    crate::fuzz::fuzz_table(&forged);
+                    crate::internal::fuzz_table(&forged);
                 }
             }
         }
