@@ -17,8 +17,14 @@ use terrace_storage::{CrashSwitch, SimulatedStorage};
 const BOOT: u64 = 1;
 
 fn options(disk: &SimulatedStorage) -> Options {
-    let options = Options { storage: Arc::new(disk.clone()), ..Options::default() };
-    Options { background: Background::Inline, ..support::script::tiny(options) }
+    let options = Options {
+        storage: Arc::new(disk.clone()),
+        ..Options::default()
+    };
+    Options {
+        background: Background::Inline,
+        ..support::script::tiny(options)
+    }
 }
 
 fn real() -> Options {
@@ -50,11 +56,25 @@ fn specimen_without_tables() -> Image {
 fn refused(image: &Image) -> Error {
     let [reader, owner] = [true, false].map(|read_only| {
         let disk = image.disk(BOOT);
-        let error = Db::open(STORE, Options { read_only, ..options(&disk) }).unwrap_err();
-        assert!(Image::of(&disk) == *image, "a refused opening has changed the files: {error}");
+        let error = Db::open(
+            STORE,
+            Options {
+                read_only,
+                ..options(&disk)
+            },
+        )
+        .unwrap_err();
+        assert!(
+            Image::of(&disk) == *image,
+            "a refused opening has changed the files: {error}"
+        );
         error
     });
-    assert_eq!(std::mem::discriminant(&reader), std::mem::discriminant(&owner), "{reader}, {owner}");
+    assert_eq!(
+        std::mem::discriminant(&reader),
+        std::mem::discriminant(&owner),
+        "{reader}, {owner}"
+    );
     assert!(owner.to_string().contains(STORE), "no path in: {owner}");
     owner
 }
@@ -71,8 +91,14 @@ fn says(error: &Error, words: &[&str]) {
 fn a_missing_directory_is_no_store_unless_it_may_be_made() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     for given in [
-        Options { create_if_missing: false, ..options(&disk) },
-        Options { read_only: true, ..options(&disk) },
+        Options {
+            create_if_missing: false,
+            ..options(&disk)
+        },
+        Options {
+            read_only: true,
+            ..options(&disk)
+        },
     ] {
         let error = Db::open(STORE, given).unwrap_err();
         assert!(matches!(error, Error::NoStore { .. }), "{error:?}");
@@ -84,7 +110,14 @@ fn a_missing_directory_is_no_store_unless_it_may_be_made() {
 #[test]
 fn an_existing_store_is_refused_if_a_new_one_was_asked_for() {
     let disk = specimen().disk(BOOT);
-    let error = Db::open(STORE, Options { error_if_exists: true, ..options(&disk) }).unwrap_err();
+    let error = Db::open(
+        STORE,
+        Options {
+            error_if_exists: true,
+            ..options(&disk)
+        },
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     says(&error, &[STORE, "error_if_exists"]);
 }
@@ -92,7 +125,9 @@ fn an_existing_store_is_refused_if_a_new_one_was_asked_for() {
 #[test]
 fn somebody_elses_files_are_named_and_left_alone() {
     let mut image = Image::default();
-    image.files.insert("thesis.tex".to_owned(), b"\\documentclass{book}".to_vec());
+    image
+        .files
+        .insert("thesis.tex".to_owned(), b"\\documentclass{book}".to_vec());
     let error = refused(&image);
     assert!(matches!(error, Error::NoStore { .. }), "{error:?}");
     says(&error, &["thesis.tex", "empty"]);
@@ -104,7 +139,10 @@ fn a_foreign_file_beside_a_store_is_left_alone() {
     image.files.insert("notes.txt".to_owned(), b"mine".to_vec());
     let disk = image.disk(BOOT);
     let db = Db::open(STORE, options(&disk)).unwrap();
-    assert_eq!(db.get(b"last").unwrap().as_deref(), Some(&b"in an arena"[..]));
+    assert_eq!(
+        db.get(b"last").unwrap().as_deref(),
+        Some(&b"in an arena"[..])
+    );
     db.close().unwrap();
     assert_eq!(Image::of(&disk).files["notes.txt"], b"mine");
 }
@@ -115,8 +153,18 @@ fn a_path_that_is_a_file_is_an_error_that_names_it() {
     let path = directory.path().join("file");
     fs::write(&path, "text").unwrap();
     for read_only in [true, false] {
-        let error = Db::open(&path, Options { read_only, ..real() }).unwrap_err();
-        assert!(matches!(error, Error::Io(_) | Error::NoStore { .. }), "{error:?}");
+        let error = Db::open(
+            &path,
+            Options {
+                read_only,
+                ..real()
+            },
+        )
+        .unwrap_err();
+        assert!(
+            matches!(error, Error::Io(_) | Error::NoStore { .. }),
+            "{error:?}"
+        );
         says(&error, &[path.to_str().unwrap(), "irectory"]);
     }
     assert_eq!(fs::read(&path).unwrap(), b"text");
@@ -146,13 +194,29 @@ fn a_store_has_one_owner_or_many_readers() {
     let owner = Db::open(&path, real()).unwrap();
     owner.put(b"key", b"value").unwrap();
     for read_only in [true, false] {
-        let error = Db::open(&path, Options { read_only, ..real() }).unwrap_err();
+        let error = Db::open(
+            &path,
+            Options {
+                read_only,
+                ..real()
+            },
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::Busy { .. }), "{error:?}");
         says(&error, &[path.to_str().unwrap(), "LOCK"]);
     }
     owner.close().unwrap();
 
-    let reader = || Db::open(&path, Options { read_only: true, ..real() }).unwrap();
+    let reader = || {
+        Db::open(
+            &path,
+            Options {
+                read_only: true,
+                ..real()
+            },
+        )
+        .unwrap()
+    };
     let readers = [reader(), reader()];
     for reader in &readers {
         assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -163,14 +227,19 @@ fn a_store_has_one_owner_or_many_readers() {
     let error = Db::open(&path, real()).unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error:?}");
     drop(readers);
-    Db::open(&path, real()).unwrap().put(b"key", b"other").unwrap();
+    Db::open(&path, real())
+        .unwrap()
+        .put(b"key", b"other")
+        .unwrap();
 }
 
 #[test]
 fn a_manifest_that_is_none_is_refused_by_name() {
     let image = specimen();
     let names = image.names(|name| name.starts_with("MANIFEST-"));
-    let [manifest] = names.as_slice() else { panic!("{names:?}") };
+    let [manifest] = names.as_slice() else {
+        panic!("{names:?}")
+    };
     for damaged in [
         image.with(manifest, |bytes| bytes.clear()),
         image.with(manifest, |bytes| bytes.truncate(20)),
@@ -188,10 +257,19 @@ fn a_manifest_that_is_none_is_refused_by_name() {
 #[test]
 fn a_current_that_is_none_is_refused_by_name() {
     let image = specimen();
-    for content in ["", "\n", "MANIFEST-000001", "MANIFEST-000001\n", "../../etc/passwd 0\n"] {
+    for content in [
+        "",
+        "\n",
+        "MANIFEST-000001",
+        "MANIFEST-000001\n",
+        "../../etc/passwd 0\n",
+    ] {
         let damaged = image.with("CURRENT", |bytes| *bytes = content.as_bytes().to_vec());
         let error = refused(&damaged);
-        assert!(matches!(error, Error::Corruption { .. }), "{content:?}: {error:?}");
+        assert!(
+            matches!(error, Error::Corruption { .. }),
+            "{content:?}: {error:?}"
+        );
         says(&error, &["CURRENT"]);
     }
     for image in [image, specimen_without_tables()] {
@@ -211,7 +289,10 @@ fn a_missing_arena_is_a_lost_region() {
         match Db::open(STORE, options(&disk)) {
             // It held nothing: a spare.
             Ok(db) => assert!(db.get(b"last").unwrap().is_some()),
-            Err(Error::RegionLost { path, durable_sequence }) => {
+            Err(Error::RegionLost {
+                path,
+                durable_sequence,
+            }) => {
                 lost += 1;
                 assert_eq!((path.ends_with(&arena), durable_sequence), (true, 20));
                 says(&refused(&damaged), &[&arena, "20"]);
@@ -239,17 +320,27 @@ fn a_missing_table_is_named() {
 fn an_orphan_is_not_in_the_way_of_the_recovery() {
     let mut image = specimen();
     let numbers = image.names(|name| name.ends_with(".table"));
-    let numbers = numbers.iter().map(|name| name.strip_suffix(".table").unwrap().parse::<u64>());
+    let numbers = numbers
+        .iter()
+        .map(|name| name.strip_suffix(".table").unwrap().parse::<u64>());
     let highest = numbers.map(Result::unwrap).max().unwrap();
     for number in highest + 1..highest + 4 {
-        image.files.insert(format!("{number}.table"), b"half a table".to_vec());
+        image
+            .files
+            .insert(format!("{number}.table"), b"half a table".to_vec());
     }
     let disk = image.disk(BOOT);
     let db = Db::open(STORE, options(&disk)).unwrap();
-    assert_eq!(db.get(b"last").unwrap().as_deref(), Some(&b"in an arena"[..]));
+    assert_eq!(
+        db.get(b"last").unwrap().as_deref(),
+        Some(&b"in an arena"[..])
+    );
     db.close().unwrap();
     let left = Image::of(&disk);
-    assert!(left.files.values().all(|bytes| bytes != b"half a table"), "an orphan is left");
+    assert!(
+        left.files.values().all(|bytes| bytes != b"half a table"),
+        "an orphan is left"
+    );
 }
 
 #[test]
@@ -271,7 +362,10 @@ fn keys_and_batches_that_are_too_large_are_refused_and_harm_nobody() {
     says(&error, &["max_batch_bytes", &(128 << 10).to_string()]);
     assert!(db.get(b"large").unwrap().is_none());
     db.put(b"large", &vec![1; 127 << 10]).unwrap();
-    assert_eq!(db.get(b"large").unwrap().map(|value| value.len()), Some(127 << 10));
+    assert_eq!(
+        db.get(b"large").unwrap().map(|value| value.len()),
+        Some(127 << 10)
+    );
 }
 
 #[test]
@@ -298,9 +392,19 @@ fn a_closed_store_refuses_everything() {
 #[test]
 fn an_option_out_of_range_is_refused_before_anything_is_made() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
-    let error = Db::open(STORE, Options { arena_bytes: 1, ..options(&disk) }).unwrap_err();
+    let error = Db::open(
+        STORE,
+        Options {
+            arena_bytes: 1,
+            ..options(&disk)
+        },
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     says(&error, &["arena_bytes"]);
     let storage: &dyn terrace_storage::Storage = &disk;
-    assert!(storage.list(Path::new(STORE)).is_err(), "a directory was made");
+    assert!(
+        storage.list(Path::new(STORE)).is_err(),
+        "a directory was made"
+    );
 }

@@ -42,7 +42,11 @@ struct Base {
 }
 
 fn options(storage: Arc<dyn Storage>) -> Options {
-    tiny(Options { storage, background: Background::Inline, ..Options::default() })
+    tiny(Options {
+        storage,
+        background: Background::Inline,
+        ..Options::default()
+    })
 }
 
 fn open(disk: &SimulatedStorage) -> Result<Db> {
@@ -59,8 +63,11 @@ impl Base {
             let db = open(&disk).unwrap();
             internal::create_second(&db).unwrap();
             for _ in 0..120 {
-                let Step::Write { writes, .. } = script.write() else { unreachable!() };
-                db.write(model.batch(writes), WriteOptions::default()).unwrap();
+                let Step::Write { writes, .. } = script.write() else {
+                    unreachable!()
+                };
+                db.write(model.batch(writes), WriteOptions::default())
+                    .unwrap();
             }
             model.acknowledged = model.tried();
             killed = Some(disk.crash(CrashKind::Kill, 1, CrashSwitch::new()));
@@ -80,15 +87,26 @@ impl Base {
             // The second keyspace is not there.
             for step in &mut steps {
                 if let Step::Write { writes, .. } = step {
-                    writes.iter_mut().for_each(|write| write.0 = KeyspaceId::DEFAULT);
+                    writes
+                        .iter_mut()
+                        .for_each(|write| write.0 = KeyspaceId::DEFAULT);
                 }
             }
         }
-        Base { start, disk: killed.unwrap_or(disk), model, steps }
+        Base {
+            start,
+            disk: killed.unwrap_or(disk),
+            model,
+            steps,
+        }
     }
 
     fn keyspaces(&self) -> &'static [KeyspaceId] {
-        if self.start == Start::Nothing { &KEYSPACES[..1] } else { &KEYSPACES }
+        if self.start == Start::Nothing {
+            &KEYSPACES[..1]
+        } else {
+            &KEYSPACES
+        }
     }
 }
 
@@ -102,7 +120,11 @@ struct Injected {
 
 impl fmt::Display for Injected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let when = if self.lasting { "from operation" } else { "at operation" };
+        let when = if self.lasting {
+            "from operation"
+        } else {
+            "at operation"
+        };
         write!(f, "{:?} {when} {}", self.fault, self.at)
     }
 }
@@ -125,7 +147,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(base: &'a Base, filter: FaultFilter, injected: Injected) -> Self {
-        let disk = base.disk.crash(CrashKind::Kill, injected.at, CrashSwitch::new());
+        let disk = base
+            .disk
+            .crash(CrashKind::Kill, injected.at, CrashSwitch::new());
         let plan = FaultPlan::new(filter);
         let failing = FailingStorage::new(Arc::new(disk.clone()), plan.clone());
         Run {
@@ -170,7 +194,10 @@ impl<'a> Run<'a> {
                 self.refuse(&error);
                 self.plan.heal();
                 let opened = Db::open(STORE, self.options.clone());
-                Some(opened.unwrap_or_else(|error| panic!("{self}: not opened when healed: {error}")))
+                Some(
+                    opened
+                        .unwrap_or_else(|error| panic!("{self}: not opened when healed: {error}")),
+                )
             }
         };
         let found = read_all(self.db(), self.base.keyspaces(), None);
@@ -183,7 +210,11 @@ impl<'a> Run<'a> {
             && let Some(model) = self.uncertain.iter().find(|model| model.state == found)
         {
             let persisted = self.model.persisted;
-            self.model = Model { acknowledged: model.tried(), persisted, ..model.clone() };
+            self.model = Model {
+                acknowledged: model.tried(),
+                persisted,
+                ..model.clone()
+            };
         }
         self.assert_is(&found, &self.model.state);
         self.uncertain.clear();
@@ -245,7 +276,10 @@ impl<'a> Run<'a> {
             _ => matches!(cause, Error::Io(_)),
         };
         assert!(is_injected, "{self}: {error:?}");
-        assert!(self.plan.failures() > 0, "{self}: failed before the fault: {error}");
+        assert!(
+            self.plan.failures() > 0,
+            "{self}: failed before the fault: {error}"
+        );
     }
 
     /// The storage is healed: what is there, and how does the store go on?
@@ -286,11 +320,16 @@ impl<'a> Run<'a> {
     }
 
     fn check_poisoned(&self, error: &Error) {
-        let Error::Poisoned { cause } = error else { panic!("{self}: {error:?}") };
-        let Error::Io(cause) = cause.as_ref() else { panic!("{self}: {cause:?}") };
+        let Error::Poisoned { cause } = error else {
+            panic!("{self}: {error:?}")
+        };
+        let Error::Io(cause) = cause.as_ref() else {
+            panic!("{self}: {cause:?}")
+        };
         let path = cause.path().to_string_lossy();
-        let is_durable_state =
-            ["arena-", "MANIFEST-", "CURRENT"].iter().any(|part| path.contains(part));
+        let is_durable_state = ["arena-", "MANIFEST-", "CURRENT"]
+            .iter()
+            .any(|part| path.contains(part));
         let is_failed_sync = match cause.operation() {
             Operation::Sync => is_durable_state,
             Operation::SyncDirectory => true,
@@ -298,8 +337,14 @@ impl<'a> Run<'a> {
         };
         assert!(is_failed_sync, "{self}: poisoned by {cause}");
         let refusal = self.db().put(b"refused", b"").unwrap_err();
-        assert!(matches!(refusal, Error::Poisoned { .. }), "{self}: {refusal:?}");
-        assert!(refusal.to_string().contains(&cause.to_string()), "{self}: {refusal}");
+        assert!(
+            matches!(refusal, Error::Poisoned { .. }),
+            "{self}: {refusal:?}"
+        );
+        assert!(
+            refusal.to_string().contains(&cause.to_string()),
+            "{self}: {refusal}"
+        );
     }
 
     /// What the next process finds if this one, or the machine, dies now.
@@ -311,11 +356,16 @@ impl<'a> Run<'a> {
             CrashKind::Kill => self.model.tried(),
             CrashKind::PowerCut => self.model.persisted,
         };
-        let mut possible = (promised..=self.model.tried()).rev().map(|count| self.model.after(count));
+        let mut possible = (promised..=self.model.tried())
+            .rev()
+            .map(|count| self.model.after(count));
         let is_possible = possible.any(|state| state == found)
             || self.uncertain.iter().any(|model| model.state == found);
         if !is_possible {
-            eprintln!("{self}: after a {kind:?}, {promised} of {} promised", self.model.tried());
+            eprintln!(
+                "{self}: after a {kind:?}, {promised} of {} promised",
+                self.model.tried()
+            );
             assert_same(&found, &self.model.state);
         }
     }
@@ -339,7 +389,11 @@ fn every_operation(filter: FaultFilter, faults: &[Fault], check: impl Fn(Run<'_>
     let stride = support::scale("TERRACE_FAULT_STRIDE", 1).max(1) as usize;
     for start in [Start::Nothing, Start::Killed] {
         let base = Base::new(start);
-        let never = Injected { fault: Fault::Io, at: u64::MAX, lasting: false };
+        let never = Injected {
+            fault: Fault::Io,
+            at: u64::MAX,
+            lasting: false,
+        };
         let mut rehearsal = Run::new(&base, filter.clone(), never);
         let count = rehearsal.run();
         assert!(count > 10, "only {count} operations match");

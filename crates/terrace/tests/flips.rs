@@ -36,7 +36,10 @@ fn options(disk: &SimulatedStorage) -> Options {
         table_bytes: 1 << 10,
         level1_bytes: 4 << 10,
         background: Background::Inline,
-        ..support::script::tiny(Options { storage: Arc::new(disk.clone()), ..Options::default() })
+        ..support::script::tiny(Options {
+            storage: Arc::new(disk.clone()),
+            ..Options::default()
+        })
     }
 }
 
@@ -114,7 +117,10 @@ impl Specimen {
         }
         let levels = db.statistics().levels;
         let used = levels.iter().filter(|level| level.tables > 0).count();
-        assert!(used >= 2 && levels.len() >= used, "only {used} levels hold tables");
+        assert!(
+            used >= 2 && levels.len() >= used,
+            "only {used} levels hold tables"
+        );
         let mut image = Image::of(&disk);
         let last_frame = first_difference(&before_last, &image);
         if end == End::Closed {
@@ -123,24 +129,46 @@ impl Specimen {
             persisted = batches;
         }
         assert!(image.files.contains_key("CURRENT"));
-        Specimen { end, image, states, persisted, keys, last_frame }
+        Specimen {
+            end,
+            image,
+            states,
+            persisted,
+            keys,
+            last_frame,
+        }
     }
 
     /// The boot in which what is left of the specimen is opened.
     fn boot(&self) -> u64 {
-        if self.end == End::PowerCut { BOOT + 1 } else { BOOT }
+        if self.end == End::PowerCut {
+            BOOT + 1
+        } else {
+            BOOT
+        }
     }
 
     /// Opens damaged files as a reader and as an owner, reads everything, and judges both.
     fn try_damage(&self, damaged: &Image, damage: &Damage, tally: &mut Tally) {
         for read_only in [true, false] {
             let disk = damaged.disk(self.boot());
-            let opened = Db::open(STORE, Options { read_only, ..resting(&disk) });
+            let opened = Db::open(
+                STORE,
+                Options {
+                    read_only,
+                    ..resting(&disk)
+                },
+            );
             let verdict = match opened {
                 Err(error) => Verdict::Refused(error),
                 Ok(db) => self.judge(&db),
             };
-            let context = || format!("{:?}, {damage}, read-only {read_only}: {verdict:?}", self.end);
+            let context = || {
+                format!(
+                    "{:?}, {damage}, read-only {read_only}: {verdict:?}",
+                    self.end
+                )
+            };
             match &verdict {
                 Verdict::Right => {}
                 Verdict::Refused(error) | Verdict::Unreadable(error) => {
@@ -161,7 +189,9 @@ impl Specimen {
     fn judge(&self, db: &Db) -> Verdict {
         let found = Observation::of(db, &self.keys);
         let total = self.states.len() - 1;
-        let count = (self.persisted..=total).rev().find(|&count| found.agrees(&self.states[count]));
+        let count = (self.persisted..=total)
+            .rev()
+            .find(|&count| found.agrees(&self.states[count]));
         match (count, found.first_error()) {
             (None, _) => Verdict::Wrong(found.difference(&self.states[total])),
             (Some(count), None) if count == total => Verdict::Right,
@@ -177,7 +207,10 @@ impl Specimen {
 
 /// The file and place where the youngest frame went.
 fn first_difference(before: &Image, after: &Image) -> Option<(String, usize)> {
-    let arenas = after.files.iter().filter(|(name, _)| name.starts_with("arena-"));
+    let arenas = after
+        .files
+        .iter()
+        .filter(|(name, _)| name.starts_with("arena-"));
     arenas.into_iter().find_map(|(name, bytes)| {
         let old = before.files.get(name)?;
         let at = old.iter().zip(bytes).position(|(old, new)| old != new)?;
@@ -261,7 +294,10 @@ struct Scan {
 
 impl Scan {
     fn of(entries: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Scan {
-        let mut scan = Scan { entries: Vec::new(), error: None };
+        let mut scan = Scan {
+            entries: Vec::new(),
+            error: None,
+        };
         for entry in entries {
             match entry {
                 Ok(entry) => scan.entries.push(entry),
@@ -275,7 +311,10 @@ impl Scan {
     }
 
     fn agrees<'a>(&self, mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> bool {
-        let same = self.entries.iter().all(|(key, value)| expected.next() == Some((key, value)));
+        let same = self
+            .entries
+            .iter()
+            .all(|(key, value)| expected.next() == Some((key, value)));
         same && (self.error.is_some() || expected.next().is_none())
     }
 }
@@ -297,19 +336,25 @@ impl Observation {
     /// Whether every answer but the errors is what `state` says.
     fn agrees(&self, state: &Content) -> bool {
         let mut gets = self.gets.iter();
-        gets.all(|(key, got)| got.as_ref().map_or(true, |value| value.as_ref() == state.get(key)))
-            && self.forward.agrees(state.iter())
+        gets.all(|(key, got)| {
+            got.as_ref()
+                .map_or(true, |value| value.as_ref() == state.get(key))
+        }) && self.forward.agrees(state.iter())
             && self.backward.agrees(state.iter().rev())
     }
 
     fn first_error(&self) -> Option<Error> {
         let gets = self.gets.iter().filter_map(|(_, got)| got.as_ref().err());
-        gets.chain(&self.forward.error).chain(&self.backward.error).next().cloned()
+        gets.chain(&self.forward.error)
+            .chain(&self.backward.error)
+            .next()
+            .cloned()
     }
 
     fn difference(&self, state: &Content) -> String {
         let wrong = self.gets.iter().find(|(key, got)| {
-            got.as_ref().is_ok_and(|value| value.as_ref() != state.get(key))
+            got.as_ref()
+                .is_ok_and(|value| value.as_ref() != state.get(key))
         });
         match wrong {
             Some((key, got)) => format!("{} reads {got:?}", key.escape_ascii()),
@@ -328,7 +373,10 @@ fn check_error(error: &Error, context: &str) {
             | Error::RegionLost { .. }
     );
     assert!(is_typed, "{context}");
-    assert!(error.to_string().contains(STORE), "no file is named: {context}");
+    assert!(
+        error.to_string().contains(STORE),
+        "no file is named: {context}"
+    );
 }
 
 /// A store that could not be opened, or not be read in full, has lost no table and no arena; one
@@ -337,7 +385,10 @@ fn check_evidence(before: &Image, after: &Image, verdict: &Verdict, context: &st
     for (name, bytes) in &before.files {
         let found = after.files.get(name);
         if matches!(verdict, Verdict::Refused(_)) {
-            assert!(found == Some(bytes), "{name} was changed or removed; {context}");
+            assert!(
+                found == Some(bytes),
+                "{name} was changed or removed; {context}"
+            );
         } else if name.ends_with(".table") {
             assert!(found == Some(bytes), "the table {name} is gone; {context}");
         }
@@ -362,7 +413,11 @@ fn flip_bits(specimen: &Specimen) -> Tally {
         let idle = (used..bytes.len()).step_by(step * 50);
         for offset in (0..used).step_by(step).chain(idle) {
             let bit = (offset * 5 + offset / 8) % 8;
-            let damage = Damage { file: name, offset, what: format!("bit {bit} flipped") };
+            let damage = Damage {
+                file: name,
+                offset,
+                what: format!("bit {bit} flipped"),
+            };
             let damaged = specimen.image.with(name, |bytes| bytes[offset] ^= 1 << bit);
             specimen.try_damage(&damaged, &damage, &mut tally);
         }
@@ -375,14 +430,31 @@ fn change_lengths(specimen: &Specimen) -> Tally {
     let mut tally = Tally::default();
     for (name, bytes) in &specimen.image.files {
         let step = if is_small(name) { 1 } else { stride() * 7 };
-        for length in (0..bytes.len()).step_by(step).chain(bytes.len().checked_sub(1)) {
-            let damage = Damage { file: name, offset: length, what: "cut off".to_owned() };
+        for length in (0..bytes.len())
+            .step_by(step)
+            .chain(bytes.len().checked_sub(1))
+        {
+            let damage = Damage {
+                file: name,
+                offset: length,
+                what: "cut off".to_owned(),
+            };
             let damaged = specimen.image.with(name, |bytes| bytes.truncate(length));
             specimen.try_damage(&damaged, &damage, &mut tally);
         }
-        for added in [vec![0; 1], vec![0; 4096], vec![0xa5; 1], vec![0xa5; 100], vec![0xff; 5000]] {
+        for added in [
+            vec![0; 1],
+            vec![0; 4096],
+            vec![0xa5; 1],
+            vec![0xa5; 100],
+            vec![0xff; 5000],
+        ] {
             let what = format!("{} bytes {} appended", added.len(), added[0]);
-            let damage = Damage { file: name, offset: bytes.len(), what };
+            let damage = Damage {
+                file: name,
+                offset: bytes.len(),
+                what,
+            };
             let damaged = specimen.image.with(name, |bytes| bytes.extend(&added));
             specimen.try_damage(&damaged, &damage, &mut tally);
         }
@@ -395,13 +467,25 @@ fn exchange_files(specimen: &Specimen) -> Tally {
     let mut tally = Tally::default();
     let image = &specimen.image;
     for (name, bytes) in &image.files {
-        let damage = |what: String| Damage { file: name, offset: 0, what };
-        specimen.try_damage(&image.without(name), &damage("removed".to_owned()), &mut tally);
+        let damage = |what: String| Damage {
+            file: name,
+            offset: 0,
+            what,
+        };
+        specimen.try_damage(
+            &image.without(name),
+            &damage("removed".to_owned()),
+            &mut tally,
+        );
         let zeros = image.with(name, |bytes| bytes.fill(0));
         specimen.try_damage(&zeros, &damage("filled with zeros".to_owned()), &mut tally);
         for (other, content) in image.files.iter().filter(|(_, content)| *content != bytes) {
             let exchanged = image.with(name, |bytes| bytes.clone_from(content));
-            specimen.try_damage(&exchanged, &damage(format!("replaced by {other}")), &mut tally);
+            specimen.try_damage(
+                &exchanged,
+                &damage(format!("replaced by {other}")),
+                &mut tally,
+            );
         }
     }
     tally
@@ -409,7 +493,9 @@ fn exchange_files(specimen: &Specimen) -> Tally {
 
 /// Specimens whose last manifest record and last frame are of many kinds.
 fn specimens(end: End) -> impl Iterator<Item = Specimen> {
-    [150, 163, 171].into_iter().map(move |batches| Specimen::new(end, batches, batches as u64))
+    [150, 163, 171]
+        .into_iter()
+        .map(move |batches| Specimen::new(end, batches, batches as u64))
 }
 
 #[test]
@@ -417,7 +503,11 @@ fn an_undamaged_store_is_right() {
     for end in [End::Closed, End::Killed, End::PowerCut] {
         for specimen in specimens(end) {
             let mut tally = Tally::default();
-            let damage = Damage { file: "none", offset: 0, what: "undamaged".to_owned() };
+            let damage = Damage {
+                file: "none",
+                offset: 0,
+                what: "undamaged".to_owned(),
+            };
             specimen.try_damage(&specimen.image, &damage, &mut tally);
             assert_eq!(tally.right, 2, "{tally:?}");
         }

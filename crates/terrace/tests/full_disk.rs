@@ -41,12 +41,18 @@ fn value(seed: u64) -> Vec<u8> {
 
 fn write(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) -> terrace::Result<()> {
     let mut batch = WriteBatch::new();
-    let writes: Vec<(u64, u64)> =
-        (0..random.random_range(1..4)).map(|_| (random.random(), random.random())).collect();
+    let writes: Vec<(u64, u64)> = (0..random.random_range(1..4))
+        .map(|_| (random.random(), random.random()))
+        .collect();
     for (key, seed) in &writes {
         batch.put(&key.to_be_bytes(), &value(*seed))?;
     }
-    db.write(batch, WriteOptions { sync: random.random_ratio(1, 20) })?;
+    db.write(
+        batch,
+        WriteOptions {
+            sync: random.random_ratio(1, 20),
+        },
+    )?;
     acknowledged.extend(writes);
     Ok(())
 }
@@ -56,11 +62,23 @@ fn check(db: &Db, acknowledged: &Acknowledged) {
     for (key, seed) in acknowledged {
         let (found_key, found_value) = found.next().expect("a key is missing").unwrap();
         assert_eq!(found_key, key.to_be_bytes());
-        assert!(found_value == value(*seed), "the value of key {key:x} is wrong");
-        let got = db.get(&key.to_be_bytes()).unwrap().expect("a key is missing");
-        assert!(got[..] == found_value, "get and iterator differ at key {key:x}");
+        assert!(
+            found_value == value(*seed),
+            "the value of key {key:x} is wrong"
+        );
+        let got = db
+            .get(&key.to_be_bytes())
+            .unwrap()
+            .expect("a key is missing");
+        assert!(
+            got[..] == found_value,
+            "get and iterator differ at key {key:x}"
+        );
     }
-    assert!(found.next().is_none(), "there is a key that was never acknowledged");
+    assert!(
+        found.next().is_none(),
+        "there is a key that was never acknowledged"
+    );
 }
 
 /// Fills the disk until a write is refused for want of space.
@@ -82,7 +100,10 @@ fn go_on(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) {
     let began = Instant::now();
     while let Err(error) = write(db, acknowledged, random) {
         assert!(error.is_no_space(), "{error:?}");
-        assert!(began.elapsed() < PATIENCE, "space is back, and still: {error}");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "space is back, and still: {error}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -108,11 +129,21 @@ fn a_store_on_a_full_file_system_loses_nothing_and_goes_on() {
     ballast.iter().for_each(|path| make_ballast(path));
     let db = Db::open(&path, options()).unwrap();
     fill(&db, &mut acknowledged, &mut random);
-    assert!(acknowledged.len() > 100, "{} writes filled the disk", acknowledged.len());
+    assert!(
+        acknowledged.len() > 100,
+        "{} writes filled the disk",
+        acknowledged.len()
+    );
     let statistics = db.statistics();
     assert!(statistics.poisoned.is_none(), "{statistics:?}");
     assert!(statistics.retries > 0, "{statistics:?}");
-    assert!(statistics.last_error.as_ref().is_some_and(Error::is_no_space), "{statistics:?}");
+    assert!(
+        statistics
+            .last_error
+            .as_ref()
+            .is_some_and(Error::is_no_space),
+        "{statistics:?}"
+    );
     check(&db, &acknowledged);
 
     fs::remove_file(&ballast[0]).unwrap();
@@ -127,7 +158,14 @@ fn a_store_on_a_full_file_system_loses_nothing_and_goes_on() {
     fill(&db, &mut acknowledged, &mut random);
     db.close().unwrap();
     drop(db);
-    let reader = Db::open(&path, Options { read_only: true, ..options() }).unwrap();
+    let reader = Db::open(
+        &path,
+        Options {
+            read_only: true,
+            ..options()
+        },
+    )
+    .unwrap();
     check(&reader, &acknowledged);
     drop(reader);
     match Db::open(&path, options()) {

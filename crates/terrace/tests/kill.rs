@@ -82,7 +82,11 @@ fn counter_key(thread: u64) -> Vec<u8> {
 /// Mostly small, now and then larger than what is copied out of an arena.
 fn value(thread: u64, number: u64) -> Vec<u8> {
     let seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ thread;
-    let length = if number.is_multiple_of(61) { 6000 } else { 20 + seed % 200 };
+    let length = if number.is_multiple_of(61) {
+        6000
+    } else {
+        20 + seed % 200
+    };
     (0..length).map(|at| (seed >> (at % 8 * 8)) as u8).collect()
 }
 
@@ -91,7 +95,9 @@ fn batch(thread: u64, number: u64) -> WriteBatch {
     for key in keys(thread, number) {
         batch.put(&key, &value(thread, number)).unwrap();
     }
-    batch.put(&counter_key(thread), &number.to_be_bytes()).unwrap();
+    batch
+        .put(&counter_key(thread), &number.to_be_bytes())
+        .unwrap();
     if let Some(old) = number.checked_sub(WINDOW) {
         for key in keys(thread, old) {
             batch.delete(&key).unwrap();
@@ -109,7 +115,9 @@ fn counter(db: &Db, thread: u64) -> u64 {
 #[test]
 #[ignore = "the child process of the other tests"]
 fn child() {
-    let Ok(directory) = std::env::var(DIRECTORY) else { return };
+    let Ok(directory) = std::env::var(DIRECTORY) else {
+        return;
+    };
     let kind: usize = std::env::var(KIND).unwrap().parse().unwrap();
     let kind = Kind::ALL[kind];
     let db = Db::open(directory, kind.options()).unwrap();
@@ -121,8 +129,10 @@ fn child() {
             scope.spawn(move || {
                 for number in counter(db, thread) + 1.. {
                     let sync = kind.syncs(number);
-                    db.write(batch(thread, number), WriteOptions { sync }).unwrap();
-                    pipe.write_all(format!("ack {thread} {number}\n").as_bytes()).unwrap();
+                    db.write(batch(thread, number), WriteOptions { sync })
+                        .unwrap();
+                    pipe.write_all(format!("ack {thread} {number}\n").as_bytes())
+                        .unwrap();
                     if thread == 0 && number.is_multiple_of(500) {
                         db.flush().unwrap();
                     }
@@ -178,7 +188,11 @@ fn run_and_kill(directory: &Path, kind: Kind, moment: Moment) -> [u64; THREADS a
     let status = child.wait().unwrap();
     acks.iter().for_each(&mut take);
     reader.join().unwrap();
-    assert_eq!(status.code(), None, "the child ended of itself, see its output above");
+    assert_eq!(
+        status.code(),
+        None,
+        "the child ended of itself, see its output above"
+    );
     acknowledged
 }
 
@@ -210,7 +224,10 @@ fn check_content(db: &Db) -> [u64; THREADS as usize] {
     let entries = db.iter(IterOptions::default()).unwrap().entries();
     let found: Vec<_> = entries.collect::<terrace::Result<_>>().unwrap();
     let names = |entries: &[(Vec<u8>, Vec<u8>)]| {
-        entries.iter().map(|(key, _)| key.escape_ascii().to_string()).collect::<Vec<_>>()
+        entries
+            .iter()
+            .map(|(key, _)| key.escape_ascii().to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&found), names(&expected));
     assert!(found == expected, "a value read by the iterator differs");
@@ -240,7 +257,11 @@ fn survives_kills(kind: Kind) {
 
         // A reader decides as the owner does and writes nothing, so the next child, or the owner
         // below, recovers from the same kill.
-        let read_only = Options { read_only: true, create_if_missing: false, ..kind.options() };
+        let read_only = Options {
+            read_only: true,
+            create_if_missing: false,
+            ..kind.options()
+        };
         match Db::open(&path, read_only) {
             Ok(db) => {
                 let found = check_content(&db);
@@ -263,10 +284,17 @@ fn survives_kills(kind: Kind) {
         }
         if round % 2 == 0 {
             let db = Db::open(&path, kind.options()).unwrap_or_else(|e| panic!("{context}: {e}"));
-            assert_eq!(check_content(&db), counters, "{context}: owner and reader disagree");
+            assert_eq!(
+                check_content(&db),
+                counters,
+                "{context}: owner and reader disagree"
+            );
         }
     }
-    assert!(counters.iter().sum::<u64>() > 0, "no child lived long enough to write");
+    assert!(
+        counters.iter().sum::<u64>() > 0,
+        "no child lived long enough to write"
+    );
 }
 
 #[test]

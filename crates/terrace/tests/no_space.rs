@@ -25,7 +25,11 @@ const LARGEST_SLACK_BYTES: u64 = 60 << 10;
 
 fn options(disk: &SimulatedStorage) -> Options {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    tiny(Options { storage, background: Background::Inline, ..Options::default() })
+    tiny(Options {
+        storage,
+        background: Background::Inline,
+        ..Options::default()
+    })
 }
 
 fn slacks() -> impl Iterator<Item = u64> {
@@ -45,8 +49,11 @@ fn used_store(seed: u64) -> (SimulatedStorage, Db, Model, Script) {
     let mut model = Model::default();
     let mut script = Script::new(seed, false);
     for _ in 0..80 {
-        let Operation::Write { writes, .. } = script.write() else { unreachable!() };
-        db.write(model.batch(writes), WriteOptions::default()).unwrap();
+        let Operation::Write { writes, .. } = script.write() else {
+            unreachable!()
+        };
+        db.write(model.batch(writes), WriteOptions::default())
+            .unwrap();
     }
     (disk, db, model, script)
 }
@@ -56,9 +63,16 @@ fn check(db: &Db, expected: &State) {
 }
 
 /// Writes batches until one is refused, or `most` were taken. The refusal, if any.
-fn write_until_refused(db: &Db, model: &mut Model, script: &mut Script, most: u64) -> Option<Error> {
+fn write_until_refused(
+    db: &Db,
+    model: &mut Model,
+    script: &mut Script,
+    most: u64,
+) -> Option<Error> {
     for _ in 0..most {
-        let Operation::Write { writes, .. } = script.write() else { unreachable!() };
+        let Operation::Write { writes, .. } = script.write() else {
+            unreachable!()
+        };
         let mut tried = model.clone();
         match db.write(tried.batch(writes), WriteOptions::default()) {
             Ok(()) => *model = tried,
@@ -103,7 +117,10 @@ fn a_store_on_a_full_disk_loses_nothing_and_goes_on_when_space_returns() {
 
         disk.set_capacity_bytes(CAPACITY_BYTES);
         let refusal = write_until_refused(&db, &mut model, &mut script, 100);
-        assert!(refusal.is_none(), "slack {slack_bytes}, space is back: {refusal:?}");
+        assert!(
+            refusal.is_none(),
+            "slack {slack_bytes}, space is back: {refusal:?}"
+        );
         db.flush().unwrap();
         db.compact().unwrap();
         check(&db, &model.state);
@@ -139,12 +156,18 @@ fn flush_compact_and_close_on_a_full_disk_fail_alone() {
             disk.set_capacity_bytes(CAPACITY_BYTES);
             if name == "close" {
                 drop(db);
-                check(&Db::open(STORE, options(&disk)).expect(&context), &model.state);
+                check(
+                    &Db::open(STORE, options(&disk)).expect(&context),
+                    &model.state,
+                );
                 continue;
             }
             check(&db, &model.state);
             action(&db).expect(&context);
-            assert!(write_until_refused(&db, &mut model, &mut script, 20).is_none(), "{context}");
+            assert!(
+                write_until_refused(&db, &mut model, &mut script, 20).is_none(),
+                "{context}"
+            );
             check(&db, &model.state);
         }
     }
@@ -163,8 +186,14 @@ fn opening_on_a_full_disk_says_what_is_needed_and_a_reader_still_opens() {
             Ok(db) => check(&db, &model.state),
             Err(Error::NoSpace { needed_bytes, path }) => {
                 refused += 1;
-                assert!(needed_bytes > 0 && path.starts_with(STORE), "slack {slack_bytes}");
-                let read_only = Options { read_only: true, ..options(&crashed) };
+                assert!(
+                    needed_bytes > 0 && path.starts_with(STORE),
+                    "slack {slack_bytes}"
+                );
+                let read_only = Options {
+                    read_only: true,
+                    ..options(&crashed)
+                };
                 check(&Db::open(STORE, read_only).unwrap(), &model.state);
             }
             Err(error) => panic!("slack {slack_bytes}: {error:?}"),

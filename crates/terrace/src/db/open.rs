@@ -266,21 +266,30 @@ fn prepare_directory(storage: &dyn Storage, path: &Path, options: &Options) -> R
 /// Tables and arenas exist only after the manifest that names them: without `CURRENT` they are not
 /// the remains of a creation that was cut short.
 fn holds_writes(entries: &[terrace_storage::DirectoryEntry]) -> bool {
-    entries.iter().any(|entry| {
-        files::table_number(&entry.name).is_some() || entry.name.starts_with("arena-")
-    })
+    entries
+        .iter()
+        .any(|entry| files::table_number(&entry.name).is_some() || entry.name.starts_with("arena-"))
 }
 
 /// Fails if a listed table is missing: what lies beside it unlisted may then be the only copy of
 /// its entries, and must not be removed as an orphan.
 fn check_tables(storage: &dyn Storage, path: &Path, state: &ManifestState) -> Result<()> {
     let entries = storage.list(path)?;
-    let numbers = entries.iter().filter_map(|entry| files::table_number(&entry.name));
+    let numbers = entries
+        .iter()
+        .filter_map(|entry| files::table_number(&entry.name));
     let present: BTreeSet<u64> = numbers.collect();
-    let missing = state.version.tables().find(|(_, table)| !present.contains(&table.number));
+    let missing = state
+        .version
+        .tables()
+        .find(|(_, table)| !present.contains(&table.number));
     missing.map_or(Ok(()), |(_, table)| {
         let file = table_path(path, table.number);
-        Err(Error::corruption(&file, 0, "the manifest lists the table, but the file is missing"))
+        Err(Error::corruption(
+            &file,
+            0,
+            "the manifest lists the table, but the file is missing",
+        ))
     })
 }
 

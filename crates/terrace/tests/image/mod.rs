@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use terrace_storage::{
-    CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage,
-};
+use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 /// Where a store lives on its simulated disk.
 pub const STORE: &str = "/store";
@@ -36,7 +34,9 @@ impl Image {
         disk.create_directory(Path::new(STORE)).unwrap();
         for (name, bytes) in &self.files {
             let path = Path::new(STORE).join(name);
-            let file = disk.open(&path, OpenOptions::buffered(OpenMode::CreateNew)).unwrap();
+            let file = disk
+                .open(&path, OpenOptions::buffered(OpenMode::CreateNew))
+                .unwrap();
             file.write_at(bytes, 0, Purpose::Other).unwrap();
             file.sync(Purpose::Other).unwrap();
         }
@@ -60,13 +60,19 @@ impl Image {
 
     /// The names that begin or end as given.
     pub fn names(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        self.files.keys().filter(|name| is_wanted(name)).cloned().collect()
+        self.files
+            .keys()
+            .filter(|name| is_wanted(name))
+            .cloned()
+            .collect()
     }
 }
 
 fn read(disk: &dyn Storage, name: &str) -> Vec<u8> {
     let path = Path::new(STORE).join(name);
-    let file = disk.open(&path, OpenOptions::buffered(OpenMode::Read)).unwrap();
+    let file = disk
+        .open(&path, OpenOptions::buffered(OpenMode::Read))
+        .unwrap();
     let mut bytes = vec![0; file.length_bytes().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0, Purpose::Other).unwrap();
     bytes
