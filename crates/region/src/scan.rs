@@ -17,7 +17,8 @@ pub struct Scan {
     pub frames: Vec<FrameInfo>,
     /// Where the prefix ends: the first place without a whole frame.
     pub end_bytes: usize,
-    /// A frame of this generation was begun at that place and is not whole.
+    /// That place carries this generation: a frame was begun there and is not whole, unless a word
+    /// left by an earlier use of the slot happens to have the generation's value. A hint, no proof.
     pub torn: bool,
     /// Whole frames behind that place. They are evidence, never taken.
     pub behind: Vec<FrameInfo>,
@@ -27,7 +28,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Whether anything of this generation lies outside the prefix.
+    /// Whether anything lies outside the prefix that is, or looks, of this generation.
     pub fn is_damaged(&self) -> bool {
         self.torn || !self.behind.is_empty() || !self.search_complete
     }

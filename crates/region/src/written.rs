@@ -243,3 +243,6 @@ impl Medium for WrittenMedium {
         Ok(self.file.sync(Purpose::Arena)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

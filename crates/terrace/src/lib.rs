@@ -29,6 +29,7 @@ mod compaction;
 mod cursor;
 mod db;
 mod error;
+pub mod inspect;
 
 #[doc(hidden)]
 pub mod internal;

@@ -1,5 +1,8 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::Region;
+use crate::image::ImagePool;
 
 fn volatile_arena(capacity_bytes: u64) -> Arc<Arena> {
     let region = Region::volatile(capacity_bytes).unwrap();
@@ -104,4 +107,148 @@ fn persist_without_a_medium_that_survives_says_what_to_do() {
     assert!(matches!(error, Error::PersistUnsupported { .. }));
     assert!(error.to_string().contains("write without `sync`"));
     assert!(!arena.is_persisted());
+}
+
+/// Fails or damages where it is told to.
+#[derive(Debug, Default)]
+struct Faulty {
+    fail_complete: AtomicBool,
+    fail_persist: AtomicBool,
+    damage: AtomicBool,
+}
+
+fn failure() -> Error {
+    let source = std::io::Error::other("broken");
+    let path = std::path::Path::new("arena-1");
+    Error::Io(storage::Error::new(storage::Operation::Write, path, source))
+}
+
+impl Medium for Arc<Faulty> {
+    fn store_header(&self, _image: &mut ImageWriter, _header: &[u8; 64]) -> Result<()> {
+        Ok(())
+    }
+
+    fn store(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()> {
+        image.copy(offset, bytes)
+    }
+
+    fn complete(
+        &self,
+        image: &mut ImageWriter,
+        offset: usize,
+        length_word: u64,
+        frame_bytes: usize,
+    ) -> Result<()> {
+        image.store_word(offset, length_word)?;
+        if self.damage.load(Ordering::Relaxed) {
+            image.range(offset, frame_bytes)?[frame_bytes - 1] ^= 1;
+        }
+        match self.fail_complete.load(Ordering::Relaxed) {
+            true => Err(failure()),
+            false => Ok(()),
+        }
+    }
+
+    fn persist(&self, _from: usize, _to: usize) -> Result<()> {
+        match self.fail_persist.load(Ordering::Relaxed) {
+            true => Err(failure()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn faulty_arena() -> (Arc<Faulty>, Arena) {
+    let faulty = Arc::new(Faulty::default());
+    let attached = Attached {
+        writer: ImagePool::new(0).image(8192).unwrap(),
+        medium: Box::new(Arc::clone(&faulty)),
+    };
+    let file = PathBuf::from("arena-1");
+    let arena = Arena::new(1, 1, file, attached, FRAMES_START).unwrap();
+    (faulty, arena)
+}
+
+#[test]
+fn a_failed_append_publishes_nothing_and_its_place_is_used_again() {
+    let (faulty, arena) = faulty_arena();
+    arena.append(&frame(1, &[b"first"])).unwrap();
+    let end = arena.end_bytes();
+    faulty.fail_complete.store(true, Ordering::Relaxed);
+    let lost = arena.append(&frame(2, &[b"a frame that is longer"]));
+    assert!(matches!(lost, Err(Error::Io(_))));
+    assert_eq!(arena.end_bytes(), end);
+    assert_eq!(arena.frames().count(), 1);
+    faulty.fail_complete.store(false, Ordering::Relaxed);
+    let at = arena.append(&frame(2, &[b"short"])).unwrap();
+    assert_eq!(at.offset, end);
+    arena.verify().unwrap();
+    assert_eq!(arena.frames().count(), 2);
+}
+
+#[test]
+fn a_failed_persist_is_never_healed_by_a_later_one() {
+    let (faulty, arena) = faulty_arena();
+    arena.append(&frame(1, &[b"first"])).unwrap();
+    arena.persist().unwrap();
+    let persisted = arena.persisted_bytes();
+    arena.append(&frame(2, &[b"second"])).unwrap();
+    faulty.fail_persist.store(true, Ordering::Relaxed);
+    assert!(matches!(arena.persist(), Err(Error::PersistFailed(_))));
+    faulty.fail_persist.store(false, Ordering::Relaxed);
+    let error = arena.persist().unwrap_err();
+    assert!(error.to_string().contains("broken"), "the first cause");
+    assert_eq!(arena.persisted_bytes(), persisted);
+    assert!(!arena.is_persisted());
+}
+
+#[test]
+fn a_frame_that_changed_in_memory_is_corruption() {
+    let (faulty, arena) = faulty_arena();
+    arena.append(&frame(1, &[b"whole"])).unwrap();
+    faulty.damage.store(true, Ordering::Relaxed);
+    let at = arena.append(&frame(2, &[b"damaged"])).unwrap();
+    faulty.damage.store(false, Ordering::Relaxed);
+    arena.append(&frame(3, &[b"whole"])).unwrap();
+    let error = arena.verify().unwrap_err();
+    assert!(matches!(error, Error::Corruption { offset, .. } if offset == at.offset as u64));
+    assert_eq!(arena.frames().count(), 2, "one whole frame and the error");
+}
+
+/// Appenders, a persister and readers at once; also what Miri looks at.
+#[test]
+fn threads_append_persist_and_read_beside_each_other() {
+    const FRAMES: u64 = 20;
+    let (_, arena) = faulty_arena();
+    let arena = &arena;
+    std::thread::scope(|scope| {
+        for appender in 0..2 {
+            scope.spawn(move || {
+                for at in 0..FRAMES {
+                    let sequence = appender * FRAMES + at + 1;
+                    let bytes = [sequence as u8; 24];
+                    arena.append(&frame(sequence, &[&bytes])).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !arena.is_persisted() || arena.frames().count() < 2 * FRAMES as usize {
+                arena.persist().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut seen = 0;
+            while seen < 2 * FRAMES as usize {
+                let frames: Vec<_> = arena.frames().map(Result::unwrap).collect();
+                assert!(frames.len() >= seen, "nothing disappears");
+                seen = frames.len();
+                for frame in frames {
+                    let expected = [frame.info.first_sequence as u8; 24];
+                    assert_eq!(frame.payload, expected);
+                }
+                std::thread::yield_now();
+            }
+        });
+    });
+    assert!(arena.is_persisted());
 }

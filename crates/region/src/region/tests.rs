@@ -1,1 +1,278 @@
+use std::io::{Seek, SeekFrom, Write};
 
+use terrace_storage::{CrashKind, CrashSwitch, RealStorage, SimulatedStorage};
+
+use super::*;
+use crate::arena::Frame;
+use crate::format::HEADER_BYTES;
+use crate::simulated::{MemoryKind, SimulatedMemory};
+
+const ARENA_BYTES: u64 = 16384;
+
+fn frame<'a>(first_sequence: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
+    Frame {
+        first_sequence,
+        record_count: 1,
+        persisted_until: 0,
+        payload,
+    }
+}
+
+fn files(directory: &Path) -> Region {
+    let options = WrittenOptions::default();
+    Region::written(Arc::new(RealStorage), directory, ARENA_BYTES, options).unwrap()
+}
+
+fn new_arena(region: &Region, generation: u64) -> Arc<Arena> {
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    region.activate(slot, generation).unwrap()
+}
+
+/// Overwrites bytes of a file behind the region's back.
+fn damage(directory: &Path, name: &str, offset: u64, bytes: &[u8]) {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).open(directory.join(name)).unwrap();
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn frames_in_files_are_found_by_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let arena = new_arena(&files(directory.path()), 5);
+    arena.append(&frame(1, &[b"one"])).unwrap();
+    arena.append(&frame(2, &[b"two"])).unwrap();
+    let recovered = files(directory.path()).recover(1, 5).unwrap();
+    assert!(recovered.is_activated && recovered.is_same_boot);
+    let payloads = recovered.arena.frames().map(|frame| frame.unwrap().payload);
+    assert_eq!(payloads.collect::<Vec<_>>(), [b"one", b"two"]);
+    assert!(!recovered.arena.is_persisted(), "nobody knows");
+    recovered.arena.persist().unwrap();
+    let length = std::fs::metadata(directory.path().join("arena-1")).unwrap();
+    assert_eq!(length.len(), ARENA_BYTES);
+}
+
+#[test]
+fn a_recycled_file_is_used_again_while_its_arena_is_still_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    let old = new_arena(&region, 1);
+    let at = old.append(&frame(1, &[b"old"])).unwrap();
+    region.recycle(old.slot()).unwrap();
+    region.recycle(old.slot()).unwrap();
+    let new = new_arena(&region, 2);
+    assert_eq!(new.slot(), old.slot());
+    new.append(&frame(2, &[b"new"])).unwrap();
+    assert_eq!(old.read(at.payload_offset, 3), Some(&b"old"[..]));
+    assert!(matches!(
+        old.append(&frame(3, &[b"late"])),
+        Err(Error::Sealed)
+    ));
+    assert_eq!(region.slots().unwrap().len(), 1);
+}
+
+#[test]
+fn memory_that_is_read_in_place_is_not_used_again_before_its_readers_are_gone() {
+    let memory = SimulatedMemory::new(MemoryKind::Dax, 0, CrashSwitch::new());
+    let region = Region::open(Box::new(memory), ARENA_BYTES).unwrap();
+    let old = new_arena(&region, 1);
+    region.recycle(old.slot()).unwrap();
+    assert_eq!(region.pinned_slots(), 1);
+    assert_ne!(new_arena(&region, 2).slot(), old.slot());
+    let slot = old.slot();
+    drop(old);
+    assert_eq!(region.pinned_slots(), 0);
+    assert_eq!(new_arena(&region, 3).slot(), slot);
+}
+
+#[test]
+fn slots_of_other_sizes_are_removed_when_they_are_recycled() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    let slot = region.reserve(3 * ARENA_BYTES).unwrap();
+    let large = region.activate(slot, 1).unwrap();
+    large
+        .append(&frame(1, &[&vec![1; 2 * ARENA_BYTES as usize]]))
+        .unwrap();
+    assert_eq!(region.slots().unwrap().len(), 1);
+    region.recycle(large.slot()).unwrap();
+    assert!(region.slots().unwrap().is_empty());
+    assert!(region.recycle(large.slot()).is_err(), "there is none");
+}
+
+#[test]
+fn what_is_found_at_open_stays_until_it_is_recycled() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(new_arena(&files(directory.path()), 1));
+    std::fs::write(directory.path().join("arena-2"), [0; 5000]).unwrap();
+    for foreign in ["arena-", "arena-03", "arena-x", "arena-+4", "CURRENT"] {
+        std::fs::write(directory.path().join(foreign), b"foreign").unwrap();
+    }
+    let region = files(directory.path());
+    let slots = region.slots().unwrap();
+    assert_eq!(slots.len(), 2);
+    assert!(matches!(slots[0].header, HeaderState::Intact(header) if header.generation == 1));
+    assert_eq!((slots[1].number, slots[1].header), (2, HeaderState::Blank));
+    assert_eq!(region.reserve(ARENA_BYTES).unwrap().number(), 3);
+
+    region.recycle(1).unwrap();
+    region.recycle(2).unwrap();
+    assert_eq!(region.reserve(ARENA_BYTES).unwrap().number(), 1);
+    assert!(!directory.path().join("arena-2").exists(), "unfinished");
+    assert!(directory.path().join("arena-03").exists(), "not ours");
+}
+
+#[test]
+fn a_slot_found_after_a_kill_is_durable_before_it_is_used() {
+    let switch = CrashSwitch::new();
+    let storage = SimulatedStorage::new(0, switch.clone());
+    let path = Path::new("/region");
+    storage.create_directory(path).unwrap();
+    let open = |storage: &SimulatedStorage| {
+        let storage = Arc::new(storage.clone());
+        Region::written(storage, path, ARENA_BYTES, WrittenOptions::default()).unwrap()
+    };
+    // The process dies between the last byte of zeros and the sync of the directory.
+    let steps = {
+        let before = switch.count();
+        let _slot = open(&storage).reserve(ARENA_BYTES).unwrap();
+        switch.count() - before
+    };
+    let switch = CrashSwitch::new();
+    let storage = SimulatedStorage::new(0, switch.clone());
+    storage.create_directory(path).unwrap();
+    switch.freeze_at(switch.count() + steps - 1);
+    assert!(open(&storage).reserve(ARENA_BYTES).is_err());
+
+    let storage = storage.crash(CrashKind::Kill, 0, CrashSwitch::new());
+    let region = open(&storage);
+    assert_eq!(region.slots().unwrap().len(), 1);
+    region.recycle(1).unwrap();
+    let arena = new_arena(&region, 1);
+    arena.append(&frame(1, &[b"kept"])).unwrap();
+    arena.persist().unwrap();
+    for seed in 0..50 {
+        let storage = storage.crash(CrashKind::PowerCut, seed, CrashSwitch::new());
+        let recovered = open(&storage).recover(arena.slot(), 1).unwrap();
+        assert_eq!(recovered.scan.frames.len(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_manifest_older_than_the_arena_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    new_arena(&files(directory.path()), 9);
+    let error = files(directory.path()).recover(1, 8).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::ManifestOlder {
+            expected: 8,
+            found: 9,
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("arena-1"));
+}
+
+#[test]
+fn an_arena_that_was_never_activated_is_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    let old = new_arena(&region, 1);
+    old.append(&frame(1, &[b"old"])).unwrap();
+    region.recycle(1).unwrap();
+    let blank = region.reserve(2 * ARENA_BYTES).unwrap();
+    for (slot, generation) in [(1, 2), (blank.number(), 2)] {
+        let recovered = files(directory.path()).recover(slot, generation).unwrap();
+        assert!(!recovered.is_activated && !recovered.is_same_boot);
+        assert!(recovered.arena.is_empty() && !recovered.scan.is_damaged());
+        assert!(!recovered.has_lost_header());
+    }
+}
+
+#[test]
+fn frames_under_a_damaged_header_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let arena = new_arena(&files(directory.path()), 4);
+    arena.append(&frame(1, &[b"kept"])).unwrap();
+    for at in 0..HEADER_BYTES as u64 {
+        let whole = std::fs::read(directory.path().join("arena-1")).unwrap();
+        damage(
+            directory.path(),
+            "arena-1",
+            at,
+            &[whole[at as usize] ^ 0x10],
+        );
+        let recovered = files(directory.path()).recover(1, 4).unwrap();
+        assert!(matches!(recovered.header, HeaderState::Damaged(_)));
+        assert!(recovered.has_lost_header() && !recovered.is_same_boot);
+        assert_eq!(recovered.scan.frames.len(), 1);
+        damage(directory.path(), "arena-1", at, &[whole[at as usize]]);
+    }
+}
+
+#[test]
+fn a_file_under_another_name_is_not_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    new_arena(&files(directory.path()), 4);
+    std::fs::rename(
+        directory.path().join("arena-1"),
+        directory.path().join("arena-7"),
+    )
+    .unwrap();
+    let region = files(directory.path());
+    let recovered = region.recover(7, 4).unwrap();
+    assert!(matches!(recovered.header, HeaderState::Damaged(_)));
+    assert!(matches!(
+        region.recover(1, 4),
+        Err(Error::Missing { slot: 1, .. })
+    ));
+}
+
+#[test]
+fn a_file_of_an_impossible_size_is_corrupt() {
+    let directory = tempfile::tempdir().unwrap();
+    new_arena(&files(directory.path()), 4);
+    let path = directory.path().join("arena-1");
+    for length in [0, 1, 4096, ARENA_BYTES - 1, 1 << 32] {
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(length).unwrap();
+        let error = files(directory.path()).recover(1, 4).unwrap_err();
+        assert!(
+            matches!(&error, Error::Corruption { offset, .. } if *offset == length),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn recovery_changes_no_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let arena = new_arena(&files(directory.path()), 4);
+    arena.append(&frame(1, &[b"kept"])).unwrap();
+    let path = directory.path().join("arena-1");
+    damage(directory.path(), "arena-1", 4200, &[1, 2, 3]);
+    let before = std::fs::read(&path).unwrap();
+    let region = files(directory.path());
+    region.slots().unwrap();
+    region.recover(1, 4).unwrap().arena.persist().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn impossible_arguments_are_refused() {
+    for bytes in [0, 4096, 8191, 8193, 1 << 32, u64::MAX] {
+        assert!(matches!(
+            Region::volatile(bytes),
+            Err(Error::InvalidArgument(_))
+        ));
+    }
+    let region = Region::volatile(8192).unwrap();
+    let slot = region.reserve(8192).unwrap();
+    let number = slot.number();
+    assert!(matches!(
+        region.activate(slot, 0),
+        Err(Error::InvalidArgument(_))
+    ));
+    assert_eq!(region.reserve(8192).unwrap().number(), number, "free again");
+}

@@ -1,0 +1,90 @@
+use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+use super::*;
+use crate::{Frame, Region};
+
+const ARENA_BYTES: u64 = 16384;
+const FRAME: Frame<'_> = Frame {
+    first_sequence: 1,
+    record_count: 1,
+    persisted_until: 0,
+    payload: &[b"payload"],
+};
+
+fn storage() -> SimulatedStorage {
+    let storage = SimulatedStorage::new(0, CrashSwitch::new());
+    storage.create_directory(Path::new("/region")).unwrap();
+    storage
+}
+
+/// A region on a file system that forgets everything when the power fails.
+fn region_on_tmpfs(options: WrittenOptions) -> Region {
+    let storage = Arc::new(storage());
+    let mut device = WrittenDevice::open(storage, Path::new("/region"), options).unwrap();
+    device.file_system.survives_power_cut = false;
+    Region::open(Box::new(device), ARENA_BYTES).unwrap()
+}
+
+#[test]
+fn persist_is_refused_where_the_file_system_survives_no_power_cut() {
+    let region = region_on_tmpfs(WrittenOptions::default());
+    let description = region.description();
+    assert!(description.survives_kill && !description.can_persist && !description.emulated);
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    let arena = region.activate(slot, 1).unwrap();
+    arena.append(&FRAME).unwrap();
+    assert!(matches!(
+        arena.persist(),
+        Err(Error::PersistUnsupported { .. })
+    ));
+    assert!(!arena.is_persisted());
+}
+
+#[test]
+fn emulated_power_safety_is_asked_for_and_shown() {
+    let region = region_on_tmpfs(WrittenOptions {
+        emulate_power_safety: true,
+        ..WrittenOptions::default()
+    });
+    assert!(region.description().can_persist && region.description().emulated);
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    let arena = region.activate(slot, 1).unwrap();
+    arena.append(&FRAME).unwrap();
+    arena.persist().unwrap();
+    assert!(arena.is_persisted());
+}
+
+#[test]
+fn a_full_disk_leaves_no_unfinished_file_and_ends_by_itself() {
+    let storage = storage();
+    storage.set_capacity_bytes(ARENA_BYTES * 3 / 2);
+    let options = WrittenOptions::default();
+    let path = Path::new("/region");
+    let region = Region::written(Arc::new(storage.clone()), path, ARENA_BYTES, options).unwrap();
+    let first = region.reserve(ARENA_BYTES).unwrap();
+    for _ in 0..3 {
+        let error = region.reserve(ARENA_BYTES).unwrap_err();
+        assert!(matches!(error, Error::Io(error) if error.kind() == ErrorKind::NoSpace));
+        assert_eq!(storage.list(path).unwrap().len(), 1);
+    }
+    storage.set_capacity_bytes(ARENA_BYTES * 3);
+    let second = region.reserve(ARENA_BYTES).unwrap();
+    assert_ne!(first.number(), second.number());
+}
+
+#[test]
+fn only_names_that_this_device_gives_are_slots() {
+    assert_eq!(parse_name("arena-0"), Some(0));
+    assert_eq!(parse_name("arena-18446744073709551615"), Some(u64::MAX));
+    for name in [
+        "arena-",
+        "arena-01",
+        "arena-+1",
+        "arena- 1",
+        "arena-18446744073709551616",
+        "arena",
+        "1",
+    ] {
+        assert_eq!(parse_name(name), None, "{name}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Every checksum and every rule of a store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::Purpose;
+
+use crate::levels::check_age_rule;
+use crate::options::Options;
+use crate::table::CursorOptions;
+use crate::{Db, Error, Recovery, Result};
+
+/// What a verification found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Tables listed and read whole.
+    pub tables: usize,
+    /// Data blocks in them.
+    pub blocks: u64,
+    /// Versions in them.
+    pub entries: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// What is in arenas and in no table yet.
+    pub recovery: Recovery,
+    /// What is wrong; empty for a sound store.
+    pub problems: Vec<Problem>,
+}
+
+/// One fault.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file, or the store's directory for faults between files.
+    pub file: PathBuf,
+    /// What is wrong there.
+    pub error: Error,
+}
+
+/// Checks a store that nobody has open for writing: the manifest, every frame in the arenas, every
+/// block of every table with its order, counts and filter, and that ages order all versions of
+/// every key. Writes nothing. `progress` is told of every table, with how many there are.
+///
+/// # Errors
+/// Those that keep it from looking: no store, a lock, an unreadable directory. Damage is no error
+/// of this function: it is in the report.
+pub fn verify(
+    path: &Path,
+    options: Options,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    let options = Options { read_only: true, create_if_missing: false, ..options };
+    let db = match Db::open(path, options) {
+        Ok(db) => db,
+        Err(error) if is_damage(&error) => {
+            report.found(path, error);
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    let store = db.store();
+    report.recovery = store.recovery.clone();
+    let version = Arc::clone(&store.view.load().version);
+    let count = version.tables().count();
+    for (at, (_, table)) in version.tables().enumerate() {
+        progress(at, count);
+        let checked = store.tables.get(table.number).and_then(|reader| {
+            let check = reader.verify()?;
+            let properties = reader.properties();
+            let as_listed = properties.entries == table.entries
+                && properties.keyspace == table.keyspace
+                && properties.file_bytes == table.size_bytes;
+            if as_listed {
+                Ok(check)
+            } else {
+                Err(Error::corruption(reader.path(), 0, "it is not the table the manifest lists"))
+            }
+        });
+        match checked {
+            Ok(check) => {
+                report.tables += 1;
+                report.blocks += check.data_blocks;
+                report.entries += check.entries;
+                report.bytes += table.size_bytes;
+            }
+            Err(error) => report.found(path, error),
+        }
+    }
+    progress(count, count);
+    if report.problems.is_empty() {
+        let options = CursorOptions::uncached(Purpose::Other);
+        match check_age_rule(&version, store.opener(options)) {
+            Ok(None) => {}
+            Ok(Some(violation)) => {
+                let error = Error::corruption(path, 0, violation.to_string());
+                report.found(path, error);
+            }
+            Err(error) => report.found(path, error),
+        }
+    }
+    Ok(report)
+}
+
+/// Whether the error says that bytes are wrong, and not that they could not be looked at.
+fn is_damage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. }
+    )
+}
+
+impl VerifyReport {
+    fn found(&mut self, directory: &Path, error: Error) {
+        let file = match &error {
+            Error::Corruption { file, .. } | Error::Unsupported { file, .. } => file.clone(),
+            Error::RegionLost { path, .. } => path.clone(),
+            Error::Io(error) => error.path().to_path_buf(),
+            _ => directory.to_path_buf(),
+        };
+        self.problems.push(Problem { file, error });
+    }
+}
