@@ -13,6 +13,7 @@ mod image;
 mod support;
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use image::STORE;
@@ -130,8 +131,8 @@ impl fmt::Display for Injected {
 }
 
 /// A run of a script with a fault.
-struct Run<'a> {
-    base: &'a Base,
+struct Run {
+    base: Rc<Base>,
     injected: Injected,
     disk: SimulatedStorage,
     plan: FaultPlan,
@@ -145,15 +146,15 @@ struct Run<'a> {
     refused: u64,
 }
 
-impl<'a> Run<'a> {
-    fn new(base: &'a Base, filter: FaultFilter, injected: Injected) -> Self {
+impl Run {
+    fn new(base: &Rc<Base>, filter: FaultFilter, injected: Injected) -> Self {
         let disk = base
             .disk
             .crash(CrashKind::Kill, injected.at, CrashSwitch::new());
         let plan = FaultPlan::new(filter);
         let failing = FailingStorage::new(Arc::new(disk.clone()), plan.clone());
         Run {
-            base,
+            base: Rc::clone(base),
             injected,
             disk,
             plan,
@@ -174,7 +175,8 @@ impl<'a> Run<'a> {
             self.plan.fail_at(at, fault);
         }
         self.open();
-        for step in &self.base.steps {
+        let base = Rc::clone(&self.base);
+        for step in &base.steps {
             self.apply(step.clone());
         }
         let count = self.plan.count();
@@ -200,7 +202,14 @@ impl<'a> Run<'a> {
                 )
             }
         };
-        let found = read_all(self.db(), self.base.keyspaces(), None);
+        let found = match read_all(self.db(), self.base.keyspaces(), None) {
+            Ok(found) => found,
+            Err(error) => {
+                self.refuse(&error);
+                self.plan.heal();
+                self.read_all()
+            }
+        };
         self.settle(found);
     }
 
@@ -209,12 +218,8 @@ impl<'a> Run<'a> {
         if found != self.model.state
             && let Some(model) = self.uncertain.iter().find(|model| model.state == found)
         {
-            let persisted = self.model.persisted;
-            self.model = Model {
-                acknowledged: model.tried(),
-                persisted,
-                ..model.clone()
-            };
+            self.model = model.clone();
+            self.model.acknowledged = model.tried();
         }
         self.assert_is(&found, &self.model.state);
         self.uncertain.clear();
@@ -284,7 +289,7 @@ impl<'a> Run<'a> {
 
     /// The storage is healed: what is there, and how does the store go on?
     fn check(mut self) {
-        let found = self.try_read_all();
+        let found = self.read_all();
         self.assert_is(&found, &self.model.state);
         self.check_after(CrashKind::Kill);
         self.check_after(CrashKind::PowerCut);
@@ -299,13 +304,15 @@ impl<'a> Run<'a> {
         internal::check_ages(self.db()).unwrap();
     }
 
-    fn try_read_all(&self) -> State {
-        read_all(self.db(), self.base.keyspaces(), None)
+    fn read_all(&self) -> State {
+        let read = read_all(self.db(), self.base.keyspaces(), None);
+        read.unwrap_or_else(|error| panic!("{self}: a read when healed: {error}"))
     }
 
     /// Writes and background work succeed.
     fn go_on(&mut self) {
-        for step in &self.base.steps {
+        let base = Rc::clone(&self.base);
+        for step in &base.steps {
             if let Step::Write { writes, sync } = step.clone() {
                 let batch = self.model.batch(writes);
                 let written = self.db().write(batch, WriteOptions { sync });
@@ -316,7 +323,7 @@ impl<'a> Run<'a> {
         let settled = self.db().flush().and_then(|()| self.db().compact());
         settled.unwrap_or_else(|error| panic!("{self}: flush and compact when healed: {error}"));
         self.model.persisted = self.model.tried();
-        self.assert_is(&self.try_read_all(), &self.model.state);
+        self.assert_is(&self.read_all(), &self.model.state);
     }
 
     fn check_poisoned(&self, error: &Error) {
@@ -351,7 +358,7 @@ impl<'a> Run<'a> {
     fn check_after(&self, kind: CrashKind) {
         let crashed = self.disk.crash(kind, self.injected.at, CrashSwitch::new());
         let db = open(&crashed).unwrap_or_else(|error| panic!("{self}: after a {kind:?}: {error}"));
-        let found = read_all(&db, self.base.keyspaces(), None);
+        let found = read_all(&db, self.base.keyspaces(), None).unwrap();
         let promised = match kind {
             CrashKind::Kill => self.model.tried(),
             CrashKind::PowerCut => self.model.persisted,
@@ -378,17 +385,17 @@ impl<'a> Run<'a> {
     }
 }
 
-impl fmt::Display for Run<'_> {
+impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "start {:?}, {}", self.base.start, self.injected)
     }
 }
 
 /// Runs the script with each matching operation failing, once and lastingly.
-fn every_operation(filter: FaultFilter, faults: &[Fault], check: impl Fn(Run<'_>)) {
+fn every_operation(filter: FaultFilter, faults: &[Fault], check: impl Fn(Run)) {
     let stride = support::scale("TERRACE_FAULT_STRIDE", 1).max(1) as usize;
     for start in [Start::Nothing, Start::Killed] {
-        let base = Base::new(start);
+        let base = Rc::new(Base::new(start));
         let never = Injected {
             fault: Fault::Io,
             at: u64::MAX,

@@ -59,7 +59,7 @@ fn used_store(seed: u64) -> (SimulatedStorage, Db, Model, Script) {
 }
 
 fn check(db: &Db, expected: &State) {
-    assert_same(&read_all(db, &KEYSPACES, None), expected);
+    assert_same(&read_all(db, &KEYSPACES, None).unwrap(), expected);
 }
 
 /// Writes batches until one is refused, or `most` were taken. The refusal, if any.

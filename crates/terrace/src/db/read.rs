@@ -127,6 +127,6 @@ impl Store {
 }
 
 /// The reader of a listed table.
-fn reader(tables: &TableCache, table: &Table) -> Result<Arc<TableReader>> {
+pub(crate) fn reader(tables: &TableCache, table: &Table) -> Result<Arc<TableReader>> {
     tables.get(table.number, |properties| table.is_described_by(properties))
 }
