@@ -104,6 +104,7 @@ pub(crate) struct InternalKey<'a> {
 }
 
 impl<'a> InternalKey<'a> {
+    #[cfg(test)]
     pub(crate) const fn new(user_key: &'a [u8], sequence: SequenceNumber, kind: Kind) -> Self {
         InternalKey {
             user_key,

@@ -340,7 +340,9 @@ impl Run {
         let is_failed_sync = match cause.operation() {
             Operation::Sync => is_durable_state,
             Operation::SyncDirectory => true,
-            _ => false,
+            // A record whose write failed must not be found later. Where every read and write fails
+            // it can be neither seen nor overwritten, so it is not known what the manifest says.
+            _ => self.injected.lasting && self.injected.fault == Fault::Io,
         };
         assert!(is_failed_sync, "{self}: poisoned by {cause}");
         let refusal = self.db().put(b"refused", b"").unwrap_err();
@@ -403,7 +405,7 @@ fn every_operation(filter: FaultFilter, faults: &[Fault], check: impl Fn(Run)) {
         };
         let mut rehearsal = Run::new(&base, filter.clone(), never);
         let count = rehearsal.run();
-        assert!(count > 10, "only {count} operations match");
+        assert!(count > 0, "no operation matches");
         assert_eq!(rehearsal.refused, 0);
         rehearsal.check();
         for &fault in faults {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use terrace_region::{Arena, capacity_for_payload};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
@@ -98,7 +99,11 @@ impl Store {
                 error
             }
         })?;
-        let generation = ledger.state.next_generation;
+        // A step that outsiders cannot guess: bytes of a value must not pass as a frame of the
+        // generation that will use their slot next.
+        let next = ledger.state.next_generation;
+        let step = xxh3_64_with_seed(&next.to_le_bytes(), self.hash_seed) & u64::from(u32::MAX);
+        let generation = next + step;
         let issued = ArenaIssued {
             generation,
             slot: slot.number(),

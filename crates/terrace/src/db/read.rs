@@ -34,7 +34,7 @@ impl Store {
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
         for table in &view.memtables {
             if let Some((tag, place)) = table.get(keyspace, key, snapshot) {
-                return self.from_memtable(table, tag, place);
+                return self.value_in_memtable(table, tag, place);
             }
         }
         match self.get_in_levels(&view.version, keyspace, key, snapshot)? {
@@ -63,7 +63,7 @@ impl Store {
         Ok(None)
     }
 
-    fn from_memtable(
+    fn value_in_memtable(
         &self,
         table: &Arc<MemTable>,
         tag: Tag,

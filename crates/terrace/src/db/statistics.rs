@@ -112,6 +112,10 @@ pub struct MemoryStatistics {
     pub pinned_bytes: u64,
     /// Blocks in the block cache.
     pub block_cache_bytes: u64,
+    /// Blocks that were found in it.
+    pub block_cache_hits: u64,
+    /// Blocks that were not.
+    pub block_cache_misses: u64,
     /// Filters and top indexes of open tables.
     pub table_metadata_bytes: u64,
 }
@@ -244,6 +248,8 @@ impl Store {
                 index_bytes,
                 pinned_bytes,
                 block_cache_bytes: self.tables.blocks().used_bytes(),
+                block_cache_hits: self.tables.blocks().hits(),
+                block_cache_misses: self.tables.blocks().misses(),
                 table_metadata_bytes: self.tables.metadata_bytes(),
             },
             levels: level_totals(&view.version),

@@ -45,7 +45,10 @@ pub struct DumpItem {
 /// [`Error::InvalidArgument`] for any other name; [`Error::Io`] if the file cannot be read;
 /// [`Error::Corruption`] if nothing in it can be shown.
 pub fn dump(storage: &dyn Storage, path: &Path) -> Result<Dump> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     if let Some(number) = files::table_number(name) {
         dump_table(storage, path, number)
     } else if manifest_number(name).is_some() {
@@ -73,7 +76,10 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         ("largest key", escape(properties.largest().user_key)),
         (
             "sequences",
-            format!("{}..={}", properties.smallest_sequence, properties.largest_sequence),
+            format!(
+                "{}..={}",
+                properties.smallest_sequence, properties.largest_sequence
+            ),
         ),
         ("key bytes", properties.user_key_bytes.to_string()),
         ("value bytes", properties.value_bytes.to_string()),
@@ -86,12 +92,20 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         items.push(block_item(&block));
         Ok(())
     });
-    Ok(Dump { kind: "table", summary, items, problem: shown.err() })
+    Ok(Dump {
+        kind: "table",
+        summary,
+        items,
+        problem: shown.err(),
+    })
 }
 
 fn block_item(block: &BlockSummary) -> DumpItem {
-    let mut text =
-        format!("{} bytes of contents, {}", block.contents_bytes, block.compression.name());
+    let mut text = format!(
+        "{} bytes of contents, {}",
+        block.contents_bytes,
+        block.compression.name()
+    );
     if let Some((key, sequence)) = &block.first_key {
         let key = key.escape_ascii();
         text += &format!(", {} entries from {key}@{sequence}", block.entries);
@@ -111,13 +125,20 @@ fn dump_manifest(storage: &dyn Storage, path: &Path) -> Result<Dump> {
     let mut problem = None;
     for record in records {
         match record {
-            Ok(levels::DumpItem::Record { offset, length_bytes, edit }) => items.push(DumpItem {
+            Ok(levels::DumpItem::Record {
+                offset,
+                length_bytes,
+                edit,
+            }) => items.push(DumpItem {
                 offset,
                 length_bytes,
                 kind: "edit",
                 text: edit.to_string(),
             }),
-            Ok(levels::DumpItem::TornTail { offset, length_bytes }) => items.push(DumpItem {
+            Ok(levels::DumpItem::TornTail {
+                offset,
+                length_bytes,
+            }) => items.push(DumpItem {
                 offset,
                 length_bytes,
                 kind: "torn tail",
@@ -126,7 +147,12 @@ fn dump_manifest(storage: &dyn Storage, path: &Path) -> Result<Dump> {
             Err(error) => problem = Some(error),
         }
     }
-    Ok(Dump { kind: "manifest", summary, items, problem })
+    Ok(Dump {
+        kind: "manifest",
+        summary,
+        items,
+        problem,
+    })
 }
 
 fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
@@ -134,12 +160,20 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
     let header = match Header::decode(&bytes) {
         HeaderState::Intact(header) => header,
         HeaderState::UnknownVersion(version) => {
-            return Err(Error::unsupported(path, format!("arena format version {version}")));
+            return Err(Error::unsupported(
+                path,
+                format!("arena format version {version}"),
+            ));
         }
         HeaderState::Damaged(detail) => return Err(Error::corruption(path, 0, detail)),
         HeaderState::Blank => {
             let summary = vec![("state", "never used".to_owned())];
-            return Ok(Dump { kind: "arena", summary, items: Vec::new(), problem: None });
+            return Ok(Dump {
+                kind: "arena",
+                summary,
+                items: Vec::new(),
+                problem: None,
+            });
         }
     };
     let scan = terrace_region::scan(&bytes, header.generation);
@@ -164,8 +198,16 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
         ),
     };
     let frames = scan.frames.iter().map(|frame| item("frame", frame));
-    let behind = scan.behind.iter().map(|frame| item("frame behind damage", frame));
-    Ok(Dump { kind: "arena", summary, items: frames.chain(behind).collect(), problem: None })
+    let behind = scan
+        .behind
+        .iter()
+        .map(|frame| item("frame behind damage", frame));
+    Ok(Dump {
+        kind: "arena",
+        summary,
+        items: frames.chain(behind).collect(),
+        problem: None,
+    })
 }
 
 fn read_arena(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {

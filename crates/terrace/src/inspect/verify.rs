@@ -52,7 +52,11 @@ pub fn verify(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
-    let options = Options { read_only: true, create_if_missing: false, ..options };
+    let options = Options {
+        read_only: true,
+        create_if_missing: false,
+        ..options
+    };
     let db = match Db::open(path, options) {
         Ok(db) => db,
         Err(error) if is_damage(&error) => {
@@ -76,7 +80,11 @@ pub fn verify(
             if as_listed {
                 Ok(check)
             } else {
-                Err(Error::corruption(reader.path(), 0, "it is not the table the manifest lists"))
+                Err(Error::corruption(
+                    reader.path(),
+                    0,
+                    "it is not the table the manifest lists",
+                ))
             }
         });
         match checked {

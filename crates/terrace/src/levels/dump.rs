@@ -1,7 +1,7 @@
 //! A manifest record by record, for people.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use terrace_storage::{Purpose, Storage};
 
@@ -43,7 +43,6 @@ impl fmt::Display for DumpItem {
 /// The records of one manifest file, whether or not it is the one in use. Each record is decoded,
 /// but not applied: a dump shows what is there.
 pub(crate) struct ManifestDump {
-    path: PathBuf,
     number: u64,
     items: std::vec::IntoIter<Result<DumpItem>>,
 }
@@ -78,7 +77,6 @@ impl ManifestDump {
             }));
         }
         Ok(ManifestDump {
-            path: path.to_path_buf(),
             number,
             items: items.into_iter(),
         })
@@ -87,11 +85,6 @@ impl ManifestDump {
     /// The number of the manifest.
     pub(crate) fn number(&self) -> u64 {
         self.number
-    }
-
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 

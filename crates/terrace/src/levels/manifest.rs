@@ -263,16 +263,6 @@ impl Manifest {
         self.torn_tail.as_ref()
     }
 
-    /// The number of the manifest in use.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The length of the manifest in use.
-    pub(crate) fn length_bytes(&self) -> u64 {
-        self.end
-    }
-
     /// Makes an edit durable. `next` is the state with the edit applied.
     ///
     /// # Errors

@@ -25,20 +25,17 @@ mod sub_level_cursor;
 mod table_meta;
 mod version;
 
-pub(crate) use age_rule::{AgeViolation, check_age_rule};
+pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
     ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,
-    TableNarrowed, TableRemoved,
+    TableRemoved,
 };
-pub(crate) use manifest::{
-    Loaded, Manifest, ManifestError, ManifestOptions, TornTail, load, manifest_file_name,
-    manifest_number,
-};
-pub(crate) use state::{LiveArena, ManifestState};
+pub(crate) use manifest::{Manifest, ManifestError, ManifestOptions, load, manifest_number};
+pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{KeyRange, ObsoleteTables, Table, TableMeta};
-pub(crate) use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
+pub(crate) use version::{KeyspaceLevels, Level, Place, SubLevel, Version};
 
 /// The number of levels of every keyspace.
 pub(crate) const LEVELS: usize = 7;

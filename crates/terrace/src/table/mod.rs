@@ -31,14 +31,12 @@ mod walk;
 mod writer;
 
 pub(crate) use cache::{BlockCache, TableCache, table_path};
-pub(crate) use check::TableCheck;
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
-pub(crate) use properties::{TableOptions, TableProperties};
+pub(crate) use properties::TableOptions;
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
-pub(crate) use walk::BlockRole;
 pub(crate) use writer::TableWriter;
 
 #[cfg(test)]

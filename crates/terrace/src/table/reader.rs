@@ -54,12 +54,7 @@ pub(crate) struct TableValue {
     range: Range<usize>,
 }
 
-impl TableValue {
-    /// Bytes that this value keeps in memory.
-    pub(crate) fn pinned_bytes(&self) -> usize {
-        self.block.memory_bytes()
-    }
-}
+impl TableValue {}
 
 impl Deref for TableValue {
     type Target = [u8];
@@ -189,10 +184,6 @@ impl TableReader {
 
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     pub(crate) fn path(&self) -> &Path {

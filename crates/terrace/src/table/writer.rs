@@ -1,6 +1,6 @@
 //! Writes a table from versions that come in order.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
@@ -100,10 +100,6 @@ impl<'a> TableWriter<'a> {
         self.tally.entries == 0
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.output.path
-    }
-
     /// About what the file's length would be if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let filter_bits = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key);
@@ -150,12 +146,6 @@ impl<'a> TableWriter<'a> {
         self.output.file.sync(self.options.purpose)?;
         self.finished = true;
         Ok(properties)
-    }
-
-    /// Gives the table up and removes its file.
-    pub(crate) fn abandon(mut self) -> Result<()> {
-        self.finished = true;
-        Ok(self.storage.remove(&self.output.path)?)
     }
 
     /// Ends the data block, if it has entries, before `next`.

@@ -151,7 +151,8 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
             detail: detail.to_owned(),
         })
     };
-    if !arena.activated && !(arena.frames.is_empty() && arena.behind.is_empty()) {
+    let has_frames = !arena.frames.is_empty() || !arena.behind.is_empty();
+    if has_frames && !arena.activated {
         return damage(0, "the header is damaged but frames follow it");
     }
     // A generation is issued only when the one before it is activated, or given up.

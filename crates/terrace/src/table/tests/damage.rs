@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::*;
 use crate::Error;
 use crate::cursor::Cursor;
+use crate::table::walk::BlockRole;
 
 fn small_table(compression: Compression) -> (Vec<Version>, Vec<u8>) {
     let mut versions = Vec::new();

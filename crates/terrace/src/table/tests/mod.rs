@@ -13,6 +13,7 @@ use terrace_storage::{OpenMode, OpenOptions, Purpose, Storage};
 use self::memory::MemoryStorage;
 use super::*;
 use crate::key::{InternalKey, KeyspaceId, Kind, Tag};
+use crate::table::properties::TableProperties;
 
 const PATH: &str = "/t/7.table";
 const SEED: u64 = 0x5eed;
