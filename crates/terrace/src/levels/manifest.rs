@@ -108,8 +108,8 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     let path = directory.join(manifest_file_name(number));
     let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
         Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
-            let detail = "CURRENT names the file, but it is missing";
-            return Err(Error::corruption(&path, 0, detail));
+            let detail = format!("it names {}, which is missing", manifest_file_name(number));
+            return Err(Error::corruption(&current::path(directory), 0, detail));
         }
         read => read?,
     };

@@ -23,6 +23,8 @@ mod record;
 mod state;
 mod sub_level_cursor;
 mod table_meta;
+#[cfg(test)]
+pub(crate) mod testing;
 mod version;
 
 pub(crate) use age_rule::check_age_rule;

@@ -47,16 +47,20 @@ pub(super) fn encode_record(number: u64, offset: u64, edit: &Edit) -> Result<Vec
             payload.len()
         )));
     }
+    Ok(encode_payload(number, offset, &payload))
+}
+
+pub(super) fn encode_payload(number: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len() + ALIGNMENT);
     record.extend_from_slice(&[0; CHECKSUM_BYTES]);
     record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     record.extend_from_slice(&KIND_EDIT.to_le_bytes());
-    record.extend_from_slice(&payload);
+    record.extend_from_slice(payload);
     record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
     if let Some((sum, body)) = record.split_first_chunk_mut::<CHECKSUM_BYTES>() {
         *sum = checksum(number, offset, body).to_le_bytes();
     }
-    Ok(record)
+    record
 }
 
 /// Over length, kind, payload and padding.

@@ -1,0 +1,300 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the key was not found
+  2  wrong usage, or a row that cannot be imported
+  3  corruption found, or a file of an unknown format
+  4  the store is open elsewhere
+  5  no space left
+  6  reading or writing failed
+  7  there is no store in the directory
+
+The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
+it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.";
+
+/// An ordered key-value store that survives kill -9
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Set a key's value
+    #[command(after_help = "\
+Examples:
+  terrace put -d ./cities oslo Norway
+  terrace put -d ./cities --sync map < map.png
+  terrace put -d ./cities --hex 00ff cafe")]
+    Put(Put),
+    /// Print a key's value
+    #[command(after_help = "\
+Examples:
+  terrace get -d ./cities oslo
+  terrace get -d ./cities --raw map > map.png
+  terrace get -d ./cities --json oslo | jq -r .value")]
+    Get(Get),
+    /// Remove a key; one that is absent is no error
+    #[command(after_help = "\
+Examples:
+  terrace del -d ./cities oslo
+  terrace del -d ./cities --hex 00ff")]
+    Del(Del),
+    /// Print keys and values in order
+    #[command(after_help = "\
+Formats:
+  utf8  key, tab, value; control characters, backslashes and bytes that are not UTF-8
+        are written as \\t, \\n, \\r, \\\\ or \\xNN
+  hex   the same, with both in hexadecimal
+  json  an object a line: {\"key\":...,\"value\":...}; what is not UTF-8 appears as
+        \"key_hex\" or \"value_hex\"
+
+Examples:
+  terrace scan -d ./cities
+  terrace scan -d ./cities --prefix os --limit 10
+  terrace scan -d ./cities --from a --to n --reverse --format json")]
+    Scan(Scan),
+    /// Import a CSV, TSV or JSON Lines file
+    #[command(after_help = "\
+The value of a row is the whole row as a JSON object, or one column with --value. Rows are
+written in batches; each batch is there as a whole or not at all.
+
+Examples:
+  terrace import -d ./people people.csv --key id
+  terrace import -d ./people people.jsonl --key id --value name
+  zcat log.tsv.gz | terrace import -d ./log - --format tsv --key time --skip-bad
+  terrace import -d ./unicode data/UnicodeData.txt --format csv --delimiter ';' --no-header \\
+      --columns code,name,category --key code")]
+    Import(Import),
+    /// Show what a store holds and how it was recovered
+    #[command(after_help = "\
+Examples:
+  terrace stats -d ./cities
+  terrace stats -d ./cities --json | jq .sequences")]
+    Stats(Report),
+    /// Draw the levels of a store
+    #[command(after_help = "\
+Each line is a sub-level, the youngest first; its bar shows which part of the keys its tables
+cover.
+
+Examples:
+  terrace levels -d ./cities
+  terrace levels -d ./cities --json")]
+    Levels(Report),
+    /// Check every checksum and every age rule
+    #[command(after_help = "\
+Nothing is changed. The exit code is 3 if anything is wrong.
+
+Examples:
+  terrace verify -d ./cities
+  terrace verify -d ./cities --json")]
+    Verify(Report),
+    /// Show what is in a table, an arena or a manifest
+    #[command(after_help = "\
+The kind of file is told by its name: N.table, arena-N or MANIFEST-N.
+
+Examples:
+  terrace dump ./cities/MANIFEST-000001
+  terrace dump ./cities/7.table --json | head")]
+    Dump(Dump),
+    /// Import a real data set, query it, kill the process in mid-import, and check what survived
+    #[command(after_help = "\
+Examples:
+  terrace demo
+  terrace demo --directory ./demo --keep")]
+    Demo(Demo),
+    /// The demo's child, which is killed
+    #[command(hide = true)]
+    DemoChild(DemoChild),
+}
+
+#[derive(Debug, Args)]
+pub struct StoreDirectory {
+    /// The store's directory
+    #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Put {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The key
+    pub key: OsString,
+    /// The value; read from standard input if it is not given
+    pub value: Option<OsString>,
+    /// Key and value are given in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+    /// Return only when the write survives a power cut
+    #[arg(long)]
+    pub sync: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Get {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The key
+    pub key: OsString,
+    /// The key is given, and the value printed, in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+    /// Print the value's bytes and nothing else, not even a newline
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
+    /// Print key and value as a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Del {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The key
+    pub key: OsString,
+    /// The key is given in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+    /// Return only when the removal survives a power cut
+    #[arg(long)]
+    pub sync: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Scan {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The first key
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// The key before which to end
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+    /// At most so many entries
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub reverse: bool,
+    /// The keys above are given in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+    /// How entries are printed [default: utf8, or hex with --hex]
+    #[arg(long)]
+    pub format: Option<EntryFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EntryFormat {
+    Utf8,
+    Hex,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct Import {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The file; `-` is standard input
+    pub file: PathBuf,
+    /// The column that is the key
+    #[arg(long, value_name = "COLUMN")]
+    pub key: String,
+    /// The column that is the value
+    #[arg(long, value_name = "COLUMN", conflicts_with = "value_json")]
+    pub value: Option<String>,
+    /// The row as a JSON object is the value (the default)
+    #[arg(long)]
+    pub value_json: bool,
+    /// The file's format [default: by its extension: .csv, .tsv or .tab, .jsonl or .ndjson]
+    #[arg(long)]
+    pub format: Option<FileFormat>,
+    /// What stands between two fields [default: a comma, or a tab in TSV]
+    #[arg(long, value_name = "CHARACTER")]
+    pub delimiter: Option<String>,
+    /// The first row is data; columns are called 1, 2, 3, ... unless --columns names them
+    #[arg(long)]
+    pub no_header: bool,
+    /// The columns' names, in order, instead of the first row's
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Rows in a batch
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch_rows: u32,
+    /// Go on only when each batch survives a power cut
+    #[arg(long)]
+    pub sync: bool,
+    /// Skip rows that cannot be used, and count them
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Print the result as a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    Csv,
+    Tsv,
+    Jsonl,
+}
+
+/// A command that shows a store.
+#[derive(Debug, Args)]
+pub struct Report {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Dump {
+    /// The file
+    pub file: PathBuf,
+    /// Print a JSON object for each line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where to make the two stores [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Leave the stores there, to look at
+    #[arg(long)]
+    pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoChild {
+    pub directory: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_agree_with_each_other() {
+        Arguments::command().debug_assert();
+    }
+}

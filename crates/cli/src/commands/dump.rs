@@ -1,0 +1,66 @@
+//! What is in one file of a store.
+
+use std::io::{self, BufWriter, Write};
+
+use serde_json::{Map, Value, json};
+use terrace::Options;
+use terrace::inspect::{Dump as Contents, dump};
+
+use crate::arguments::Dump;
+use crate::failure::{Result, output};
+
+pub fn run(arguments: &Dump) -> Result<()> {
+    let contents = dump(&*Options::default().storage, &arguments.file)?;
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    match arguments.json {
+        true => write_json(&mut stdout, &contents),
+        false => write_text(&mut stdout, &contents),
+    }
+    .and_then(|()| stdout.flush())
+    .map_err(output)?;
+    // What could be shown is shown; then what kept us from going on.
+    contents
+        .problem
+        .map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+fn write_text(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
+    writeln!(output, "{}", contents.kind)?;
+    for (name, value) in &contents.summary {
+        writeln!(output, "  {name:<24} {value}")?;
+    }
+    for item in &contents.items {
+        let (offset, length, kind) = (item.offset, item.length_bytes, item.kind);
+        let mut lines = item.text.lines();
+        let first = lines.next().unwrap_or_default();
+        writeln!(output, "{offset:>12} {length:>10} B  {kind:<12} {first}")?;
+        for line in lines.filter(|line| !line.is_empty()) {
+            writeln!(output, "{:40}{line}", "")?;
+        }
+    }
+    Ok(())
+}
+
+/// One line for the file, one for each item.
+fn write_json(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
+    let summary: Map<String, Value> = contents
+        .summary
+        .iter()
+        .map(|(name, value)| (name.replace(' ', "_"), value.as_str().into()))
+        .collect();
+    writeln!(
+        output,
+        "{}",
+        json!({"kind": contents.kind, "summary": summary})
+    )?;
+    for item in &contents.items {
+        let line = json!({
+            "offset": item.offset,
+            "length_bytes": item.length_bytes,
+            "kind": item.kind,
+            "text": item.text,
+        });
+        writeln!(output, "{line}")?;
+    }
+    Ok(())
+}

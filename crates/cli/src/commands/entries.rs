@@ -1,0 +1,72 @@
+//! Single keys: put, get, del.
+
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+
+use terrace::{Db, WriteBatch, WriteOptions};
+
+use crate::arguments::{Del, Get, Put};
+use crate::commands::print;
+use crate::failure::{Failure, Result};
+use crate::store;
+use crate::text::{bytes_of, json_entry, to_hex};
+
+pub fn put(arguments: &Put) -> Result<()> {
+    let key = bytes_of(&arguments.key, arguments.hex)?;
+    let value = match &arguments.value {
+        Some(value) => bytes_of(value, arguments.hex)?,
+        None => value_from_stdin(arguments.hex)?,
+    };
+    let mut batch = WriteBatch::new();
+    batch.put(&key, &value)?;
+    write(
+        &store::open_or_create(&arguments.store.path)?,
+        batch,
+        arguments.sync,
+    )
+}
+
+fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
+    let mut value = Vec::new();
+    let mut stdin = io::stdin().lock();
+    stdin
+        .read_to_end(&mut value)
+        .map_err(|error| Failure::io("standard input", error))?;
+    if hex {
+        bytes_of(std::ffi::OsStr::from_bytes(value.trim_ascii()), true)
+    } else {
+        Ok(value)
+    }
+}
+
+pub fn get(arguments: &Get) -> Result<()> {
+    let key = bytes_of(&arguments.key, arguments.hex)?;
+    let db = store::open_to_read(&arguments.store.path)?;
+    let value = db.get(&key)?.ok_or(Failure::KeyNotFound)?;
+    let mut shown = if arguments.json {
+        json_entry(&key, &value).to_string().into_bytes()
+    } else if arguments.hex && !arguments.raw {
+        to_hex(&value).into_bytes()
+    } else {
+        value.to_vec()
+    };
+    if !arguments.raw {
+        shown.push(b'\n');
+    }
+    print(shown)
+}
+
+pub fn del(arguments: &Del) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.delete(&bytes_of(&arguments.key, arguments.hex)?)?;
+    write(
+        &store::open_to_change(&arguments.store.path)?,
+        batch,
+        arguments.sync,
+    )
+}
+
+fn write(db: &Db, batch: WriteBatch, sync: bool) -> Result<()> {
+    db.write(batch, WriteOptions { sync })?;
+    Ok(db.close()?)
+}

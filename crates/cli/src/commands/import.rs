@@ -1,0 +1,166 @@
+//! A file into a store.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::arguments::{FileFormat, Import};
+use crate::commands::print;
+use crate::failure::{Failure, Result};
+use crate::import::{
+    Delimited, Dialect, ImportError, Imported, JsonLines, Plan, RecordError, Records, Selection,
+    import,
+};
+use crate::progress::Progress;
+use crate::report::{bytes, rate, things};
+use crate::store;
+
+pub fn run(arguments: &Import) -> Result<()> {
+    let file = arguments.file.as_path();
+    let format = format_of(arguments)?;
+    let dialect = dialect(arguments, format)?;
+    // The file is opened, and its columns checked, before a store is made.
+    let (input, length_bytes) = open(file)?;
+    let mut progress = Progress::new(file, length_bytes);
+    let input = progress.watch(input);
+    let selection = Selection {
+        key: arguments.key.clone(),
+        value: arguments.value.clone(),
+    };
+    let failed = |error, rows| of_record(error, file, rows);
+    let mut records: Box<Records<'_>> = match dialect {
+        None => Box::new(JsonLines::new(
+            BufReader::with_capacity(64 << 10, input),
+            selection,
+        )),
+        Some(dialect) => {
+            Box::new(Delimited::open(input, dialect, &selection).map_err(|error| failed(error, 0))?)
+        }
+    };
+    let db = store::open_or_create(&arguments.store.path)?;
+    let plan = Plan {
+        batch_rows: arguments.batch_rows as usize,
+        sync: arguments.sync,
+        skip_bad: arguments.skip_bad,
+    };
+    let result = import(&mut *records, &db, plan, &mut progress);
+    let elapsed = progress.finish();
+    let closed = db.close();
+    let imported = result.map_err(|error| match error {
+        ImportError::Record { error, rows } => failed(error, rows),
+        ImportError::Failure(failure) => failure,
+    })?;
+    closed?;
+    print(summary(&imported, elapsed, arguments.json))
+}
+
+fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if json {
+        let summary = json!({
+            "rows": imported.rows,
+            "bad_rows": imported.bad_rows,
+            "bytes": imported.bytes,
+            "seconds": seconds,
+        });
+        return format!("{summary}\n");
+    }
+    let skipped = match imported.bad_rows {
+        0 => String::new(),
+        bad => format!("; {} skipped", things(bad, "bad row")),
+    };
+    format!(
+        "{} ({}) imported in {seconds:.2} s, {} rows/s{skipped}\n",
+        things(imported.rows, "row"),
+        bytes(imported.bytes),
+        rate(imported.rows, elapsed),
+    )
+}
+
+fn of_record(error: RecordError, file: &Path, imported: u64) -> Failure {
+    match error {
+        RecordError::Bad { line, what } => Failure::BadRow {
+            file: file.to_path_buf(),
+            line,
+            what,
+            imported,
+        },
+        RecordError::Unsuitable(what) => Failure::Usage(format!("{}: {what}", file.display())),
+        RecordError::Read(error) => Failure::file(file, error),
+    }
+}
+
+fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
+    if file == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), None));
+    }
+    let opened = File::open(file).map_err(|error| Failure::file(file, error))?;
+    let metadata = opened
+        .metadata()
+        .map_err(|error| Failure::file(file, error))?;
+    if metadata.is_dir() {
+        return Err(Failure::Usage(format!(
+            "{} is a directory, not a file",
+            file.display()
+        )));
+    }
+    // A pipe has no length.
+    Ok((
+        Box::new(opened),
+        metadata.is_file().then_some(metadata.len()),
+    ))
+}
+
+fn format_of(arguments: &Import) -> Result<FileFormat> {
+    if let Some(format) = arguments.format {
+        return Ok(format);
+    }
+    let extension = arguments
+        .file
+        .extension()
+        .and_then(|extension| extension.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("csv") => Ok(FileFormat::Csv),
+        Some("tsv" | "tab") => Ok(FileFormat::Tsv),
+        Some("jsonl" | "ndjson") => Ok(FileFormat::Jsonl),
+        _ => Err(Failure::Usage(format!(
+            "the name {} does not tell the format; give --format csv, tsv or jsonl",
+            arguments.file.display()
+        ))),
+    }
+}
+
+/// How a delimited file is written; `None` for JSON Lines, where none of it applies.
+fn dialect(arguments: &Import, format: FileFormat) -> Result<Option<Dialect>> {
+    let delimiter = arguments.delimiter.as_deref().map(delimiter).transpose()?;
+    let given = delimiter.is_some() || arguments.no_header || !arguments.columns.is_empty();
+    let (usual, quoting) = match format {
+        FileFormat::Csv => (b',', true),
+        FileFormat::Tsv => (b'\t', false),
+        FileFormat::Jsonl if given => {
+            return Err(Failure::Usage(
+                "--delimiter, --no-header and --columns mean nothing in a JSON Lines file".into(),
+            ));
+        }
+        FileFormat::Jsonl => return Ok(None),
+    };
+    Ok(Some(Dialect {
+        delimiter: delimiter.unwrap_or(usual),
+        quoting,
+        header: !arguments.no_header,
+        columns: arguments.columns.clone(),
+    }))
+}
+
+fn delimiter(text: &str) -> Result<u8> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
+        _ => Err(Failure::Usage(format!(
+            "{text:?} cannot separate fields; one ASCII character can, as in --delimiter ';'"
+        ))),
+    }
+}

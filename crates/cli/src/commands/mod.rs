@@ -1,0 +1,42 @@
+//! One file for each command, or for a few that are alike.
+
+mod dump;
+mod entries;
+mod import;
+mod levels;
+mod scan;
+mod stats;
+mod verify;
+
+use std::io::{self, Write};
+
+use crate::arguments::Command;
+use crate::demo;
+use crate::failure::{Result, output};
+
+pub use levels::picture;
+
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Put(arguments) => entries::put(&arguments),
+        Command::Get(arguments) => entries::get(&arguments),
+        Command::Del(arguments) => entries::del(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Levels(arguments) => levels::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::DemoChild(arguments) => demo::child(&arguments.directory),
+    }
+}
+
+/// Writes a finished text to standard output.
+fn print(bytes: impl AsRef<[u8]>) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(bytes.as_ref())
+        .and_then(|()| stdout.flush())
+        .map_err(output)
+}

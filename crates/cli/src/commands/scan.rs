@@ -1,0 +1,68 @@
+//! Entries in order.
+
+use std::io::{self, BufWriter, Write};
+use std::ops::Bound;
+
+use terrace::{Entries, IterOptions};
+
+use crate::arguments::{EntryFormat, Scan};
+use crate::failure::{Result, output};
+use crate::store;
+use crate::text::{bytes_of, write_entry};
+
+pub fn run(arguments: &Scan) -> Result<()> {
+    let options = range(arguments)?;
+    let db = store::open_to_read(&arguments.store.path)?;
+    let iterator = db.iter(options)?;
+    let entries = if arguments.reverse {
+        iterator.entries_reverse()
+    } else {
+        iterator.entries()
+    };
+    let format = arguments.format.unwrap_or(match arguments.hex {
+        true => EntryFormat::Hex,
+        false => EntryFormat::Utf8,
+    });
+    print(entries, arguments.limit, format)
+}
+
+fn range(arguments: &Scan) -> Result<IterOptions> {
+    let key = |argument: &Option<_>| {
+        argument
+            .as_deref()
+            .map(|key| bytes_of(key, arguments.hex))
+            .transpose()
+    };
+    let options = match key(&arguments.prefix)? {
+        Some(prefix) => IterOptions::prefix(&prefix),
+        None => IterOptions {
+            lower: key(&arguments.from)?.map_or(Bound::Unbounded, Bound::Included),
+            upper: key(&arguments.to)?.map_or(Bound::Unbounded, Bound::Excluded),
+            ..IterOptions::default()
+        },
+    };
+    // What is printed once is not read again by this process.
+    Ok(IterOptions {
+        fill_cache: false,
+        ..options
+    })
+}
+
+fn print(entries: Entries, limit: Option<u64>, format: EntryFormat) -> Result<()> {
+    let mut stdout = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    for entry in entries.take(limit) {
+        let (key, value) = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                // What came before the failure is shown.
+                stdout.flush().map_err(output)?;
+                return Err(error.into());
+            }
+        };
+        write_entry(&mut stdout, format, &key, &value).map_err(output)?;
+    }
+    stdout.flush().map_err(output)
+}

@@ -1,0 +1,180 @@
+//! What a store holds and how it was recovered.
+
+use serde_json::{Value, json};
+use terrace::{Purpose, Statistics};
+
+use crate::arguments::Report;
+use crate::commands::print;
+use crate::failure::Result;
+use crate::report::{Sections, bytes, count, things};
+use crate::store;
+
+pub fn run(arguments: &Report) -> Result<()> {
+    let statistics = store::open_to_read(&arguments.store.path)?.statistics();
+    if arguments.json {
+        return print(format!("{:#}\n", as_json(&statistics)));
+    }
+    print(as_text(&statistics))
+}
+
+fn as_json(statistics: &Statistics) -> Value {
+    let Statistics {
+        sequences,
+        arenas,
+        memory,
+        recovery,
+        ..
+    } = statistics;
+    let levels: Vec<Value> = statistics
+        .levels
+        .iter()
+        .map(|level| {
+            json!({"sub_levels": level.sub_levels, "tables": level.tables, "bytes": level.bytes})
+        })
+        .collect();
+    let io = Purpose::ALL.iter().map(|&purpose| {
+        let counts = statistics.io.of(purpose);
+        let shown = json!({
+            "read_bytes": counts.read_bytes,
+            "reads": counts.reads,
+            "written_bytes": counts.written_bytes,
+            "writes": counts.writes,
+            "syncs": counts.syncs,
+        });
+        (purpose.name().to_string(), shown)
+    });
+    let stalls = statistics
+        .stalls
+        .iter()
+        .map(|(cause, time)| (cause.to_string(), json!(time.as_secs_f64())));
+    json!({
+        "durability": statistics.durability.to_string(),
+        "method": statistics.method,
+        "file_system": statistics.file_system,
+        "sequences": {
+            "visible": sequences.visible,
+            "last": sequences.last,
+            "persisted": sequences.persisted,
+            "flushed": sequences.flushed,
+        },
+        "arenas": {
+            "active_generation": arenas.active_generation,
+            "next_generation": arenas.next_generation,
+            "active": arenas.active,
+            "sealed": arenas.sealed,
+            "spare": arenas.spare,
+            "pinned": arenas.pinned,
+        },
+        "memory": {
+            "arena_bytes": memory.arena_bytes,
+            "index_bytes": memory.index_bytes,
+            "pinned_bytes": memory.pinned_bytes,
+            "block_cache_bytes": memory.block_cache_bytes,
+            "table_metadata_bytes": memory.table_metadata_bytes,
+        },
+        "levels": levels,
+        "io": io.collect::<serde_json::Map<_, _>>(),
+        "user_bytes": statistics.user_bytes,
+        "write_amplification": statistics.write_amplification,
+        "stall_seconds": stalls.collect::<serde_json::Map<_, _>>(),
+        "longest_stall_seconds": statistics.longest_stall.as_secs_f64(),
+        "flushes": statistics.flushes,
+        "merges": statistics.merges,
+        "moves": statistics.moves,
+        "retries": statistics.retries,
+        "last_error": statistics.last_error.as_ref().map(ToString::to_string),
+        "poisoned": statistics.poisoned.as_ref().map(ToString::to_string),
+        "snapshots": statistics.snapshots,
+        "recovery": {
+            "clean_close": recovery.clean_close,
+            "arenas": recovery.arenas,
+            "frames": recovery.frames,
+            "writes": recovery.writes,
+            "dropped": recovery.dropped,
+            "torn_manifest": recovery.torn_manifest,
+        },
+    })
+}
+
+/// The part that means something in a store that has just been opened to be read.
+fn as_text(statistics: &Statistics) -> String {
+    let Statistics {
+        sequences,
+        arenas,
+        memory,
+        recovery,
+        ..
+    } = statistics;
+    let mut text = Sections::default();
+
+    text.heading("Durability");
+    text.line("an acknowledged write", survives(statistics));
+    text.line(
+        "persist method",
+        format!("{} on {}", statistics.method, statistics.file_system),
+    );
+
+    text.heading("Sequence numbers");
+    text.line("visible", count(sequences.visible));
+    text.line("in tables", count(sequences.flushed));
+    text.line("safe from a power cut", count(sequences.persisted));
+
+    text.heading("Levels");
+    for (level, totals) in statistics.levels.iter().enumerate() {
+        if totals.tables > 0 {
+            let shown = format!(
+                "{} in {}, {}",
+                bytes(totals.bytes),
+                things(totals.tables as u64, "table"),
+                things(totals.sub_levels as u64, "sub-level"),
+            );
+            text.line(&format!("level {level}"), shown);
+        }
+    }
+    if statistics.levels.iter().all(|level| level.tables == 0) {
+        text.line("no tables", "everything is in arenas");
+    }
+
+    text.heading("Memory");
+    text.line("arenas", bytes(memory.arena_bytes));
+    text.line("their indexes", bytes(memory.index_bytes));
+    text.line("block cache", bytes(memory.block_cache_bytes));
+    text.line("table metadata", bytes(memory.table_metadata_bytes));
+
+    text.heading("Last opening");
+    text.line(
+        "closed in order before",
+        if recovery.clean_close { "yes" } else { "no" },
+    );
+    text.line("next generation", count(arenas.next_generation));
+    let taken = format!(
+        "{} in {} of {}",
+        count(recovery.writes),
+        things(recovery.frames as u64, "frame"),
+        things(recovery.arenas as u64, "arena"),
+    );
+    text.line("writes from arenas", taken);
+    if let Some((first, last)) = recovery.dropped {
+        text.line(
+            "dropped tail",
+            format!("writes {first} to {last}, never promised to be kept"),
+        );
+    }
+    if recovery.torn_manifest {
+        text.line("manifest", "ended in an edit that was never completed");
+    }
+    if let Some(error) = &statistics.last_error {
+        text.line("last failure", error.to_string());
+    }
+    text.into_text()
+}
+
+fn survives(statistics: &Statistics) -> String {
+    let what = match statistics.durability {
+        terrace::Durability::CrashSafe => "survives the death of the process",
+        terrace::Durability::PowerSafe => "survives a power cut",
+        terrace::Durability::Volatile => "survives nothing until it is in a table",
+        _ => "",
+    };
+    format!("{what} ({})", statistics.durability)
+}

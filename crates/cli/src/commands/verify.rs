@@ -1,0 +1,99 @@
+//! Every checksum and every rule of a store.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use terrace::Options;
+use terrace::inspect::{VerifyReport, verify};
+
+use crate::arguments::Report;
+use crate::commands::print;
+use crate::failure::{Failure, Result};
+use crate::report::{bytes, things};
+
+pub fn run(arguments: &Report) -> Result<()> {
+    let path = &arguments.store.path;
+    let bar = match io::stderr().is_terminal() {
+        true => ProgressBar::new(0),
+        false => ProgressBar::hidden(),
+    };
+    let report = verify(path, Options::default(), |done, tables| {
+        bar.set_length(tables as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    match arguments.json {
+        true => print(format!("{:#}\n", as_json(&report)))?,
+        false => print(as_text(&report))?,
+    }
+    match report.problems.len() {
+        0 => Ok(()),
+        count => Err(Failure::Damaged(format!(
+            "{} in {}",
+            things(count as u64, "problem"),
+            path.display()
+        ))),
+    }
+}
+
+fn as_text(report: &VerifyReport) -> String {
+    let mut text = format!(
+        "checked {}: {}, {}, {}\n",
+        things(report.tables as u64, "table"),
+        bytes(report.bytes),
+        things(report.blocks, "block"),
+        things(report.entries, "version"),
+    );
+    let recovery = &report.recovery;
+    text.push_str(&format!(
+        "checked {}: {} in {} not yet in tables\n",
+        things(recovery.arenas as u64, "arena"),
+        things(recovery.writes, "write"),
+        things(recovery.frames as u64, "frame"),
+    ));
+    if let Some((first, last)) = recovery.dropped {
+        text.push_str(&format!(
+            "a torn tail, writes {first} to {last}, is dropped; they were never promised\n"
+        ));
+    }
+    for problem in &report.problems {
+        text.push_str(&format!(
+            "PROBLEM {}: {}\n",
+            named(&problem.file),
+            problem.error
+        ));
+    }
+    if report.problems.is_empty() {
+        text.push_str("sound: every checksum and every age rule holds\n");
+    }
+    text
+}
+
+/// The errors name the whole path; for the eye the file's name leads.
+fn named(file: &Path) -> String {
+    let name = file.file_name().unwrap_or(file.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+fn as_json(report: &VerifyReport) -> Value {
+    let problems: Vec<Value> = report
+        .problems
+        .iter()
+        .map(|problem| json!({"file": problem.file, "error": problem.error.to_string()}))
+        .collect();
+    json!({
+        "sound": problems.is_empty(),
+        "tables": report.tables,
+        "blocks": report.blocks,
+        "versions": report.entries,
+        "bytes": report.bytes,
+        "arenas": report.recovery.arenas,
+        "frames": report.recovery.frames,
+        "writes_in_arenas": report.recovery.writes,
+        "dropped": report.recovery.dropped,
+        "problems": problems,
+    })
+}

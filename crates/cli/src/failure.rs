@@ -1,0 +1,157 @@
+//! Why a command failed, and the exit code that tells a script.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use terrace::Error;
+
+use crate::report::things;
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Exit codes; the text of `terrace --help` lists them.
+pub mod exit {
+    pub const KEY_NOT_FOUND: u8 = 1;
+    pub const USAGE: u8 = 2;
+    pub const CORRUPTION: u8 = 3;
+    pub const BUSY: u8 = 4;
+    pub const NO_SPACE: u8 = 5;
+    pub const IO: u8 = 6;
+    pub const NO_STORE: u8 = 7;
+}
+
+#[derive(Debug)]
+pub enum Failure {
+    /// The key has no value.
+    KeyNotFound,
+    /// The arguments make no sense together.
+    Usage(String),
+    /// A row of an imported file cannot be used.
+    BadRow {
+        file: PathBuf,
+        line: u64,
+        what: String,
+        /// Rows before it, which are in the store.
+        imported: u64,
+    },
+    /// A check found damage; the report on stdout has the details.
+    Damaged(String),
+    /// The store refused or failed.
+    Store(Error),
+    /// A file or stream other than the store's failed.
+    Io { what: String, source: io::Error },
+    /// The reader of our output has gone.
+    BrokenPipe,
+}
+
+impl Failure {
+    pub fn io(what: impl Into<String>, source: io::Error) -> Self {
+        Failure::Io {
+            what: what.into(),
+            source,
+        }
+    }
+
+    /// A failed operation on a file that is not part of a store.
+    pub fn file(path: &Path, source: io::Error) -> Self {
+        Failure::io(path.display().to_string(), source)
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::KeyNotFound => exit::KEY_NOT_FOUND,
+            Failure::Usage(_) | Failure::BadRow { .. } => exit::USAGE,
+            Failure::Damaged(_) => exit::CORRUPTION,
+            Failure::Store(error) => code_of(error),
+            Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                exit::NO_SPACE
+            }
+            Failure::Io { .. } | Failure::BrokenPipe => exit::IO,
+        }
+    }
+
+    /// What to do next, where the message itself does not say so.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Failure::BadRow { .. } => Some("correct the row, or skip such rows with --skip-bad"),
+            Failure::Store(Error::NoStore { .. }) => Some(
+                "check --store or TERRACE_STORE; `terrace put` and `terrace import` make a store",
+            ),
+            Failure::Damaged(_) => Some(
+                "copy the directory before anything else; `terrace dump FILE` shows what is left",
+            ),
+            Failure::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("check the owner and the permissions")
+            }
+            _ => None,
+        }
+    }
+}
+
+fn code_of(error: &Error) -> u8 {
+    match error {
+        _ if error.is_no_space() => exit::NO_SPACE,
+        Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. } => {
+            exit::CORRUPTION
+        }
+        Error::InvalidArgument(_) => exit::USAGE,
+        Error::Busy { .. } => exit::BUSY,
+        Error::NoStore { .. } => exit::NO_STORE,
+        Error::Poisoned { cause } => code_of(cause),
+        _ => exit::IO,
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::KeyNotFound => f.write_str("key not found"),
+            Failure::Usage(what) | Failure::Damaged(what) => f.write_str(what),
+            Failure::BadRow {
+                file,
+                line,
+                what,
+                imported,
+            } => write!(
+                f,
+                "{}, line {line}: {what} (before it, {} imported)",
+                file.display(),
+                things(*imported, "row")
+            ),
+            Failure::Store(error) => error.fmt(f),
+            Failure::Io { what, source } => write!(f, "{what}: {source}"),
+            Failure::BrokenPipe => f.write_str("nobody reads the output"),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Store(error)
+    }
+}
+
+/// For writes to stdout.
+pub fn output(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+        _ => Failure::io("standard output", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poisoned_store_tells_its_cause() {
+        let full = Error::NoSpace {
+            path: "x".into(),
+            needed_bytes: 1,
+        };
+        let poisoned = Failure::from(Error::Poisoned { cause: full.into() });
+        assert_eq!(poisoned.exit_code(), exit::NO_SPACE);
+        assert_eq!(Failure::from(Error::Closed).exit_code(), exit::IO);
+    }
+}

@@ -1,0 +1,194 @@
+//! Rows of a file, written to a store in batches.
+
+mod delimited;
+mod json_lines;
+mod row_tracker;
+
+use std::fmt;
+use std::io;
+
+use terrace::{Db, WriteBatch, WriteOptions};
+
+pub use delimited::{Delimited, Dialect};
+pub use json_lines::JsonLines;
+
+use crate::failure::Failure;
+
+/// A batch is written when it has this many bytes, whatever its number of rows.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// A row may have this many bytes. What is longer is more likely a quote left open.
+const ROW_BYTES: u64 = 256 << 20;
+
+fn row_too_long() -> io::Error {
+    let limit = ROW_BYTES >> 20;
+    io::Error::other(format!(
+        "a row has more than {limit} MiB; is a quote left open?"
+    ))
+}
+
+/// What becomes key and value of a row.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// The column that is the key.
+    pub key: String,
+    /// The column that is the value; `None` for the row as a JSON object.
+    pub value: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Record {
+    pub line: u64,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub enum RecordError {
+    /// The row cannot be used; the next one may be.
+    Bad { line: u64, what: String },
+    /// The file does not have what was asked for.
+    Unsuitable(String),
+    /// The file cannot be read on.
+    Read(io::Error),
+}
+
+impl RecordError {
+    fn bad(line: u64, what: impl Into<String>) -> Self {
+        RecordError::Bad {
+            line,
+            what: what.into(),
+        }
+    }
+}
+
+impl From<io::Error> for RecordError {
+    fn from(error: io::Error) -> Self {
+        RecordError::Read(error)
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Bad { line, what } => write!(f, "line {line}: {what}"),
+            RecordError::Unsuitable(what) => f.write_str(what),
+            RecordError::Read(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A source of rows. After an error other than `Bad` there are no more.
+pub type Records<'a> = dyn Iterator<Item = Result<Record, RecordError>> + 'a;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub batch_rows: usize,
+    /// Each batch survives a power cut before the next one is begun.
+    pub sync: bool,
+    pub skip_bad: bool,
+}
+
+/// Is told what happens while it happens.
+pub trait Observer {
+    /// A batch has been acknowledged; `rows` are in the store in all, `last` was its last one.
+    fn acknowledged(&mut self, rows: u64, last: &[u8]) -> Result<(), Failure>;
+    /// A row was skipped.
+    fn skipped(&mut self, line: u64, what: &str);
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub rows: u64,
+    pub bad_rows: u64,
+    /// Of keys and values.
+    pub bytes: u64,
+}
+
+/// How an import ended early.
+#[derive(Debug)]
+pub enum ImportError {
+    /// After so many rows.
+    Record {
+        error: RecordError,
+        rows: u64,
+    },
+    Failure(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for ImportError {
+    fn from(error: E) -> Self {
+        ImportError::Failure(error.into())
+    }
+}
+
+/// Writes all rows. The rows before one that ends the import are in the store.
+pub fn import(
+    records: &mut Records<'_>,
+    db: &Db,
+    plan: Plan,
+    observer: &mut dyn Observer,
+) -> Result<Imported, ImportError> {
+    let mut imported = Imported::default();
+    let mut batch = Batch::default();
+    for record in records {
+        match record.and_then(|record| batch.add(record)) {
+            Ok(bytes) => imported.bytes += bytes,
+            Err(RecordError::Bad { line, what }) if plan.skip_bad => {
+                imported.bad_rows += 1;
+                observer.skipped(line, &what);
+            }
+            Err(error) => {
+                batch.write(db, plan, observer, &mut imported.rows)?;
+                return Err(ImportError::Record {
+                    error,
+                    rows: imported.rows,
+                });
+            }
+        }
+        if batch.writes.len() >= plan.batch_rows || batch.writes.size_bytes() >= BATCH_BYTES {
+            batch.write(db, plan, observer, &mut imported.rows)?;
+        }
+    }
+    batch.write(db, plan, observer, &mut imported.rows)?;
+    Ok(imported)
+}
+
+#[derive(Default)]
+struct Batch {
+    writes: WriteBatch,
+    last: Vec<u8>,
+}
+
+impl Batch {
+    /// Returns the bytes of key and value.
+    fn add(&mut self, record: Record) -> Result<u64, RecordError> {
+        let refused = |error: terrace::Error| RecordError::bad(record.line, error.to_string());
+        self.writes
+            .put(&record.key, &record.value)
+            .map_err(refused)?;
+        let bytes = record.key.len() + record.value.len();
+        self.last = record.key;
+        Ok(bytes as u64)
+    }
+
+    fn write(
+        &mut self,
+        db: &Db,
+        plan: Plan,
+        observer: &mut dyn Observer,
+        rows: &mut u64,
+    ) -> Result<(), Failure> {
+        if self.writes.is_empty() {
+            return Ok(());
+        }
+        let writes = std::mem::take(&mut self.writes);
+        let count = writes.len() as u64;
+        db.write(writes, WriteOptions { sync: plan.sync })?;
+        *rows += count;
+        observer.acknowledged(*rows, &self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! How far an import is: a bar on a terminal, a line now and then in a pipe.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::failure::Failure;
+use crate::import::Observer;
+use crate::report::{count, rate};
+
+/// Between two lines in a pipe.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// So many skipped rows are shown; all are counted.
+const SHOWN_BAD_ROWS: u64 = 10;
+
+pub struct Progress {
+    /// Hidden in a pipe; it counts all the same.
+    bar: ProgressBar,
+    file: String,
+    start: Instant,
+    next_line: Duration,
+    skipped: u64,
+}
+
+impl Progress {
+    /// `length_bytes` is the file's, if it is known.
+    pub fn new(file: &Path, length_bytes: Option<u64>) -> Self {
+        let bar = match length_bytes {
+            _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
+            Some(length) => ProgressBar::new(length).with_style(style(
+                "{bar:40} {bytes} of {total_bytes}  {msg}  {eta} left",
+            )),
+            None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}")),
+        };
+        Progress {
+            bar,
+            file: file.display().to_string(),
+            start: Instant::now(),
+            next_line: INTERVAL,
+            skipped: 0,
+        }
+    }
+
+    /// Counts what is read.
+    pub fn watch<R: Read>(&self, input: R) -> impl Read + use<R> {
+        self.bar.wrap_read(input)
+    }
+
+    /// Removes the bar and returns the time that has passed.
+    pub fn finish(self) -> Duration {
+        self.bar.finish_and_clear();
+        self.start.elapsed()
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants; a wrong one would cost the looks, not the import.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Observer for Progress {
+    fn acknowledged(&mut self, rows: u64, _last: &[u8]) -> Result<(), Failure> {
+        let elapsed = self.start.elapsed();
+        let message = || format!("{} rows, {} rows/s", count(rows), rate(rows, elapsed));
+        if !self.bar.is_hidden() {
+            self.bar.set_message(message());
+        } else if elapsed >= self.next_line {
+            self.next_line = elapsed + INTERVAL;
+            eprintln!("{}: {}", self.file, message());
+        }
+        Ok(())
+    }
+
+    fn skipped(&mut self, line: u64, what: &str) {
+        self.skipped += 1;
+        let shown = match self.skipped {
+            ..=SHOWN_BAD_ROWS => format!("{}, line {line}: {what}; skipped", self.file),
+            n if n == SHOWN_BAD_ROWS + 1 => "further bad rows are counted, not shown".to_string(),
+            _ => return,
+        };
+        self.bar.suspend(|| eprintln!("{shown}"));
+    }
+}

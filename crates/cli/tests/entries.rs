@@ -1,0 +1,104 @@
+//! put, get, del and scan, as a script sees them.
+
+mod support;
+
+use support::Shell;
+
+fn cities() -> Shell {
+    let shell = Shell::new();
+    for (city, country) in [
+        ("oslo", "Norway"),
+        ("lisbon", "Portugal"),
+        ("rome", "Italy"),
+    ] {
+        assert_eq!(shell.out(&["put", city, country]), "");
+    }
+    shell
+}
+
+#[test]
+fn what_is_put_is_got_until_it_is_deleted() {
+    let shell = cities();
+    assert_eq!(shell.out(&["get", "oslo"]), "Norway\n");
+    assert_eq!(shell.out(&["put", "oslo", "Norge", "--sync"]), "");
+    assert_eq!(shell.out(&["get", "oslo", "--raw"]), "Norge");
+    assert_eq!(
+        shell.out(&["get", "oslo", "--json"]),
+        "{\"key\":\"oslo\",\"value\":\"Norge\"}\n"
+    );
+    assert_eq!(shell.out(&["del", "oslo"]), "");
+    let ran = shell.run(&["get", "oslo"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert_eq!(ran.stderr, "terrace: key not found\n");
+    // One that is absent is no error.
+    assert_eq!(shell.out(&["del", "oslo"]), "");
+}
+
+#[test]
+fn an_empty_value_and_an_empty_key_are_something() {
+    let shell = Shell::new();
+    shell.out(&["put", "", ""]);
+    assert_eq!(shell.out(&["get", ""]), "\n");
+    assert_eq!(
+        shell.out(&["scan", "--format", "json"]),
+        "{\"key\":\"\",\"value\":\"\"}\n"
+    );
+}
+
+#[test]
+fn a_value_comes_from_standard_input_byte_by_byte() {
+    let shell = Shell::new();
+    assert_eq!(shell.run_with(&["put", "k"], b"two\nlines\n\0").code, 0);
+    assert_eq!(shell.out(&["get", "k", "--raw"]), "two\nlines\n\0");
+    assert_eq!(shell.run_with(&["put", "--hex", "ff"], b"00ff\n").code, 0);
+    assert_eq!(shell.out(&["get", "--hex", "ff"]), "00ff\n");
+}
+
+#[test]
+fn a_scan_keeps_order_bounds_limit_and_direction() {
+    let shell = cities();
+    let all = "lisbon\tPortugal\noslo\tNorway\nrome\tItaly\n";
+    assert_eq!(shell.out(&["scan"]), all);
+    assert_eq!(
+        shell.out(&["scan", "--from", "oslo", "--to", "rome"]),
+        "oslo\tNorway\n"
+    );
+    assert_eq!(shell.out(&["scan", "--prefix", "ro"]), "rome\tItaly\n");
+    let backward = shell.out(&["scan", "--reverse", "--limit", "2"]);
+    assert_eq!(backward, "rome\tItaly\noslo\tNorway\n");
+    assert_eq!(shell.out(&["scan", "--limit", "0"]), "");
+    let backward = shell.out(&["scan", "--reverse", "--to", "rome", "--from", "m"]);
+    assert_eq!(backward, "oslo\tNorway\n");
+}
+
+#[test]
+fn every_format_shows_bytes_that_are_no_text() {
+    let shell = Shell::new();
+    shell.out(&["put", "--hex", "00ff", "610962"]);
+    assert_eq!(shell.out(&["scan"]), "\\x00\\xff\ta\\tb\n");
+    assert_eq!(shell.out(&["scan", "--format", "hex"]), "00ff\t610962\n");
+    let json = shell.json(&["scan", "--format", "json"]);
+    assert_eq!(
+        json,
+        serde_json::json!({"key_hex": "00ff", "value": "a\tb"})
+    );
+    assert_eq!(
+        shell.out(&["scan", "--hex", "--prefix", "00"]),
+        "00ff\t610962\n"
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let shell = Shell::new();
+    let rows: String = (0..20_000)
+        .map(|row| format!("{row:020},{row:080}\n"))
+        .collect();
+    let file = shell.file("rows.csv", rows);
+    shell.out(&["import", &file, "--no-header", "--key", "1"]);
+    let mut child = shell.command(&["scan"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,119 @@
+//! import, as a script sees it.
+
+mod support;
+
+use support::Shell;
+
+#[test]
+fn the_extension_tells_the_format() {
+    for (name, content) in [
+        ("a.csv", "id,name\n1,\"x, y\"\n"),
+        ("a.tsv", "id\tname\n1\tx, y\n"),
+        ("a.TAB", "id\tname\r\n1\tx, y\r\n"),
+        ("a.jsonl", "{\"id\":1,\"name\":\"x, y\"}\n"),
+        ("a.ndjson", "{\"name\":\"x, y\",\"id\":\"1\"}"),
+    ] {
+        let shell = Shell::new();
+        let file = shell.file(name, content);
+        let told = shell.out(&["import", &file, "--key", "id", "--value", "name"]);
+        assert!(told.starts_with("1 row (5 B) imported in "), "{told}");
+        assert_eq!(shell.out(&["scan"]), "1\tx, y\n", "{name}");
+    }
+}
+
+#[test]
+fn a_row_is_kept_as_json_unless_a_column_is_named() {
+    let shell = Shell::new();
+    let file = shell.file("a.csv", "id,name\n1,x\n");
+    shell.out(&["import", &file, "--key", "name"]);
+    assert_eq!(shell.out(&["get", "x"]), "{\"id\":\"1\",\"name\":\"x\"}\n");
+}
+
+#[test]
+fn standard_input_needs_a_format() {
+    let shell = Shell::new();
+    let ran = shell.run(&["import", "-", "--key", "1"]);
+    assert_eq!(ran.code, 2);
+    assert_eq!(
+        ran.stderr,
+        "terrace: the name - does not tell the format; give --format csv, tsv or jsonl\n"
+    );
+    let arguments = [
+        "import",
+        "-",
+        "--format",
+        "csv",
+        "--delimiter",
+        ";",
+        "--no-header",
+    ];
+    let ran = shell.run_with(
+        &[&arguments[..], &["--key", "2", "--json"]].concat(),
+        b"a;b\nc;d\n",
+    );
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&told["rows"], &told["bad_rows"]), (&2.into(), &0.into()));
+    assert_eq!(shell.out(&["get", "d"]), "{\"1\":\"c\",\"2\":\"d\"}\n");
+}
+
+#[test]
+fn a_bad_row_is_named_and_what_is_before_it_stays() {
+    let shell = Shell::new();
+    let file = shell.file("a.csv", "id,name\n1,x\n2\n3,z\n");
+    let ran = shell.run(&["import", &file, "--key", "id"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    let expected = format!(
+        "terrace: {file}, line 3: 1 field where 2 are expected (before it, 1 row \
+         imported)\nhint: correct the row, or skip such rows with --skip-bad\n"
+    );
+    assert_eq!(ran.stderr, expected);
+    assert_eq!(shell.run(&["get", "3"]).code, 1);
+
+    let ran = shell.run(&["import", &file, "--key", "id", "--skip-bad"]);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.stdout.ends_with("; 1 bad row skipped\n"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(
+        ran.stderr,
+        format!("{file}, line 3: 1 field where 2 are expected; skipped\n")
+    );
+    assert_eq!(
+        shell.out(&["scan", "--from", "3"]),
+        "3\t{\"id\":\"3\",\"name\":\"z\"}\n"
+    );
+}
+
+#[test]
+fn a_wrong_column_makes_no_store() {
+    let shell = Shell::new();
+    let file = shell.file("a.csv", "id,name\n1,x\n");
+    let ran = shell.run(&["import", &file, "--key", "nom"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.stderr
+            .contains("there is no column \"nom\"; the columns are id, name")
+    );
+    assert!(!shell.store().exists());
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let shell = Shell::new();
+    let file = shell.file("a.jsonl", "{\"id\":1}\n");
+    for arguments in [
+        &["--no-header"][..],
+        &["--columns", "a"],
+        &["--delimiter", ";"],
+    ] {
+        let ran = shell.run(&[&["import", &file, "--key", "id"], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}");
+    }
+    let file = shell.file("a.csv", "id\n1\n");
+    let ran = shell.run(&["import", &file, "--key", "id", "--delimiter", "ab"]);
+    assert_eq!(ran.code, 2);
+    let ran = shell.run(&["import", &file, "--key", "id", "--batch-rows", "0"]);
+    assert_eq!(ran.code, 2);
+}

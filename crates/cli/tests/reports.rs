@@ -1,0 +1,144 @@
+//! stats, levels, verify and dump.
+
+mod support;
+
+use support::{Shell, damage};
+
+#[test]
+fn stats_tell_what_is_where() {
+    let shell = Shell::with_tables();
+    shell.out(&["put", "paris", "France"]);
+    let stats = shell.json(&["stats", "--json"]);
+    assert_eq!(stats["durability"], "CrashSafe");
+    assert_eq!(stats["sequences"]["visible"], 7);
+    assert_eq!(stats["sequences"]["flushed"], 6);
+    assert_eq!(stats["levels"][0]["tables"], 2);
+    assert_eq!(stats["recovery"]["writes"], 1);
+    assert_eq!(stats["recovery"]["dropped"], serde_json::Value::Null);
+
+    let text = shell.out(&["stats"]);
+    for line in [
+        "an acknowledged write    survives the death of the process (CrashSafe)",
+        "visible                  7",
+        "in tables                6",
+        "closed in order before   yes",
+        "writes from arenas       1 in 1 frame of 1 arena",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+}
+
+#[test]
+fn levels_are_drawn_with_the_youngest_first() {
+    let shell = Shell::with_tables();
+    let picture = shell.out(&["levels"]);
+    let lines: Vec<_> = picture.lines().collect();
+    assert_eq!(lines.len(), 3, "{picture}");
+    assert_eq!(lines[0], "keyspace default: keys from lisbon to rome");
+    assert!(lines[1].starts_with("level 0 ▕█") && lines[1].ends_with("3 versions in 1 table"));
+    assert!(lines[2].starts_with("        ▕█"));
+
+    let report = shell.json(&["levels", "--json"]);
+    let sub_levels = report["keyspaces"][0]["levels"][0]["sub_levels"]
+        .as_array()
+        .unwrap();
+    assert!(sub_levels[0]["age"].as_u64() > sub_levels[1]["age"].as_u64());
+    assert_eq!(sub_levels[0]["tables"][0]["smallest"], "lisbon");
+    assert_eq!(sub_levels[0]["tables"][0]["entries"], 3);
+}
+
+#[test]
+fn a_store_without_tables_says_so() {
+    let shell = Shell::new();
+    shell.out(&["put", "k", "v"]);
+    assert_eq!(shell.out(&["levels"]), "keyspace default: no tables\n");
+}
+
+#[test]
+fn verify_finds_a_sound_store_sound() {
+    let shell = Shell::with_tables();
+    shell.out(&["put", "paris", "France"]);
+    let text = shell.out(&["verify"]);
+    assert!(text.starts_with("checked 2 tables: "), "{text}");
+    assert!(
+        text.contains("checked 1 arena: 1 write in 1 frame not yet in tables\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("sound: every checksum and every age rule holds\n"),
+        "{text}"
+    );
+    let report = shell.json(&["verify", "--json"]);
+    assert_eq!(
+        (&report["sound"], &report["versions"]),
+        (&true.into(), &6.into())
+    );
+}
+
+#[test]
+fn verify_names_the_damaged_table_and_changes_nothing() {
+    let shell = Shell::with_tables();
+    let table = shell.store_file(|name| name.ends_with(".table"));
+    damage(&table, 40);
+    let before = std::fs::read(&table).unwrap();
+    let ran = shell.run(&["verify"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(
+        ran.stdout.contains(&format!("PROBLEM {name}: ")),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("checked 1 table: "), "{}", ran.stdout);
+    assert!(
+        ran.stderr.starts_with("terrace: 1 problem in "),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("hint: copy the directory"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(std::fs::read(&table).unwrap(), before);
+
+    let ran = shell.run(&["verify", "--json"]);
+    assert_eq!(ran.code, 3);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(report["sound"], false);
+    assert_eq!(report["problems"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn dump_shows_each_kind_of_file() {
+    let shell = Shell::with_tables();
+    shell.out(&["put", "paris", "France"]);
+    for (kind, part, text) in [
+        ("table", ".table", "smallest key             lisbon"),
+        ("arena", "arena-", "generation"),
+        ("manifest", "MANIFEST-", "edit"),
+    ] {
+        let file = shell.store_file(|name| name.contains(part));
+        let file = file.to_str().unwrap();
+        let shown = shell.out(&["dump", file]);
+        assert!(shown.starts_with(&format!("{kind}\n")), "{shown}");
+        assert!(shown.contains(text), "{shown}");
+        let lines: Vec<serde_json::Value> = shell
+            .out(&["dump", file, "--json"])
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines[0]["kind"], kind);
+        assert!(lines.len() > 1 && lines[1]["offset"].is_u64(), "{lines:?}");
+    }
+}
+
+#[test]
+fn dump_refuses_what_is_no_file_of_a_store() {
+    let shell = Shell::new();
+    let file = shell.file("notes.txt", "hello");
+    assert_eq!(shell.run(&["dump", &file]).code, 2);
+    let file = shell.file("1.table", "hello");
+    let ran = shell.run(&["dump", &file]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+}

@@ -1,0 +1,95 @@
+//! Loads rows in random order, settles, and reads them back: the store's own figures.
+//!
+//! `cargo bench -p terrace --bench load -- ROWS VALUE_BYTES DIRECTORY`; without arguments a tiny
+//! run, which is what the gate does. Rates here are for comparing two commits on one machine in
+//! alternating runs and for profiles, not for quoting.
+
+use std::time::{Duration, Instant};
+
+use terrace::{Db, IterOptions, Options, Purpose};
+
+/// A permutation of 64-bit numbers (the finaliser of MurmurHash3): every row once, in random order.
+fn scatter(mut number: u64) -> u64 {
+    number ^= number >> 33;
+    number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    number ^= number >> 33;
+    number = number.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ number >> 33
+}
+
+fn rate(rows: u64, time: Duration) -> f64 {
+    rows as f64 / time.as_secs_f64()
+}
+
+fn main() {
+    // Cargo adds `--bench`.
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"));
+    let mut number = |default: u64| {
+        arguments
+            .next()
+            .map_or(default, |text| text.parse().expect("a number is needed"))
+    };
+    let (rows, value_bytes) = (number(2_000), number(1_000) as usize);
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = arguments
+        .next()
+        .map_or(temporary.path().join("store"), Into::into);
+
+    let db = Db::open(&directory, Options::default()).unwrap();
+    let mut value: Vec<u8> = (0..value_bytes)
+        .map(|at| scatter(at as u64) as u8)
+        .collect();
+    let (began, mut last, mut longest_gap) = (Instant::now(), Instant::now(), Duration::ZERO);
+    for row in 0..rows {
+        let key = scatter(row).to_be_bytes();
+        let stamp = value.len().min(8);
+        value[..stamp].copy_from_slice(&key[..stamp]);
+        db.put(&key, &value).unwrap();
+        let now = Instant::now();
+        longest_gap = longest_gap.max(now - last);
+        last = now;
+    }
+    println!(
+        "load: {:.0} rows/s, longest gap {longest_gap:?}",
+        rate(rows, began.elapsed())
+    );
+    db.flush().unwrap();
+    db.compact().unwrap();
+    println!("load to settled: {:.0} rows/s", rate(rows, began.elapsed()));
+
+    let reads = rows.min(200_000);
+    let began = Instant::now();
+    for row in 0..reads {
+        let found = db.get(&scatter(scatter(row) % rows).to_be_bytes()).unwrap();
+        assert!(found.is_some());
+    }
+    println!("get: {:.0} rows/s", rate(reads, began.elapsed()));
+    let began = Instant::now();
+    let scanned = db.iter(IterOptions::default()).unwrap().entries().count() as u64;
+    assert_eq!(scanned, rows);
+    println!("scan: {:.0} rows/s", rate(scanned, began.elapsed()));
+
+    let statistics = db.statistics();
+    println!(
+        "write amplification {:.2}, longest stall {:?}, flushes {}, merges {}, moves {}, retries {}",
+        statistics.write_amplification.unwrap_or_default(),
+        statistics.longest_stall,
+        statistics.flushes,
+        statistics.merges,
+        statistics.moves,
+        statistics.retries
+    );
+    for purpose in Purpose::ALL {
+        let counts = statistics.io.of(purpose);
+        println!(
+            "{:>10}: {:>6} MB written, {:>6} MB read, {} syncs",
+            purpose.name(),
+            counts.written_bytes / 1_000_000,
+            counts.read_bytes / 1_000_000,
+            counts.syncs
+        );
+    }
+    db.close().unwrap();
+}
