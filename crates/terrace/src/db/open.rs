@@ -25,6 +25,7 @@ use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
 use crate::db::snapshot::SnapshotList;
+use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::View;
@@ -81,6 +82,7 @@ impl Store {
             persisted: AtomicU64::new(state.persisted_until),
             snapshots: Arc::new(SnapshotList::default()),
             pins: Pins::new(options.pinned_bytes),
+            sources: Sources::default(),
             queue: CommitQueue::default(),
             writer: Mutex::new(None),
             ledger: Mutex::new(Ledger {
