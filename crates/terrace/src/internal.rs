@@ -13,7 +13,9 @@ use crate::write_buffer::index::{Entry, Index, KeyBytes};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Db, DbIterator, IterOptions, KeyspaceId, Result, Snapshot, Value, WriteBatch};
 
+pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
 pub use crate::table::fuzz::{fuzz_block, fuzz_table};
+pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
 
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId(2);
