@@ -75,13 +75,14 @@ impl TableSink for Sink<'_> {
 }
 
 impl Store {
-    fn new() -> Self {
+    /// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
+    fn new(level0_merge: usize, level1_bytes: u64) -> Self {
         Store {
             state: new_state(),
             contents: BTreeMap::new(),
             policy: Leveled {
-                level0_merge: 3,
-                level1_bytes: 6,
+                level0_merge,
+                level1_bytes,
                 level_ratio: 2,
                 same_form_as_above: (0..7).map(|level| level != 3).collect(),
             },
@@ -234,7 +235,7 @@ impl Store {
     }
 }
 
-const KEYS: u8 = 10;
+const KEYS: u8 = 16;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -258,9 +259,11 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn every_snapshot_reads_what_was_written_whatever_is_merged(
-        steps in prop::collection::vec(step(), 1..150),
+        level0_merge in 2usize..5,
+        level1_bytes in prop::sample::select(vec![4u64, 60]),
+        steps in prop::collection::vec(step(), 1..200),
     ) {
-        let mut store = Store::new();
+        let mut store = Store::new(level0_merge, level1_bytes);
         for step in steps {
             match step {
                 Step::Write { key, value } => store.write(key, value),
@@ -290,7 +293,7 @@ proptest! {
 /// Without snapshots, what has been merged all the way down holds each key once and no tombstone.
 #[test]
 fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
-    let mut store = Store::new();
+    let mut store = Store::new(3, 6);
     for round in 0..40 {
         for key in 0..KEYS {
             store.write(key, (round + key) % 3 != 0);
@@ -324,7 +327,7 @@ fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
 
 #[test]
 fn an_age_rule_that_is_broken_is_found() {
-    let mut store = Store::new();
+    let mut store = Store::new(3, 6);
     store.write(1, true);
     store.flush();
     store.write(1, true);
