@@ -35,7 +35,7 @@ pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
-pub(crate) use properties::TableOptions;
+pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
 pub(crate) use writer::TableWriter;
 
