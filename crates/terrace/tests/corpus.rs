@@ -15,8 +15,10 @@ use terrace::{Background, Db, Options, internal};
 use terrace_region::{Header, HeaderState, scan};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
+type Parser = fn(&[u8]);
+
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, fn(&[u8])); 7] = [
+const TARGETS: [(&str, Parser); 7] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
     ("current", internal::fuzz_current),

@@ -23,7 +23,7 @@ use image::{Image, STORE};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use terrace::{Background, Db, Error, IterOptions, Options, WriteBatch, WriteOptions};
-use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
+use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -180,7 +180,7 @@ impl Specimen {
                     assert_ne!(self.end, End::Closed, "{}", context());
                     assert!(damage.touches(self.last_frame.as_ref()), "{}", context());
                 }
-                Verdict::Wrong(_) => panic!("{}", context()),
+                Verdict::Wrong(what) => panic!("{}: {what}", context()),
             }
             tally.count(&verdict);
         }
@@ -279,9 +279,12 @@ impl std::fmt::Display for Damage<'_> {
     }
 }
 
+/// What a store answers for a key.
+type Got = terrace::Result<Option<Vec<u8>>>;
+
 /// Everything that a store answers.
 struct Observation {
-    gets: Vec<(Vec<u8>, terrace::Result<Option<Vec<u8>>>)>,
+    gets: Vec<(Vec<u8>, Got)>,
     forward: Scan,
     backward: Scan,
 }

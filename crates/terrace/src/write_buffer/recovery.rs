@@ -157,7 +157,10 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
     }
     // A generation is issued only when the one before it is activated, or given up.
     if !arena.activated && !is_youngest {
-        return damage(0, "the header is damaged, and a younger arena was issued since");
+        return damage(
+            0,
+            "the header is damaged, and a younger arena was issued since",
+        );
     }
     if arena.search_given_up {
         return damage(arena.end, "too much that looks like frames and is none");
