@@ -22,7 +22,7 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, Db, Error, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{Background, Db, Error, IterOptions, Options, WriteBatch, WriteOptions, inspect};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -183,6 +183,10 @@ impl Specimen {
                 Verdict::Wrong(what) => panic!("{}: {what}", context()),
             }
             tally.count(&verdict);
+            if matches!(verdict, Verdict::Unreadable(_)) && read_only {
+                let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+                assert!(!report.problems.is_empty(), "{damage} is not verified");
+            }
         }
     }
 
