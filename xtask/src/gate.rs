@@ -56,11 +56,24 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// What takes minutes, and runs in CI only: tests marked `#[ignore]` for their length.
-const LONG_STEPS: &[Step] = &[Step {
-    name: "long tests",
-    run: long_tests,
-}];
+/// What takes minutes, and runs in CI only.
+const LONG_STEPS: &[Step] = &[
+    Step {
+        name: "model, long",
+        run: |root| scaled(root, "model", &[("TERRACE_MODEL_OPERATIONS", "250000")]),
+    },
+    Step {
+        name: "crashes, long",
+        run: |root| {
+            let scale = [
+                ("TERRACE_CRASH_RUNS", "6"),
+                ("TERRACE_CRASH_OPERATIONS", "200"),
+                ("TERRACE_DOUBLE_CRASHES", "50"),
+            ];
+            scaled(root, "crash", &scale)
+        },
+    },
+];
 
 pub fn run(root: &Path, ci: bool) -> ExitCode {
     let steps = STEPS.iter().chain(if ci { LONG_STEPS } else { &[] });
@@ -88,7 +101,7 @@ fn summarise(results: &[(&str, Outcome, Duration)]) -> ExitCode {
             Outcome::Skipped(_) => (&mut skipped, "skipped"),
         };
         *count += 1;
-        println!("{name:<14} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
+        println!("{name:<16} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
     }
     for (name, outcome, _) in results {
         if let Outcome::Failed(what) = outcome {
@@ -152,8 +165,13 @@ pub fn tests(root: &Path, arguments: &[String]) -> Outcome {
     )
 }
 
-fn long_tests(root: &Path) -> Outcome {
-    show(cargo(root).args(["test", "--workspace", "--locked", "--", "--ignored"]))
+/// One of the engine's test programs, at another scale than by default.
+fn scaled(root: &Path, test: &str, scale: &[(&str, &str)]) -> Outcome {
+    show(
+        cargo(root)
+            .args(["test", "-p", "terrace", "--locked", "--test", test])
+            .envs(scale.iter().copied()),
+    )
 }
 
 /// Benches run once each, as tests, so that they cannot rot.

@@ -1,6 +1,6 @@
 //! The bytes of an arena: its header and its frames, encoded and checked.
 //!
-//! `docs/formats-region.md` is the specification; the tests here hold both to each other.
+//! `docs/formats.md` is the specification; the tests here hold both to each other.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

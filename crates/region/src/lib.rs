@@ -10,7 +10,7 @@
 //! | `volatile` | DRAM | nothing | (refused) |
 //! | `stored` | any [`Memory`]: CPU stores into memory that survives | death of the process | power loss |
 //!
-//! This crate knows nothing of keys; the bytes are specified in `docs/formats-region.md`.
+//! This crate knows nothing of keys; the bytes are specified in `docs/formats.md`.
 #![cfg_attr(
     not(test),
     deny(

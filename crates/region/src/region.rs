@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_storage::Storage;
+use terrace_storage::{ErrorKind, Storage};
 
 use crate::arena::Arena;
 use crate::device::{Description, Device};
@@ -139,7 +139,13 @@ impl Region {
             }
         };
         if is_new && let Err(error) = self.device.create(number, capacity_bytes) {
-            self.slots.lock().forget(number);
+            // What cannot be removed now keeps its number until the region is opened again: another
+            // slot could not be created under it.
+            let was_there = matches!(&error, Error::Io(error)
+                if error.kind() == ErrorKind::AlreadyExists);
+            if !was_there && self.device.remove(number).is_ok() {
+                self.slots.lock().forget(number);
+            }
             return Err(error);
         }
         Ok(Slot {

@@ -9,11 +9,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::key::{Kind, Tag};
 use crate::levels::{Edit, KeyspaceCreated, check_age_rule};
 use crate::table::CursorOptions;
-use crate::write_buffer::index::{Entry, Index, KeyBytes, MAX_ENTRY_BYTES};
+use crate::write_buffer::index::{Entry, Index, KeyBytes};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Db, DbIterator, IterOptions, KeyspaceId, Result, Snapshot, Value, WriteBatch};
 
+pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
 pub use crate::table::fuzz::{fuzz_block, fuzz_table};
+pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
 
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId(2);
@@ -90,7 +92,7 @@ pub fn index_insert_time(entries: u64, threads: u64) -> Duration {
         keys.extend_from_slice(&hash.to_le_bytes());
     }
     let keys = Keys(keys);
-    let index = Index::new(MemTable::index_bytes_for(entries * MAX_ENTRY_BYTES));
+    let index = Index::new(MemTable::index_bytes_for(entries));
     let began = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..threads {

@@ -67,3 +67,41 @@ fn stored_through_cache_lines_agrees_with_the_model() {
 fn stored_through_the_page_cache_agrees_with_the_model() {
     model(Method::PageCache, Background::Inline, 1);
 }
+
+/// The durability may change from one opening to the next; the store remembers the last one, and
+/// arenas of the other kind are neither looked for nor lost.
+#[test]
+fn a_changed_durability_is_kept_and_nothing_is_lost() {
+    use terrace::{Db, Durability, Options};
+    let machine = Machine::new(Method::Written, 1);
+    let open = |durability| {
+        Db::open(
+            "/store",
+            Options {
+                durability,
+                ..machine.options()
+            },
+        )
+        .unwrap()
+    };
+    let orders = [
+        Durability::CrashSafe,
+        Durability::Volatile,
+        Durability::PowerSafe,
+    ];
+    for (round, durability) in orders.into_iter().cycle().take(9).enumerate() {
+        let db = open(Some(durability));
+        db.put(format!("key{round}").as_bytes(), b"value").unwrap();
+        db.close().unwrap();
+        let db = open(None);
+        assert_eq!(db.statistics().durability, durability);
+        for earlier in 0..=round {
+            assert!(
+                db.get(format!("key{earlier}").as_bytes())
+                    .unwrap()
+                    .is_some(),
+                "{earlier}"
+            );
+        }
+    }
+}

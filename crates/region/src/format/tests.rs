@@ -9,7 +9,7 @@ fn header() -> Header {
     }
 }
 
-/// The byte tables of `docs/formats-region.md`, field by field.
+/// The byte tables of `docs/formats.md`, field by field.
 #[test]
 fn the_header_lies_as_specified() {
     let bytes = header().encode();

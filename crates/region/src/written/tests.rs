@@ -1,4 +1,6 @@
-use terrace_storage::{CrashSwitch, SimulatedStorage};
+use terrace_storage::{
+    CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, SimulatedStorage,
+};
 
 use super::*;
 use crate::{Frame, Region};
@@ -87,4 +89,18 @@ fn only_names_that_this_device_gives_are_slots() {
     ] {
         assert_eq!(parse_name(name), None, "{name}");
     }
+}
+
+#[test]
+fn a_file_that_could_not_be_finished_nor_removed_is_not_in_the_way() {
+    let failing = FaultFilter::everything().operations(&[Operation::Write, Operation::Remove]);
+    let plan = FaultPlan::new(failing);
+    let storage = Arc::new(FailingStorage::new(Arc::new(storage()), plan.clone()));
+    let options = WrittenOptions::default();
+    let region = Region::written(storage, Path::new("/region"), ARENA_BYTES, options).unwrap();
+    plan.fail_from(0, Fault::Io);
+    region.reserve(ARENA_BYTES).unwrap_err();
+    plan.heal();
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    region.activate(slot, 1).unwrap();
 }

@@ -12,13 +12,21 @@ use rustix::io::retry_on_intr;
 
 use crate::{Lock, LockKind};
 
-/// Held until the file is closed.
+/// Held until it is dropped.
 #[derive(Debug)]
 pub(super) struct RealLock {
-    _file: fs::File,
+    file: fs::File,
 }
 
 impl Lock for RealLock {}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing would not do: a child that another thread has forked, and that has not called
+        // `exec` yet, holds the open file too. A failure leaves what closing does.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
 
 impl RealLock {
     pub(super) fn take(path: &Path, kind: LockKind) -> io::Result<Self> {
@@ -30,7 +38,7 @@ impl RealLock {
             LockKind::Shared => (open_readable(path)?, FlockOperation::NonBlockingLockShared),
         };
         retry_on_intr(|| flock(&file, operation))?;
-        Ok(RealLock { _file: file })
+        Ok(RealLock { file })
     }
 }
 
@@ -65,9 +73,19 @@ mod tests {
         set_mode(directory.path(), 0o555).unwrap();
         let lock = RealLock::take(&path, LockKind::Shared).unwrap();
         // The superuser passes every permission check, so look at what was asked for.
-        let flags = fcntl_getfl(&lock._file).unwrap();
+        let flags = fcntl_getfl(&lock.file).unwrap();
         assert_eq!(flags & OFlags::ACCMODE, OFlags::RDONLY);
         set_mode(directory.path(), 0o755).unwrap();
+    }
+
+    #[test]
+    fn a_dropped_lock_is_free_even_if_a_forked_child_has_the_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let lock = RealLock::take(&path, LockKind::Exclusive).unwrap();
+        let _inherited = lock.file.try_clone().unwrap();
+        drop(lock);
+        RealLock::take(&path, LockKind::Exclusive).unwrap();
     }
 
     #[test]

@@ -6,11 +6,12 @@
 //!    table's own and the output's, the output's included, all tables that overlap it take part.
 //! 2. The outputs may span all keys of the inputs: of the output's sub-level, every table that
 //!    overlaps that span takes part.
-//! 3. Nothing moves up: the output is not younger than any input.
+//! 3. Nothing moves up: the output is not younger than any input. What is moved instead of merged
+//!    ends in one sub-level and so does not overlap.
 
 use std::collections::BTreeSet;
 
-use crate::compaction::policy::{Choice, ChoiceKind};
+use crate::compaction::policy::{Choice, ChoiceKind, Input};
 use crate::levels::{KeyRange, KeyspaceLevels, Place};
 
 /// `Err` names the first rule that the choice breaks.
@@ -59,6 +60,11 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
             }
         }
     }
+    if choice.kind == ChoiceKind::Move
+        && let Some(number) = first_overlapping(&choice.inputs)
+    {
+        return Err(format!("table {number} and one moved with it overlap"));
+    }
     match choice
         .inputs
         .iter()
@@ -67,6 +73,17 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
         Some(input) => Err(format!("table {} would move up", input.table.number)),
         None => Ok(()),
     }
+}
+
+fn first_overlapping(inputs: &[Input]) -> Option<u64> {
+    let pairs = inputs.iter().enumerate();
+    pairs
+        .filter(|(at, input)| {
+            let mut earlier = inputs.iter().take(*at);
+            earlier.any(|other| other.table.bounds.overlaps(&input.table.bounds))
+        })
+        .map(|(_, input)| input.table.number)
+        .next()
 }
 
 /// Whether some table outside the merge may hold an older version of `user_key` than its inputs.
@@ -89,3 +106,6 @@ pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, user_key
                 .any(|input| input.table.number == table.number)
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,13 +132,16 @@ pub(crate) mod tests {
         }
     }
 
+    /// User keys and sequence numbers.
+    type Listed = Vec<(Vec<u8>, u64)>;
+
     #[derive(Default)]
     struct Tables {
-        open: Vec<(Vec<u8>, u64)>,
+        open: Listed,
     }
 
     impl TableSink for Tables {
-        type Table = Vec<(Vec<u8>, u64)>;
+        type Table = Listed;
 
         fn add(&mut self, key: InternalKey<'_>, _: &[u8]) -> Result<()> {
             self.open.push((key.user_key.to_vec(), key.sequence()));
@@ -153,7 +156,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn run(versions: Vec<Version>, cancelled: bool) -> Result<Vec<Vec<(Vec<u8>, u64)>>> {
+    fn run(versions: Vec<Version>, cancelled: bool) -> Result<Vec<Listed>> {
         let mut cursor = VersionsCursor::new(versions);
         let rules = DropRules::new(&[4, 9], &|_| true);
         merge(

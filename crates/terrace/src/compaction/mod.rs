@@ -11,3 +11,6 @@ pub(crate) use merging::MergingCursor;
 
 /// A merge of whatever holds versions.
 pub(crate) type Versions = MergingCursor<Box<dyn Cursor + Send>>;
+
+#[cfg(test)]
+mod tests;

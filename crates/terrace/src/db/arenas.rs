@@ -15,12 +15,8 @@ use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::open::region_error;
 use crate::levels::{ArenaIssued, Edit};
-use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
-
-/// What an index takes before its first entry, generously.
-const INDEX_HEAD_BYTES: u64 = 256;
 
 /// Arenas that are ready for their first frame, in the order of their generations.
 #[derive(Default)]
@@ -33,8 +29,7 @@ impl Store {
     pub(crate) fn fits_a_spare(&self, payload_bytes: usize, records: u32) -> bool {
         let capacity_bytes = capacity_for_payload(payload_bytes as u64);
         capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= self.options.arena_bytes)
-            && u64::from(records) * MAX_ENTRY_BYTES + INDEX_HEAD_BYTES
-                <= self.options.arena_index_bytes
+            && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes
     }
 
     /// The spare, waiting for one if flushes are behind.
@@ -73,7 +68,7 @@ impl Store {
         let capacity_bytes = capacity_for_payload(payload_bytes as u64)
             .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
             .max(self.options.arena_bytes);
-        let index_bytes = MemTable::index_bytes_for(u64::from(records) * MAX_ENTRY_BYTES);
+        let index_bytes = MemTable::index_bytes_for(u64::from(records));
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
         ledger

@@ -91,6 +91,7 @@ impl Store {
             self.recycle(table.arena().slot());
             self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         }
+        self.release_sources();
         Ok(())
     }
 

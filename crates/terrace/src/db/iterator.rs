@@ -4,9 +4,10 @@
 //! or below the snapshot, if that is a value. Moving forward the newest version comes first;
 //! moving backward it comes last, so the key is complete only when the merge has stepped past it.
 //!
-//! The iterator registers its snapshot. When the arenas it reads have been flushed and readers hold
-//! more memory than their budget, its next step seeks anew in the present view, at its own
-//! snapshot: writers never wait for it.
+//! The iterator registers its snapshot. What it reads from, it owns only during a move: in between,
+//! a flush may take it away if readers hold more memory than their budget. The next move then seeks
+//! anew in the present view, at its own snapshot. So an iterator that nobody moves pins nothing for
+//! long, and writers never wait for one.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::snapshot::Snapshot;
-use crate::db::view::View;
+use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
-use crate::{Error, KeyspaceId, Result, SequenceNumber};
+use crate::{Error, KeyspaceId, Result};
 
 /// What an iterator covers.
 #[derive(Clone, Debug)]
@@ -108,12 +109,10 @@ pub struct DbIterator {
     keyspace: KeyspaceId,
     options: IterOptions,
     snapshot: Snapshot,
-    view: Arc<View>,
-    versions: Versions,
+    source: Arc<SharedSource>,
     direction: Direction,
     valid: bool,
     key: Vec<u8>,
-    /// The value, when moving backward; forward it is the merge's.
     value: Vec<u8>,
 }
 
@@ -124,18 +123,15 @@ impl DbIterator {
         options: IterOptions,
     ) -> Result<Self> {
         store.check_open()?;
-        // Before the view: the snapshot keeps its versions alive in every later view.
+        // Before any view: the snapshot keeps its versions alive in every later view.
         let snapshot = options.snapshot.clone().unwrap_or_else(|| store.snapshot());
         store.check_snapshot(&snapshot)?;
-        let view = store.view.load_full();
-        let versions = store.versions(&view, keyspace, options.fill_cache);
         Ok(DbIterator {
+            source: store.sources.register(),
             store,
             keyspace,
             options,
             snapshot,
-            view,
-            versions,
             direction: Direction::Forward,
             valid: false,
             key: Vec::new(),
@@ -155,11 +151,7 @@ impl DbIterator {
 
     /// The value of that key; empty if not valid.
     pub fn value(&self) -> &[u8] {
-        match self.direction {
-            _ if !self.valid => &[],
-            Direction::Forward => self.versions.value(),
-            Direction::Backward => &self.value,
-        }
+        if self.valid { &self.value } else { &[] }
     }
 
     /// To the first key.
@@ -168,11 +160,9 @@ impl DbIterator {
     /// Those of reading tables; the iterator is then not valid. This holds for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.options.lower.clone() {
-            Bound::Unbounded => self.forward(|versions| versions.seek_to_first()),
-            Bound::Included(lower) => self.seek_in_bounds(&lower),
-            Bound::Excluded(lower) => {
-                self.forward(|versions| versions.seek(after_versions_of(&lower)))
-            }
+            Bound::Unbounded => self.forward(|versions, _| versions.seek_to_first()),
+            Bound::Included(lower) => self.forward_from(before_versions_of(&lower)),
+            Bound::Excluded(lower) => self.forward_from(after_versions_of(&lower)),
         }
     }
 
@@ -182,7 +172,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.options.upper.clone() {
-            Bound::Unbounded => self.backward(|versions| versions.seek_to_last()),
+            Bound::Unbounded => self.backward(|versions, _| versions.seek_to_last()),
             Bound::Included(upper) => self.backward_from(after_versions_of(&upper)),
             Bound::Excluded(upper) => self.backward_from(before_versions_of(&upper)),
         }
@@ -194,7 +184,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         if self.options.above_lower(key) {
-            self.seek_in_bounds(key)
+            self.forward_from(InternalKey::seek(key, self.snapshot.sequence()))
         } else {
             self.seek_to_first()
         }
@@ -224,13 +214,15 @@ impl DbIterator {
         if !self.valid {
             return Ok(());
         }
-        if self.refresh() || self.direction == Direction::Backward {
-            let key = std::mem::take(&mut self.key);
-            let done = self.forward(|versions| versions.seek(after_versions_of(&key)));
-            return done;
-        }
         let key = std::mem::take(&mut self.key);
-        self.forward(|versions| skip_key(versions, &key))
+        let turned = self.direction == Direction::Backward;
+        self.forward(|versions, positioned| {
+            if positioned && !turned {
+                skip_key(versions, &key)
+            } else {
+                versions.seek(after_versions_of(&key))
+            }
+        })
     }
 
     /// To the previous key. Does nothing if not valid.
@@ -241,11 +233,15 @@ impl DbIterator {
         if !self.valid {
             return Ok(());
         }
-        if self.refresh() || self.direction == Direction::Forward {
-            let key = std::mem::take(&mut self.key);
-            return self.backward_from(before_versions_of(&key));
-        }
-        self.backward(|_| Ok(()))
+        let key = std::mem::take(&mut self.key);
+        let turned = self.direction == Direction::Forward;
+        self.backward(|versions, positioned| {
+            if positioned && !turned {
+                Ok(())
+            } else {
+                seek_last_before(versions, before_versions_of(&key))
+            }
+        })
     }
 
     /// The entries from the first one on.
@@ -268,101 +264,117 @@ impl DbIterator {
         }
     }
 
-    fn seek_in_bounds(&mut self, key: &[u8]) -> Result<()> {
-        let snapshot = self.snapshot.sequence();
-        self.forward(|versions| versions.seek(InternalKey::seek(key, snapshot)))
+    fn forward_from(&mut self, place: InternalKey<'_>) -> Result<()> {
+        self.forward(|versions, _| versions.seek(place))
     }
 
     fn backward_from(&mut self, past: InternalKey<'_>) -> Result<()> {
-        self.backward(|versions| {
-            versions.seek(past)?;
-            if versions.valid() {
-                versions.prev()
-            } else {
-                versions.seek_to_last()
-            }
-        })
+        self.backward(|versions, _| seek_last_before(versions, past))
     }
 
-    /// Positions the merge with `place`, then finds the first live key from there on.
-    fn forward(&mut self, place: impl FnOnce(&mut Versions) -> Result<()>) -> Result<()> {
-        self.valid = false;
-        self.direction = Direction::Forward;
-        place(&mut self.versions)?;
-        let snapshot = self.snapshot.sequence();
-        while self.versions.valid() {
-            let key = self.versions.key();
-            if !self.options.below_upper(key.user_key) {
-                return Ok(());
-            }
-            if key.sequence() > snapshot {
-                self.versions.next()?;
-                continue;
-            }
-            let (tag, live) = (key.tag, self.store.is_put(key.tag)?);
-            debug_assert!(tag.sequence() <= snapshot);
-            self.key.clear();
-            self.key.extend_from_slice(key.user_key);
-            if live {
-                self.valid = self.options.above_lower(&self.key);
-                if self.valid {
-                    return Ok(());
-                }
-            }
-            skip_key(&mut self.versions, &self.key)?;
-        }
+    /// Positions the merge with `place`, then finds the first live key from there on. `place` is
+    /// told whether the merge still stands where the last move left it.
+    fn forward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
+        (self.valid, self.direction) = (false, Direction::Forward);
+        let (mut source, positioned) = self.take_source();
+        let found = place(&mut source.versions, positioned)
+            .and_then(|()| self.find_forward(&mut source.versions));
+        self.source.put_back(source);
+        self.valid = found?;
         Ok(())
     }
 
     /// Positions the merge with `place`, then finds the last live key from there back.
-    fn backward(&mut self, place: impl FnOnce(&mut Versions) -> Result<()>) -> Result<()> {
-        self.valid = false;
-        self.direction = Direction::Backward;
-        place(&mut self.versions)?;
-        let snapshot = self.snapshot.sequence();
-        while self.versions.valid() {
-            let user_key = self.versions.key().user_key;
-            if !self.options.above_lower(user_key) {
-                return Ok(());
-            }
-            self.key.clear();
-            self.key.extend_from_slice(user_key);
-            let live = self.newest_going_backward(snapshot)?;
-            if live && self.options.below_upper(&self.key) {
-                self.valid = true;
-                return Ok(());
-            }
-        }
+    fn backward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
+        (self.valid, self.direction) = (false, Direction::Backward);
+        let (mut source, positioned) = self.take_source();
+        let found = place(&mut source.versions, positioned)
+            .and_then(|()| self.find_backward(&mut source.versions));
+        self.source.put_back(source);
+        self.valid = found?;
         Ok(())
     }
 
+    /// The merge, and whether it stands where it was left: not if it is new, because the old one
+    /// was taken away or pins too much.
+    fn take_source(&self) -> (Source, bool) {
+        match self.source.take() {
+            Some(source) if !self.store.is_to_be_released(&source) => (source, true),
+            _ => {
+                let view = self.store.view.load_full();
+                let fill_cache = self.options.fill_cache;
+                let versions = self.store.versions(&view, self.keyspace, fill_cache);
+                (Source { view, versions }, false)
+            }
+        }
+    }
+
+    fn find_forward(&mut self, versions: &mut Versions) -> Result<bool> {
+        let snapshot = self.snapshot.sequence();
+        while versions.valid() {
+            let key = versions.key();
+            if !self.options.below_upper(key.user_key) {
+                return Ok(false);
+            }
+            if key.sequence() > snapshot {
+                versions.next()?;
+                continue;
+            }
+            let live = self.store.is_put(key.tag)?;
+            replace(&mut self.key, key.user_key);
+            if live && self.options.above_lower(&self.key) {
+                replace(&mut self.value, versions.value());
+                return Ok(true);
+            }
+            skip_key(versions, &self.key)?;
+        }
+        Ok(false)
+    }
+
+    fn find_backward(&mut self, versions: &mut Versions) -> Result<bool> {
+        while versions.valid() {
+            let user_key = versions.key().user_key;
+            if !self.options.above_lower(user_key) {
+                return Ok(false);
+            }
+            replace(&mut self.key, user_key);
+            if self.pass_key_backward(versions)? && self.options.below_upper(&self.key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Steps back over all versions of `self.key`; the last visible one met decides.
-    fn newest_going_backward(&mut self, snapshot: SequenceNumber) -> Result<bool> {
+    fn pass_key_backward(&mut self, versions: &mut Versions) -> Result<bool> {
+        let snapshot = self.snapshot.sequence();
         let mut live = false;
-        while self.versions.valid() && self.versions.key().user_key == self.key.as_slice() {
-            let tag = self.versions.key().tag;
+        while versions.valid() && versions.key().user_key == self.key.as_slice() {
+            let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
                 live = self.store.is_put(tag)?;
-                self.value.clear();
                 if live {
-                    self.value.extend_from_slice(self.versions.value());
+                    replace(&mut self.value, versions.value());
                 }
             }
-            self.versions.prev()?;
+            versions.prev()?;
         }
         Ok(live)
     }
+}
 
-    /// Moves to the present view if this one pins too much. The merge is then unpositioned.
-    fn refresh(&mut self) -> bool {
-        if self.store.pins.within_budget() || !self.store.is_outdated(&self.view) {
-            return false;
-        }
-        self.view = self.store.view.load_full();
-        self.versions = self
-            .store
-            .versions(&self.view, self.keyspace, self.options.fill_cache);
-        true
+fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}
+
+/// To the last version before a place.
+fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -> Result<()> {
+    versions.seek(past)?;
+    if versions.valid() {
+        versions.prev()
+    } else {
+        versions.seek_to_last()
     }
 }
 

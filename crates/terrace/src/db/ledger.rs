@@ -46,6 +46,9 @@ impl Store {
                 .load(Ordering::Acquire)
                 .max(ledger.state.persisted_until),
         );
+        // Opened with another durability: recorded by the edit that retires the old arenas.
+        let domain = self.durability.domain();
+        edit.domain = (domain != ledger.state.identity.domain).then_some(domain);
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
         }

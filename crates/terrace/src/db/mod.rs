@@ -17,6 +17,7 @@ pub(crate) mod pins;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod snapshot;
+pub(crate) mod sources;
 pub(crate) mod stalls;
 pub(crate) mod statistics;
 pub(crate) mod table_files;
@@ -41,6 +42,7 @@ use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
 use crate::db::snapshot::{Snapshot, SnapshotList};
+use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::view::View;
 use crate::db::write::Writer;
@@ -76,6 +78,7 @@ pub(crate) struct Store {
     pub(crate) persisted: AtomicU64,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) pins: Pins,
+    pub(crate) sources: Sources,
 
     pub(crate) queue: CommitQueue,
     /// `None` if the store is read-only, or closed.

@@ -25,6 +25,7 @@ use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
 use crate::db::snapshot::SnapshotList;
+use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::View;
@@ -48,6 +49,7 @@ impl Store {
         let durability = options.durability.unwrap_or(stored);
         let region = open_region(&storage, path, &options, stored)?;
         check_evidence(&region, &state)?;
+        check_tables(&*storage, path, &state)?;
         let mut recovered = if stored == Durability::Volatile {
             // Its arenas died with the process; their generations are retired like all others.
             RecoveredWrites::none(state.flushed_sequence)
@@ -80,6 +82,7 @@ impl Store {
             persisted: AtomicU64::new(state.persisted_until),
             snapshots: Arc::new(SnapshotList::default()),
             pins: Pins::new(options.pinned_bytes),
+            sources: Sources::default(),
             queue: CommitQueue::default(),
             writer: Mutex::new(None),
             ledger: Mutex::new(Ledger {
@@ -255,19 +258,41 @@ fn prepare_directory(storage: &dyn Storage, path: &Path, options: &Options) -> R
         (false, None) if holds_writes(&entries) => Err(Error::corruption(
             &path.join("CURRENT"),
             0,
-            "the file is missing, but tables of a store are there",
+            "the file is missing, but tables or arenas of a store are there",
         )),
         (false, None) if !creates => no_store("the directory is empty"),
         (false, None) => Ok(false),
     }
 }
 
-/// Tables exist only after the manifest that lists them: without `CURRENT` they are not the
-/// remains of a creation that was cut short.
+/// Tables and arenas exist only after the manifest that names them: without `CURRENT` they are not
+/// the remains of a creation that was cut short.
 fn holds_writes(entries: &[terrace_storage::DirectoryEntry]) -> bool {
     entries
         .iter()
-        .any(|entry| files::table_number(&entry.name).is_some())
+        .any(|entry| files::table_number(&entry.name).is_some() || entry.name.starts_with("arena-"))
+}
+
+/// Fails if a listed table is missing: what lies beside it unlisted may then be the only copy of
+/// its entries, and must not be removed as an orphan.
+fn check_tables(storage: &dyn Storage, path: &Path, state: &ManifestState) -> Result<()> {
+    let entries = storage.list(path)?;
+    let numbers = entries
+        .iter()
+        .filter_map(|entry| files::table_number(&entry.name));
+    let present: BTreeSet<u64> = numbers.collect();
+    let missing = state
+        .version
+        .tables()
+        .find(|(_, table)| !present.contains(&table.number));
+    missing.map_or(Ok(()), |(_, table)| {
+        let file = table_path(path, table.number);
+        Err(Error::corruption(
+            &file,
+            0,
+            "the manifest lists the table, but the file is missing",
+        ))
+    })
 }
 
 fn lock(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Box<dyn Lock>> {

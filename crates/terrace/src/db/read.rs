@@ -13,7 +13,7 @@ use crate::db::value::Value;
 use crate::db::view::View;
 use crate::key::{Kind, Tag};
 use crate::levels::{SubLevelCursor, Table, Version};
-use crate::table::{CursorOptions, TableCursor, TableValue, key_hash};
+use crate::table::{CursorOptions, TableCache, TableCursor, TableReader, TableValue, key_hash};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -55,7 +55,7 @@ impl Store {
         };
         let hash = key_hash(key, self.hash_seed);
         for table in levels.tables_for_key(key) {
-            let reader = self.tables.get(table.number)?;
+            let reader = reader(&self.tables, table)?;
             if let Some(found) = reader.get(key, hash, snapshot, CursorOptions::user_read())? {
                 return Ok(Some(found));
             }
@@ -101,7 +101,7 @@ impl Store {
         options: CursorOptions,
     ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
         let tables = Arc::clone(&self.tables);
-        move |table| Ok(tables.get(table.number)?.cursor(options))
+        move |table| Ok(reader(&tables, table)?.cursor(options))
     }
 
     /// All versions of a keyspace in order: MemTables and every sub-level, merged.
@@ -124,4 +124,9 @@ impl Store {
         }
         Versions::new(cursors)
     }
+}
+
+/// The reader of a listed table.
+pub(crate) fn reader(tables: &TableCache, table: &Table) -> Result<Arc<TableReader>> {
+    tables.get(table.number, |properties| table.is_described_by(properties))
 }

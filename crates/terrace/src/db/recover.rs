@@ -10,7 +10,6 @@ use terrace_region::{Recovered, Region};
 
 use crate::db::open::region_error;
 use crate::levels::ManifestState;
-use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber};
@@ -135,8 +134,7 @@ fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<Re
             .iter()
             .map(|frame| u64::from(frame.record_count))
             .sum();
-        let entry_bytes = writes * MAX_ENTRY_BYTES;
-        let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(entry_bytes));
+        let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(writes));
         let memtable = MemTable::new(Arc::clone(&found.arena), index_bytes);
         for frame in frames {
             memtable.insert_frame(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terrace_storage::Purpose;
 
+use crate::db::read::reader;
 use crate::levels::check_age_rule;
 use crate::options::Options;
 use crate::table::CursorOptions;
@@ -70,7 +71,7 @@ pub fn verify(
     let count = version.tables().count();
     for (at, (_, table)) in version.tables().enumerate() {
         progress(at, count);
-        let checked = store.tables.get(table.number).and_then(|reader| {
+        let checked = reader(&store.tables, table).and_then(|reader| {
             let check = reader.verify()?;
             let properties = reader.properties();
             let as_listed = properties.entries == table.entries

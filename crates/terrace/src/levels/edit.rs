@@ -29,7 +29,7 @@ impl Domain {
     }
 }
 
-/// What a store is given when it is created and keeps for ever.
+/// What a store is given when it is created. All but the domain it keeps for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Random; tells this store's files from another's.
@@ -110,6 +110,8 @@ pub(crate) struct Edit {
     pub(crate) next_sub_level: Option<u64>,
     pub(crate) next_keyspace: Option<u32>,
     pub(crate) clean_close: Option<CleanClose>,
+    /// What acknowledged writes survive from here on, where that changes.
+    pub(crate) domain: Option<Domain>,
 }
 
 /// One line for each field that is set.
@@ -138,6 +140,9 @@ impl fmt::Display for Edit {
                 "issue arena generation {} slot {} of {} bytes",
                 arena.generation, arena.slot, arena.capacity_bytes
             )?;
+        }
+        if let Some(domain) = self.domain {
+            writeln!(f, "domain {domain:?}")?;
         }
         for (name, value) in [
             ("flushed sequence", self.flushed_sequence),

@@ -29,6 +29,7 @@ mod tag {
     pub(super) const NEXT_SUB_LEVEL: u32 = 14;
     pub(super) const NEXT_KEYSPACE: u32 = 15;
     pub(super) const CLEAN_CLOSE: u32 = 16;
+    pub(super) const DOMAIN: u32 = 17;
 }
 
 /// Tags inside the identity.
@@ -130,6 +131,7 @@ impl Edit {
         out.optional_number(tag::NEXT_SUB_LEVEL, self.next_sub_level);
         out.optional_number(tag::NEXT_KEYSPACE, self.next_keyspace.map(u64::from));
         out.optional_number(tag::CLEAN_CLOSE, self.clean_close.map(|c| c.last_sequence));
+        out.optional_number(tag::DOMAIN, self.domain.map(|domain| domain as u64));
         out.finish()
     }
 
@@ -162,6 +164,14 @@ impl Edit {
                 tag::CLEAN_CLOSE => {
                     let last_sequence = sequence(field)?;
                     set(&mut edit.clean_close, field, CleanClose { last_sequence })?;
+                }
+                tag::DOMAIN => {
+                    let domain = Domain::from_number(field.number_as()?);
+                    set(
+                        &mut edit.domain,
+                        field,
+                        domain.ok_or_else(|| field.malformed())?,
+                    )?;
                 }
                 _ => field.unknown()?,
             }

@@ -18,6 +18,7 @@ mod dump;
 mod edit;
 mod edit_coding;
 mod fields;
+pub(crate) mod fuzz;
 mod manifest;
 mod record;
 mod state;

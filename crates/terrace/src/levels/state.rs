@@ -145,6 +145,7 @@ impl ManifestState {
         )?;
         advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
         next.clean_close = edit.clean_close;
+        next.identity.domain = edit.domain.unwrap_or(next.identity.domain);
         Ok(next)
     }
 

@@ -232,3 +232,106 @@ impl<C: Cursor> Cursor for Clipped<C> {
         self.cursor.value()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Error;
+    use crate::compaction::merge::tests::{Version as Entry, VersionsCursor};
+    use crate::key::Kind;
+    use crate::levels::testing::{added, flush_place, levels, version};
+
+    /// A sub-level of tables that each hold every key of their own span, two versions of each;
+    /// its tables are listed with these bounds. And the versions that count.
+    fn sub_level(bounds: &[(u8, u8, bool)]) -> (Vec<Arc<Table>>, Vec<Entry>) {
+        let mut counted = Vec::new();
+        let mut listed = Vec::new();
+        for (&(smallest, largest, largest_excluded), number) in bounds.iter().zip(1..) {
+            let mut table = added(flush_place(1), number, "", "");
+            table.table.bounds = KeyRange {
+                largest_excluded,
+                ..KeyRange::inclusive([smallest], [largest])
+            };
+            table.table.narrowed = true;
+            let bounds = &table.table.bounds;
+            counted.extend(contents(number).filter(|entry| bounds.contains(&entry.0)));
+            listed.push(table);
+        }
+        let version = version(listed);
+        let (_, sub_level) = levels(&version).sub_levels().next().unwrap();
+        (sub_level.tables.clone(), counted)
+    }
+
+    /// More than any bounds that a table is listed with.
+    fn contents(number: u64) -> impl Iterator<Item = Entry> {
+        let versions = |key| [2, 1].map(move |sequence| (key, sequence));
+        (0..=40u8).flat_map(versions).map(move |(key, sequence)| {
+            let tag = Tag::new(sequence, Kind::Put);
+            (vec![key], tag, number.to_le_bytes().to_vec())
+        })
+    }
+
+    fn open(table: &Arc<Table>) -> Result<VersionsCursor> {
+        Ok(VersionsCursor::new(contents(table.number).collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_lies_inside_the_bounds_is_seen_from_either_side(
+            spans in prop::collection::vec((1u8..4, 1u8..4, any::<bool>()), 1..6),
+            moves in prop::collection::vec((0u8..5, 0u8..42, 0u64..4), 1..60),
+        ) {
+            let mut at = 0;
+            let bounds: Vec<_> = spans
+                .iter()
+                .map(|&(gap, length, excluded)| {
+                    let smallest = at + gap;
+                    at = smallest + length;
+                    (smallest, at, excluded)
+                })
+                .collect();
+            let (tables, counted) = sub_level(&bounds);
+            let mut cursor = SubLevelCursor::over_tables(tables, open);
+            let mut model = VersionsCursor::new(counted);
+            for (step, key, sequence) in moves {
+                let target = InternalKey::new(std::slice::from_ref(&key), sequence, Kind::Put);
+                let cursors: [&mut dyn Cursor; 2] = [&mut cursor, &mut model];
+                for cursor in cursors {
+                    match step {
+                        0 => cursor.seek_to_first().unwrap(),
+                        1 => cursor.seek_to_last().unwrap(),
+                        2 => cursor.seek(target).unwrap(),
+                        3 if cursor.valid() => cursor.next().unwrap(),
+                        4 if cursor.valid() => cursor.prev().unwrap(),
+                        _ => {}
+                    }
+                }
+                prop_assert_eq!(cursor.valid(), model.valid());
+                if cursor.valid() {
+                    prop_assert_eq!((cursor.key(), cursor.value()), (model.key(), model.value()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_failed_open_the_cursor_is_not_valid_and_may_be_tried_again() {
+        let (tables, _) = sub_level(&[(1, 2, false), (5, 6, false)]);
+        let mut fails = false;
+        let mut cursor = SubLevelCursor::over_tables(tables, |table: &Arc<Table>| {
+            fails = !fails && table.number == 2;
+            if fails {
+                Err(Error::Closed)
+            } else {
+                open(table)
+            }
+        });
+        let target = [5];
+        let target = InternalKey::seek(&target, MAX_SEQUENCE);
+        assert!(cursor.seek(target).is_err() && !cursor.valid());
+        cursor.seek(target).unwrap();
+        assert_eq!(cursor.key().user_key, [5]);
+    }
+}

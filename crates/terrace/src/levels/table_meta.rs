@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::key::{KeyspaceId, SequenceNumber};
+use crate::table::TableProperties;
 
 /// User keys from `smallest`, which is included, to `largest`, which may be.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -108,6 +109,26 @@ pub(crate) struct TableMeta {
     pub(crate) max_sequence: SequenceNumber,
     /// The device class that holds the file; 1 is the store's own directory.
     pub(crate) tier: u8,
+}
+
+impl TableMeta {
+    /// Whether a file that says this of itself is the one that was listed.
+    pub(crate) fn is_described_by(&self, properties: &TableProperties) -> bool {
+        let (smallest, largest) = (properties.smallest(), properties.largest());
+        let file = KeyRange::inclusive(smallest.user_key, largest.user_key);
+        let bounds_fit = if self.narrowed {
+            file.encloses(&self.bounds)
+        } else {
+            file == self.bounds
+        };
+        bounds_fit
+            && properties.keyspace == self.keyspace
+            && properties.file_bytes == self.size_bytes
+            && properties.entries == self.entries
+            && properties.tombstones == self.tombstones
+            && properties.smallest_sequence == self.min_sequence
+            && properties.largest_sequence == self.max_sequence
+    }
 }
 
 /// A table listed in a version. All versions that list it share its file.

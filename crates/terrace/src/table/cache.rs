@@ -11,6 +11,7 @@ use quick_cache::{OptionsBuilder, UnitWeighter, Weighter};
 use terrace_storage::Storage;
 
 use super::block::Block;
+use super::properties::TableProperties;
 use super::reader::TableReader;
 use crate::{Error, Result};
 
@@ -154,10 +155,22 @@ impl TableCache {
     }
 
     /// The reader of a table, opened if it is not. A failed open is tried anew by the next call.
-    pub(crate) fn get(&self, number: u64) -> Result<Arc<TableReader>> {
+    /// `is_wanted` is asked when the table is opened: another one may have got its name.
+    pub(crate) fn get(
+        &self,
+        number: u64,
+        is_wanted: impl FnOnce(&TableProperties) -> bool,
+    ) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&number, || {
             let path = table_path(&self.directory, number);
-            TableReader::open(&*self.storage, path, number, Arc::clone(&self.blocks))
+            let blocks = Arc::clone(&self.blocks);
+            let reader = TableReader::open(&*self.storage, path, number, blocks)?;
+            if is_wanted(reader.properties()) {
+                return Ok(reader);
+            }
+            let path = table_path(&self.directory, number);
+            let detail = "the table is whole, but not the one that the manifest lists";
+            Err(Error::corruption(&path, 0, detail))
         })
     }
 

@@ -1,6 +1,6 @@
 //! What frames a table file: header, trailer, block handles, and the trailer of every block.
 //!
-//! docs/formats-table.md is the specification; the constants here are its numbers.
+//! docs/formats.md is the specification; the constants here are its numbers.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

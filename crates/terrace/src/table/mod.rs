@@ -3,7 +3,7 @@
 //! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
 //! come the data blocks, the partitions of the index, the top index over the partitions, the
 //! filter, and the footer, which says where those are; a trailer of fixed length ends the file and
-//! says where the footer is. docs/formats-table.md has every byte.
+//! says where the footer is. docs/formats.md has every byte.
 //!
 //! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
 //! checksum seeded with its offset; then every length and offset in them, by comparison with the
@@ -35,7 +35,7 @@ pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
-pub(crate) use properties::TableOptions;
+pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
 pub(crate) use writer::TableWriter;
 

@@ -105,8 +105,9 @@ impl Index {
     }
 
     /// Bytes that entries have taken.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        u64::from(self.end.load(Ordering::Relaxed)) * 4
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        let head_words = HEAD + HEADER_WORDS + MAX_HEIGHT as u32;
+        u64::from(self.end.load(Ordering::Relaxed) - head_words) * 4
     }
 
     /// Adds an entry. Entries of one index differ in (keyspace, key, tag). Safe from several

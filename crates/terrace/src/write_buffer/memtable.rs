@@ -44,10 +44,13 @@ impl MemTable {
         }
     }
 
-    /// The index budget that is sure to take entries of this many bytes: entries do not straddle
-    /// the index's chunks.
-    pub(crate) const fn index_bytes_for(entry_bytes: u64) -> u64 {
-        entry_bytes + entry_bytes / 8 + (512 << 10)
+    /// The index budget that is sure to take this many records in an empty index: entries do not
+    /// straddle chunks, so that a little of each chunk is lost.
+    pub(crate) const fn index_bytes_for(records: u64) -> u64 {
+        let entry_bytes = records.saturating_mul(MAX_ENTRY_BYTES);
+        entry_bytes
+            .saturating_add(entry_bytes / 1024)
+            .saturating_add(512)
     }
 
     pub(crate) fn arena(&self) -> &Arc<Arena> {
@@ -56,9 +59,12 @@ impl MemTable {
 
     /// Whether `payload_bytes` in `records` records fit the arena and the index.
     pub(crate) fn has_room(&self, payload_bytes: usize, records: u64) -> bool {
-        let index_bytes = records.saturating_mul(MAX_ENTRY_BYTES);
+        let index_bytes = self
+            .index
+            .entry_bytes()
+            .saturating_add(Self::index_bytes_for(records));
         payload_bytes <= self.arena.remaining_payload_bytes()
-            && self.index.used_bytes().saturating_add(index_bytes) <= self.index_budget_bytes
+            && index_bytes <= self.index_budget_bytes
     }
 
     /// Makes a frame's records findable. They begin at `payload_offset` in the arena; the first has
@@ -300,6 +306,35 @@ mod tests {
             first_sequence += u64::from(batch.records());
         }
         Arc::new(table)
+    }
+
+    #[test]
+    fn a_frame_that_has_room_always_fits_the_index() {
+        let region = Region::volatile(1 << 20).unwrap();
+        let mut batch = WriteBatch::new();
+        for number in 0..3000u32 {
+            batch.put(&number.to_be_bytes(), b"").unwrap();
+        }
+        let arena = region
+            .activate(region.reserve(1 << 20).unwrap(), 1)
+            .unwrap();
+        let table = MemTable::new(arena, 600 << 10);
+        let mut first_sequence = 1;
+        while table.has_room(batch.size_bytes(), 3000) {
+            let payload = &[batch.payload()][..];
+            let frame = Frame {
+                first_sequence,
+                record_count: 3000,
+                persisted_until: 0,
+                payload,
+            };
+            let at = table.arena.append(&frame).unwrap();
+            table
+                .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
+                .unwrap();
+            first_sequence += 3000;
+        }
+        assert!(first_sequence > 3000 && table.index_memory_bytes() <= 768 << 10);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! [`recovery`], a pure function.
 
 pub(crate) mod batch;
+pub(crate) mod fuzz;
 pub(crate) mod index;
 pub(crate) mod memtable;
 pub(crate) mod record;

@@ -65,7 +65,7 @@ pub(crate) fn judge(
     // The arena and offset where the walk met its first gap.
     let mut gap: Option<(usize, usize)> = None;
     for (position, arena) in arenas.iter().enumerate() {
-        if let Some(damage) = undecidable(position, arena) {
+        if let Some(damage) = undecidable(position, arena, position + 1 == arenas.len()) {
             return Err(damage);
         }
         let mut taken = 0;
@@ -143,7 +143,7 @@ pub(crate) fn judge(
 }
 
 /// Damage that leaves nothing to judge.
-fn undecidable(position: usize, arena: &ArenaFacts) -> Option<Damage> {
+fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option<Damage> {
     let damage = |offset, detail: &str| {
         Some(Damage {
             arena: Some(position),
@@ -154,6 +154,13 @@ fn undecidable(position: usize, arena: &ArenaFacts) -> Option<Damage> {
     let has_frames = !arena.frames.is_empty() || !arena.behind.is_empty();
     if has_frames && !arena.activated {
         return damage(0, "the header is damaged but frames follow it");
+    }
+    // A generation is issued only when the one before it is activated, or given up.
+    if !arena.activated && !is_youngest {
+        return damage(
+            0,
+            "the header is damaged, and a younger arena was issued since",
+        );
     }
     if arena.search_given_up {
         return damage(arena.end, "too much that looks like frames and is none");
@@ -279,5 +286,17 @@ mod tests {
             ..arena(&[frame(1, 1)])
         };
         assert_eq!(judge(&[flipped], 0, 0).unwrap_err().offset, 0);
+    }
+
+    #[test]
+    fn only_the_youngest_arena_may_lack_its_header() {
+        let blank = ArenaFacts {
+            activated: false,
+            ..arena(&[])
+        };
+        assert!(judge(std::slice::from_ref(&blank), 0, 0).is_ok());
+        assert!(judge(&[arena(&[]), blank.clone()], 0, 0).is_ok());
+        let damage = judge(&[blank, arena(&[])], 0, 0).unwrap_err();
+        assert_eq!((damage.arena, damage.offset), (Some(0), 0));
     }
 }

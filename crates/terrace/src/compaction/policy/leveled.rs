@@ -6,11 +6,15 @@
 //! level 0 as a whole, any other by the one table that drags the fewest bytes of the next level
 //! along. Inputs that overlap nothing below are moved, unless the target level is written in
 //! another form.
+//!
+//! Level 0 weighs its bytes before it goes down: while it would drag more than a ratio's worth of
+//! level 1 along, as in a keyspace that leaves a little in every arena, some of its sub-levels are
+//! merged into one of them instead. That frees readers of the probes for a fraction of the writes.
 
 use std::sync::Arc;
 
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason};
-use crate::levels::{KeyRange, KeyspaceLevels, Level, Place};
+use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
 
 /// What the leveled policy goes by.
 #[derive(Clone, Debug)]
@@ -57,11 +61,12 @@ impl Leveled {
                 .clone()
                 .all(|other| !other.table.bounds.overlaps(&input.table.bounds))
         });
-        let same_form = self
-            .same_form_as_above
-            .get(usize::from(output.level))
-            .copied()
-            .unwrap_or(false);
+        // Within level 0 nothing changes its form.
+        let same_form = output.level == 0
+            || self
+                .same_form_as_above
+                .get(usize::from(output.level))
+                .is_some_and(|&same| same);
         let kind = if below.is_empty() && disjoint && same_form {
             ChoiceKind::Move
         } else {
@@ -74,6 +79,24 @@ impl Leveled {
             inputs,
             output,
         })
+    }
+}
+
+impl Leveled {
+    fn pick_in_level0(&self, level: &Level, next: &Level) -> Option<Choice> {
+        let reason = Reason::Level0SubLevels(level.sub_levels.len());
+        let inputs: Vec<Input> = all(0, level).collect();
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        let dragged: u64 = overlapping(1, next, &hull)
+            .map(|below| below.table.size_bytes)
+            .sum();
+        if dragged > level.size_bytes().saturating_mul(self.level_ratio)
+            && let Some(run) = cheapest_run(level)
+            && let Some(output) = all(0, &run).last().map(|oldest| oldest.place)
+        {
+            return self.choose(reason, all(0, &run).collect(), &Level::default(), output);
+        }
+        self.choose(reason, inputs, next, Place::base(1))
     }
 }
 
@@ -93,8 +116,7 @@ impl Policy for Leveled {
         let (level, next) = (levels.levels.get(at)?, levels.levels.get(at + 1)?);
         let output = Place::base(number + 1);
         if number == 0 {
-            let reason = Reason::Level0SubLevels(level.sub_levels.len());
-            return self.choose(reason, all(number, level).collect(), next, output);
+            return self.pick_in_level0(level, next);
         }
         let reason = Reason::LevelSize {
             level: number,
@@ -138,6 +160,22 @@ fn cheapest(number: u8, level: &Level, next: &Level) -> Option<Input> {
         u128::from(dragged) * 1000 / u128::from(input.table.size_bytes.max(1))
     };
     all(number, level).min_by_key(|input| cost(input))
+}
+
+/// Of all runs of neighbouring sub-levels the one whose merge writes the fewest bytes for each
+/// sub-level that it removes. Small young sub-levels are merged often, large old ones rarely.
+fn cheapest_run(level: &Level) -> Option<Level> {
+    let runs = (0..level.sub_levels.len()).flat_map(|from| {
+        let rest = level.sub_levels.get(from..).unwrap_or_default();
+        (2..=rest.len()).filter_map(move |length| rest.get(..length))
+    });
+    let cost = |run: &&[Arc<SubLevel>]| {
+        let bytes: u64 = run.iter().map(|sub_level| sub_level.size_bytes()).sum();
+        u128::from(bytes) * 1000 / (run.len() as u128 - 1)
+    };
+    runs.min_by_key(cost).map(|run| Level {
+        sub_levels: run.to_vec(),
+    })
 }
 
 #[cfg(test)]

@@ -88,21 +88,26 @@ fn open_tables_are_counted_limited_and_forgotten() {
     let blocks = Arc::new(BlockCache::new(1 << 20));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
     let tables = TableCache::new(storage_object, PathBuf::from("/t"), 4, blocks).unwrap();
-    let seventh = tables.get(7).unwrap();
-    assert!(Arc::ptr_eq(&seventh, &tables.get(7).unwrap()));
+    let open = |number| tables.get(number, |_| true);
+    let seventh = open(7).unwrap();
+    assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
     assert_eq!(tables.metadata_bytes(), seventh.metadata_bytes() as u64);
     for number in 1..=20 {
         assert_eq!(
-            tables.get(number).unwrap().path(),
+            open(number).unwrap().path(),
             table_path("/t".as_ref(), number)
         );
     }
     assert!(tables.open_tables() <= 4);
-    tables.get(7).unwrap();
+    open(7).unwrap();
     tables.remove(7);
     storage.remove(Path::new(PATH)).unwrap();
-    assert!(tables.get(7).is_err());
+    assert!(open(7).is_err());
     assert_eq!(get(&seventh, b"00003", 500).unwrap().unwrap().1, [7; 40]);
     storage.put(PATH, bytes);
-    tables.get(7).unwrap();
+    let error = tables
+        .get(7, |properties| properties.entries == 0)
+        .unwrap_err();
+    assert!(error.to_string().contains("not the one"), "{error}");
+    open(7).unwrap();
 }

@@ -1,1 +1,111 @@
+//! Scripts in tests/golden/policy: levels in, choice out. A script is a list of cases separated by
+//! empty lines; `TERRACE_BLESS=1` writes the answers anew.
+//!
+//! ```text
+//! # why this case is there
+//! options level0_merge=4 level1_bytes=1000 level_ratio=10 moves=1,2,3
+//! 0.7: 12[a-f]100 13[g-z]200      tables 12 and 13 of the flush 7 into level 0
+//! 1: 5[a-m]300                    table 5 of level 1: its bounds and bytes
+//! => merge 12@0 13@0 5@1 -> 1 because level 0 has 4 sub-levels
+//! ```
 
+use std::fmt::Write;
+use std::path::Path;
+
+use super::*;
+use crate::compaction::legality::check_legal;
+use crate::levels::testing::{added, flush_place, levels, version};
+use crate::levels::{TableAdded, Version};
+
+/// What stands before an answer.
+const ANSWER: &str = "=> ";
+
+fn tables(line: &str) -> Vec<TableAdded> {
+    let (place, tables) = line.split_once(": ").expect("a place, then tables");
+    let place = match place.split_once('.') {
+        Some(("0", flush)) => flush_place(flush.parse().unwrap()),
+        _ => Place::base(place.parse().unwrap()),
+    };
+    let table = |text: &str| {
+        let (number, rest) = text.split_once('[').unwrap();
+        let (bounds, size_bytes) = rest.split_once(']').unwrap();
+        let (smallest, largest) = bounds.split_once('-').unwrap();
+        let mut added = added(place, number.parse().unwrap(), smallest, largest);
+        added.table.size_bytes = size_bytes.parse().unwrap();
+        added
+    };
+    tables.split_whitespace().map(table).collect()
+}
+
+fn policy(line: &str) -> Leveled {
+    let mut policy = Leveled {
+        level0_merge: 4,
+        level1_bytes: 1000,
+        level_ratio: 10,
+        same_form_as_above: vec![true; 7],
+    };
+    for option in line.split_whitespace().skip(1) {
+        let (name, value) = option.split_once('=').unwrap();
+        match name {
+            "level0_merge" => policy.level0_merge = value.parse().unwrap(),
+            "level1_bytes" => policy.level1_bytes = value.parse().unwrap(),
+            "level_ratio" => policy.level_ratio = value.parse().unwrap(),
+            "moves" => {
+                let levels: Vec<usize> = value.split(',').map(|l| l.parse().unwrap()).collect();
+                policy.same_form_as_above = (0..7).map(|level| levels.contains(&level)).collect();
+            }
+            _ => panic!("no option {name}"),
+        }
+    }
+    policy
+}
+
+fn read_case(case: &str) -> (Leveled, Version) {
+    let mut listed = Vec::new();
+    let mut leveled = policy("options");
+    for line in case.lines() {
+        if line.starts_with("options") {
+            leveled = policy(line);
+        } else if !line.starts_with('#') && !line.starts_with(ANSWER) {
+            listed.extend(tables(line));
+        }
+    }
+    (leveled, version(listed))
+}
+
+fn answer(leveled: &Leveled, version: &Version) -> String {
+    let levels = levels(version);
+    let Some(choice) = leveled.pick(levels) else {
+        return "nothing".to_owned();
+    };
+    if let Err(broken) = check_legal(levels, &choice) {
+        panic!("an illegal choice: {choice}: {broken}");
+    }
+    choice.to_string()
+}
+
+#[test]
+fn the_scripts_are_answered_as_they_were() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/policy");
+    let mut cases = 0;
+    for script in std::fs::read_dir(scripts).unwrap() {
+        let path = script.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut answered = String::new();
+        for case in text.trim_end().split("\n\n") {
+            let (leveled, version) = read_case(case);
+            for line in case.lines().filter(|line| !line.starts_with(ANSWER)) {
+                writeln!(answered, "{line}").unwrap();
+            }
+            writeln!(answered, "{ANSWER}{}\n", answer(&leveled, &version)).unwrap();
+            cases += 1;
+        }
+        let answered = format!("{}\n", answered.trim_end());
+        if std::env::var_os("TERRACE_BLESS").is_some() {
+            std::fs::write(&path, &answered).unwrap();
+        } else {
+            assert_eq!(answered, text, "{}", path.display());
+        }
+    }
+    assert!(cases >= 10, "only {cases} cases");
+}

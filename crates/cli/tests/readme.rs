@@ -1,0 +1,59 @@
+//! The README's shell session gives what the README says.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::Shell;
+
+/// The commands of the session, each with what it prints.
+fn session(readme: &str) -> Vec<(String, String)> {
+    let start = readme
+        .split_once("```console\n")
+        .expect("a console block")
+        .1;
+    let block = start.split_once("```").unwrap().0;
+    let mut steps: Vec<(String, String)> = Vec::new();
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => steps.push((command.to_string(), String::new())),
+            None => steps.last_mut().unwrap().1 += &format!("{line}\n"),
+        }
+    }
+    steps
+}
+
+/// Times differ from run to run.
+fn without_times(output: &str) -> String {
+    let lines = output
+        .lines()
+        .map(|line| line.split(" imported in ").next().unwrap());
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_session_runs_as_shown() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_terrace")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let shell = Shell::new();
+    let steps = session(&readme);
+    assert!(steps.len() > 5);
+    for (command, expected) in steps {
+        let ran = Command::new("sh")
+            .args(["-c", &format!("{{ {command}; }} 2>&1")])
+            .current_dir(&root)
+            .env("PATH", &path)
+            .env("TERRACE_STORE", shell.store())
+            .output()
+            .unwrap();
+        let shown = String::from_utf8(ran.stdout).unwrap();
+        assert_eq!(
+            without_times(&shown),
+            without_times(&expected),
+            "$ {command}"
+        );
+    }
+}

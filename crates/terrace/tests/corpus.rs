@@ -1,0 +1,161 @@
+//! Replays the fuzzers' corpus with the stable toolchain: no input may make a parser panic.
+//!
+//! `TERRACE_BLESS=1` writes the seeds anew, out of a real store, after a change of format; what
+//! fuzzers have found stays.
+
+mod image;
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use image::{Image, STORE};
+use terrace::{Background, Db, Options, internal};
+use terrace_region::{Header, HeaderState, scan};
+use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+type Parser = fn(&[u8]);
+
+/// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
+const TARGETS: [(&str, Parser); 7] = [
+    ("arena", internal::fuzz_arena),
+    ("block", internal::fuzz_block),
+    ("current", internal::fuzz_current),
+    ("edit", internal::fuzz_edit),
+    ("manifest", internal::fuzz_manifest),
+    ("record", internal::fuzz_record),
+    ("table", internal::fuzz_table),
+];
+
+fn fuzz_directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+#[test]
+fn every_input_of_the_corpus_is_taken_without_a_panic() {
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        bless();
+    }
+    for (target, parse) in TARGETS {
+        let inputs = fs::read_dir(fuzz_directory().join("corpus").join(target)).unwrap();
+        let mut count = 0;
+        for input in inputs {
+            let path = input.unwrap().path();
+            println!("{}", path.display());
+            let bytes = fs::read(&path).unwrap();
+            parse(&bytes);
+            // What a fuzzer tries first.
+            for length in 0..bytes.len().min(300) {
+                parse(&bytes[..length]);
+            }
+            for at in (0..bytes.len()).step_by(7) {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                parse(&flipped);
+            }
+            count += 1;
+        }
+        assert!(count >= 2, "{target} has {count} inputs");
+    }
+}
+
+#[test]
+fn every_target_is_replayed() {
+    let files = fs::read_dir(fuzz_directory().join("fuzz_targets")).unwrap();
+    let mut names: Vec<String> = files
+        .map(|file| {
+            file.unwrap()
+                .path()
+                .file_stem()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names, TARGETS.map(|(target, _)| target));
+}
+
+/// A killed store with tables on two levels and frames in an arena.
+fn specimen() -> Image {
+    let disk = SimulatedStorage::new(1, CrashSwitch::new());
+    let options = support::script::tiny(Options {
+        storage: Arc::new(disk.clone()),
+        background: Background::Inline,
+        ..Options::default()
+    });
+    let db = Db::open(STORE, options).unwrap();
+    internal::create_second(&db).unwrap();
+    for number in 0..60u64 {
+        let key = format!("key-{:03}", number * 7 % 40);
+        db.put(key.as_bytes(), &vec![number as u8; number as usize * 3])
+            .unwrap();
+        if number % 5 == 0 {
+            db.delete(format!("key-{:03}", number % 40).as_bytes())
+                .unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.put(b"", b"an empty key").unwrap();
+    db.put(b"large", &[7; 5_000]).unwrap();
+    db.delete(b"key-003").unwrap();
+    Image::of(&disk)
+}
+
+fn bless() {
+    let image = specimen();
+    let save = |target: &str, name: &str, bytes: &[u8]| {
+        let directory = fuzz_directory().join("corpus").join(target);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(name), bytes).unwrap();
+        fs::write(directory.join("empty"), b"").unwrap();
+    };
+    for (name, bytes) in &image.files {
+        if name == "CURRENT" {
+            save("current", "seed", bytes);
+        } else if name.starts_with("MANIFEST-") {
+            save("manifest", "seed", bytes);
+            for (number, edit) in edits(bytes).into_iter().enumerate() {
+                save("edit", &format!("seed-{number}"), edit);
+            }
+        } else if name.ends_with(".table") {
+            save("table", "seed", bytes);
+            save("block", "seed", first_block(bytes));
+        } else if let HeaderState::Intact(header) = Header::decode(bytes) {
+            let found = scan(bytes, header.generation);
+            if let Some(last) = found.frames.last() {
+                save("arena", "seed", &bytes[..last.next_offset() + 64]);
+                let payload = last.payload_offset()..last.payload_offset() + last.payload_bytes;
+                save("record", "seed", &bytes[payload]);
+            }
+        }
+    }
+}
+
+/// The payloads of a manifest's records: `checksum u64 | length u32 | kind u32 | payload`, padded
+/// to 8 bytes, from byte 32 on.
+fn edits(manifest: &[u8]) -> Vec<&[u8]> {
+    let mut edits = Vec::new();
+    let mut rest = &manifest[32..];
+    while rest.len() > 16 {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        edits.push(&rest[16..16 + length]);
+        rest = &rest[16 + length.next_multiple_of(8)..];
+    }
+    edits
+}
+
+/// The contents of the first block, which starts behind the header: up to the first place where
+/// an uncompressed block's trailer says its own length.
+fn first_block(table: &[u8]) -> &[u8] {
+    const START: usize = 16;
+    let is_end = |&end: &usize| {
+        let length = u32::from_le_bytes(table[end + 1..end + 5].try_into().unwrap());
+        table[end] == 1 && length as usize == end - START
+    };
+    let end = (START + 1..table.len() - 5).find(is_end).unwrap();
+    &table[START..end]
+}

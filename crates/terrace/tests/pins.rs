@@ -1,0 +1,78 @@
+//! Readers that hold on to old writes: what they see stays, what they pin is bounded, and writers
+//! never wait for them.
+
+mod support;
+
+use support::machine::{Machine, Method};
+use terrace::{Db, IterOptions, Value};
+
+fn fill(db: &Db, round: u32) {
+    for row in 0..200u32 {
+        let value = [round as u8; 100];
+        db.put(format!("row{row:03}").as_bytes(), &value).unwrap();
+    }
+}
+
+#[test]
+fn iterators_that_nobody_moves_pin_no_more_than_the_budget() {
+    let machine = Machine::new(Method::Written, 1);
+    let options = machine.options();
+    let budget_bytes = options.pinned_bytes;
+    let db = Db::open("/store", options).unwrap();
+    fill(&db, 0);
+    let mut iterators: Vec<_> = (0..20)
+        .map(|_| db.iter(IterOptions::default()).unwrap())
+        .collect();
+    for (at, iterator) in iterators.iter_mut().enumerate() {
+        iterator.seek(format!("row{at:03}").as_bytes()).unwrap();
+    }
+    for round in 1..30 {
+        fill(&db, round);
+        let pinned_bytes = db.statistics().memory.pinned_bytes;
+        assert!(
+            pinned_bytes <= budget_bytes,
+            "{pinned_bytes} bytes pinned in round {round}"
+        );
+    }
+    // Each goes on where it stood, at its own snapshot, in both directions.
+    for (at, iterator) in iterators.iter_mut().enumerate() {
+        iterator.next().unwrap();
+        assert_eq!(iterator.key(), format!("row{:03}", at + 1).as_bytes());
+        assert_eq!(iterator.value(), [0; 100]);
+        iterator.prev().unwrap();
+        assert_eq!(iterator.key(), format!("row{at:03}").as_bytes());
+        assert_eq!(iterator.value(), [0; 100]);
+    }
+    let rest = iterators.pop().unwrap().entries();
+    assert_eq!(
+        rest.map(Result::unwrap)
+            .filter(|(_, value)| value == &[0; 100])
+            .count(),
+        200
+    );
+}
+
+#[test]
+fn thousands_of_large_values_pin_no_more_than_the_budget_and_the_live_arenas() {
+    let machine = Machine::new(Method::Written, 2);
+    let options = machine.options();
+    let bound_bytes =
+        options.pinned_bytes + (options.max_arenas as u64 + 1) * (options.arena_bytes + (1 << 20));
+    let db = Db::open("/store", options).unwrap();
+    let mut values: Vec<(u32, Value)> = Vec::new();
+    for number in 0..3000u32 {
+        let value = number.to_le_bytes().repeat(1200);
+        db.put(b"large", &value).unwrap();
+        values.push((number, db.get(b"large").unwrap().unwrap()));
+        let pinned_bytes = db.statistics().memory.pinned_bytes;
+        assert!(
+            pinned_bytes <= bound_bytes,
+            "{pinned_bytes} bytes pinned at {number}"
+        );
+    }
+    assert!(
+        values
+            .iter()
+            .all(|(number, value)| **value == number.to_le_bytes().repeat(1200))
+    );
+}
