@@ -1,10 +1,11 @@
 //! Every crash point of many runs, on every persist method.
 //!
-//! A run starts on a machine whose arenas are full of old, valid frames. It is repeated with the
-//! machine frozen at each of its steps (every write, sync, rename, unlink, fence and write-back,
-//! and some plain stores), and the machine then comes back as after a kill and as after a power
-//! cut, with random legal parts of what was not persisted. After recovery the store must hold the
-//! state after some batch, not before the last one promised, and go on working.
+//! A run starts on a machine whose arenas are full of old, valid frames; in its middle sealed
+//! arenas pile up. It is repeated with the machine frozen at each of its steps (every write, sync,
+//! rename, unlink, fence and write-back, and some plain stores), and the machine then comes back as
+//! after a kill and as after a power cut, with random legal parts of what was not persisted. After
+//! recovery the store must hold the state after some batch, not before the last one promised, and
+//! go on working.
 //!
 //! `TERRACE_CRASH_RUNS` sets the number of runs for each method (1 by default),
 //! `TERRACE_CRASH_STRIDE` how many steps lie between two crash points (1: exhaustive).
@@ -43,11 +44,19 @@ fn run(machine: &Machine, model: Model, seed: u64, operations: usize) -> Run {
     let mut run = Run::new(model);
     run.power_safe = machine.method().is_power_safe();
     run.volatile = machine.method() == Method::Volatile;
+    run.flushes = Some(machine.flushes());
     let mut work = |run: &mut Run| {
         run.open(options.clone())?;
-        for _ in 0..operations {
+        for number in 0..operations {
+            if number == operations / 2 {
+                run.apply(Operation::HoldFlushes, &options)?;
+                for _ in 0..9 {
+                    run.apply(script.large_write(), &options)?;
+                }
+            }
             run.apply(script.next(), &options)?;
         }
+        run.release_flushes();
         run.db().close()?;
         run.model.persisted = run.model.acknowledged;
         Ok(())
@@ -83,13 +92,14 @@ fn every_point(method: Method) {
     let operations = support::scale("TERRACE_CRASH_OPERATIONS", 60) as usize;
     for seed in 0..runs {
         let (base, model) = used_machine(method, seed);
-        let whole = base.copy();
-        run(&whole, model.clone(), seed, operations);
+        let whole = base.copy(0);
+        let most_sealed = run(&whole, model.clone(), seed, operations).most_sealed;
         let steps = whole.steps();
         assert!(steps > operations as u64, "only {steps} steps");
+        assert!(most_sealed >= 2, "{most_sealed} arenas at most were sealed");
         for point in (0..steps).step_by(stride) {
             for kind in KINDS {
-                let machine = base.copy();
+                let machine = base.copy(seed ^ point << 8);
                 machine.freeze_at(point);
                 let mut run = run(&machine, model.clone(), seed, operations);
                 run.db = None;
@@ -132,19 +142,19 @@ fn stored_through_the_page_cache_survives_every_crash_point() {
 fn double_crash(method: Method) {
     let first_crashes = support::scale("TERRACE_DOUBLE_CRASHES", 10);
     let (base, model) = used_machine(method, 77);
-    let whole = base.copy();
+    let whole = base.copy(0);
     run(&whole, model.clone(), 77, 60);
     let steps = whole.steps();
     for first in 0..first_crashes {
         let point = 1 + first * steps / first_crashes;
         let kind = KINDS[first as usize % 2];
-        let machine = base.copy();
+        let machine = base.copy(point);
         machine.freeze_at(point);
         let mut before = run(&machine, model.clone(), 77, 60);
         before.db = None;
         let crashed = machine.crash(kind, point);
 
-        let rehearsal = crashed.copy();
+        let rehearsal = crashed.copy(0);
         let mut rehearsed = Run::new(before.model.clone());
         (rehearsed.power_safe, rehearsed.volatile) = (before.power_safe, before.volatile);
         recover(
@@ -157,7 +167,7 @@ fn double_crash(method: Method) {
 
         for second in 0..rehearsal.steps() {
             let second_kind = KINDS[second as usize % 2];
-            let machine = crashed.copy();
+            let machine = crashed.copy(second);
             machine.freeze_at(second);
             let mut run = Run::new(before.model.clone());
             (run.power_safe, run.volatile) = (before.power_safe, before.volatile);

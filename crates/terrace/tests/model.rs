@@ -23,6 +23,8 @@ fn model(method: Method, background: Background, share: u64) {
         let mut script = Script::new(life, method.persists());
         let mut run = Run::new(Model::default());
         run.power_safe = method.is_power_safe();
+        // A flush thread would wait long before it tries again.
+        run.flushes = (background == Background::Inline).then(|| machine.flushes());
         run.open(options.clone()).unwrap();
         for _ in 0..OPERATIONS_PER_STORE.min(operations) {
             let operation = script.next();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::machine::{Machine, Method};
 use terrace::{Background, Db, Durability, Options, Result, WriteBatch, WriteOptions, internal};
-use terrace_storage::CrashKind;
+use terrace_storage::{CrashKind, Fault};
 
 /// Large enough that a power cut keeps some frames of an arena and drops others before them.
 const FRAME_BYTES: usize = 4000;
@@ -52,17 +52,18 @@ fn prefix(db: &Db, count: usize, context: &str) -> usize {
     there
 }
 
-/// Runs `work` on copies of a machine that freeze at each of its steps in turn. `work` gives the
-/// number of writes that were acknowledged; `check` gets it and the frozen machine.
+/// Runs `work` on copies of a machine that freeze at each of its steps in turn, several times
+/// each, since the operation at which they freeze may take place in part. `work` counts the writes
+/// that were acknowledged; `check` gets the step, the frozen machine and that count.
 fn at_every_step(
     base: &Machine,
     work: impl Fn(&Machine, &Cell<usize>) -> Result<()>,
     mut check: impl FnMut(u64, &Machine, usize),
 ) {
-    let whole = base.copy();
+    let whole = base.copy(0);
     work(&whole, &Cell::new(0)).unwrap();
-    for step in 0..whole.steps() {
-        let machine = base.copy();
+    for (step, seed) in (0..whole.steps()).flat_map(|step| (0..3).map(move |seed| (step, seed))) {
+        let machine = base.copy(step << 8 | seed);
         machine.freeze_at(step);
         let acknowledged = Cell::new(0);
         let _ = work(&machine, &acknowledged);
@@ -127,7 +128,7 @@ fn a_generation_is_never_issued_twice() {
 
 /// Fills two arenas that cannot be flushed and begins a third; the number of writes.
 fn write_to_three_arenas(machine: &Machine, db: &Db) -> usize {
-    machine.hold_flushes();
+    machine.flushes().fail_from(0, Fault::NoSpace);
     let mut count = 0;
     while db.statistics().arenas.sealed < 2 {
         db.put(&key(count), &value(count, FRAME_BYTES)).unwrap();
@@ -182,12 +183,12 @@ fn flushes_are_installed_from_the_oldest_arena_on() {
     };
     let work = |machine: &Machine, acknowledged: &Cell<usize>| -> Result<()> {
         let db = open(options(machine))?;
-        machine.hold_flushes();
+        machine.flushes().fail_from(0, Fault::NoSpace);
         while db.statistics().arenas.sealed < 2 {
             db.put(b"key", &value(acknowledged.get() + 1, FRAME_BYTES))?;
             acknowledged.set(acknowledged.get() + 1);
         }
-        machine.release_flushes();
+        machine.flushes().heal();
         db.flush()
     };
     at_every_step(
@@ -221,20 +222,22 @@ fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
         }
         db.flush()
     };
-    // The seed decides whether the operation that the kill interrupts takes place.
-    let methods = [Method::Written, Method::Dax].into_iter();
-    for (method, seed) in methods.flat_map(|method| (0..4).map(move |seed| (method, seed))) {
-        let base = Machine::new(method, seed);
-        at_every_step(&base, work, |step, machine, acknowledged| {
-            let context = format!("{method:?}, seed {seed}, at {step}");
-            let machine = machine.crash(CrashKind::Kill, step);
-            let db = open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
-            for &(key, length_bytes) in &writes[..acknowledged] {
-                let found = get(&db, key.as_bytes());
-                let expected = Some(value(length_bytes, length_bytes));
-                assert!(found == expected, "{context}: {key}");
-            }
-        });
+    for method in [Method::Written, Method::Dax] {
+        at_every_step(
+            &Machine::new(method, 1),
+            work,
+            |step, machine, acknowledged| {
+                let context = format!("{method:?} at {step}");
+                let machine = machine.crash(CrashKind::Kill, step);
+                let db =
+                    open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
+                for &(key, length_bytes) in &writes[..acknowledged] {
+                    let found = get(&db, key.as_bytes());
+                    let expected = Some(value(length_bytes, length_bytes));
+                    assert!(found == expected, "{context}: {key}");
+                }
+            },
+        );
     }
 }
 
@@ -258,14 +261,12 @@ fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
         let killed = machine.crash(CrashKind::Kill, first);
         let reopen = |machine: &Machine, _: &Cell<usize>| open(machine.options()).map(drop);
         at_every_step(&killed, reopen, |second, machine, _| {
-            for seed in 0..4 {
-                let machine = machine.crash(CrashKind::PowerCut, second << 8 | seed);
-                let db = open(machine.options())
-                    .unwrap_or_else(|error| panic!("at {first}, then {second}: {error}"));
-                assert!(prefix(&db, 2, "there") > 0, "at {first}, then {second}");
-                let levels = &db.levels().keyspaces[0].levels;
-                merges += usize::from(levels[0].is_empty() && !levels[1].is_empty());
-            }
+            let context = format!("at {first}, then {second}");
+            let machine = machine.crash(CrashKind::PowerCut, first << 8 | second);
+            let db = open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert!(prefix(&db, 2, &context) > 0, "{context}");
+            let levels = &db.levels().keyspaces[0].levels;
+            merges += usize::from(levels[0].is_empty() && !levels[1].is_empty());
         });
     });
     assert!(merges > 0, "nothing was merged");

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use terrace::{Background, Durability, Options, RegionSource};
 use terrace_region::{MemoryKind, SimulatedMemory};
 use terrace_storage::{
-    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Purpose,
-    SimulatedStorage,
+    CrashKind, CrashSwitch, FailingStorage, FaultFilter, FaultPlan, Purpose, SimulatedStorage,
 };
 
 /// A persist method under test.
@@ -107,19 +106,15 @@ impl Machine {
         }
     }
 
-    /// Lets every flush fail as on a full disk, so that sealed arenas pile up.
-    pub fn hold_flushes(&self) {
-        self.flushes.fail_from(0, Fault::NoSpace);
+    /// Fails flushes on request, so that sealed arenas pile up.
+    pub fn flushes(&self) -> FaultPlan {
+        self.flushes.clone()
     }
 
-    /// Lets flushes succeed again; the next one takes what has piled up.
-    pub fn release_flushes(&self) {
-        self.flushes.heal();
-    }
-
-    /// A machine in the same state; only for one that nobody is using.
-    pub fn copy(&self) -> Machine {
-        self.crash(CrashKind::Kill, 0)
+    /// A machine in the same state; only for one that nobody is using. The seed decides how much
+    /// takes place of the operation at which the copy freezes.
+    pub fn copy(&self, seed: u64) -> Machine {
+        self.crash(CrashKind::Kill, seed)
     }
 
     /// Lets `steps` steps live and ends the machine at the next.

@@ -3,7 +3,10 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::internal;
-use terrace::{Db, Error, IterOptions, KeyspaceId, Options, Result, Snapshot, WriteOptions};
+use terrace::{
+    Db, Error, IterOptions, KeyspaceId, Options, Result, Snapshot, WriteBatch, WriteOptions,
+};
+use terrace_storage::{Fault, FaultPlan};
 
 use super::model::{Content, Model, State, Write, assert_same, read_all};
 
@@ -35,7 +38,10 @@ pub fn tiny(options: Options) -> Options {
 /// One random operation.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Write { writes: Vec<Write>, sync: bool },
+    Write {
+        writes: Vec<Write>,
+        sync: bool,
+    },
     Persist,
     Flush,
     Compact,
@@ -43,6 +49,8 @@ pub enum Operation {
     DropSnapshot,
     Check,
     Reopen,
+    /// Lets flushes fail until a flush or a spare arena is needed, so that sealed arenas pile up.
+    HoldFlushes,
 }
 
 /// The generator of operations.
@@ -70,6 +78,7 @@ impl Script {
             84..88 => Operation::DropSnapshot,
             88..90 => Operation::Reopen,
             90..92 => Operation::Check,
+            92..95 => Operation::HoldFlushes,
             _ => self.write(),
         }
     }
@@ -83,6 +92,15 @@ impl Script {
         };
         let writes = (0..count).map(|_| self.one()).collect();
         Operation::Write { writes, sync }
+    }
+
+    /// A third of an arena, so that a few fill several.
+    pub fn large_write(&mut self) -> Operation {
+        let (key, byte) = (self.key(), self.random.random::<u8>());
+        Operation::Write {
+            writes: vec![(KeyspaceId::DEFAULT, key, Some(vec![byte; 3_000]))],
+            sync: false,
+        }
     }
 
     fn one(&mut self) -> Write {
@@ -131,6 +149,10 @@ pub struct Run {
     pub volatile: bool,
     /// Merges done before the last reopening.
     pub merges: u64,
+    /// Fails flushes on request.
+    pub flushes: Option<FaultPlan>,
+    /// The most arenas that were sealed at a time.
+    pub most_sealed: usize,
 }
 
 impl Run {
@@ -142,6 +164,8 @@ impl Run {
             power_safe: false,
             volatile: false,
             merges: 0,
+            flushes: None,
+            most_sealed: 0,
         }
     }
 
@@ -162,7 +186,7 @@ impl Run {
         match operation {
             Operation::Write { writes, sync } => {
                 let batch = self.model.batch(writes);
-                self.db().write(batch, WriteOptions { sync })?;
+                self.write(batch, WriteOptions { sync })?;
                 self.model.acknowledged = self.model.tried();
                 if sync || self.power_safe {
                     self.model.persisted = self.model.tried();
@@ -172,7 +196,13 @@ impl Run {
                 self.db().persist()?;
                 self.model.persisted = self.model.acknowledged;
             }
+            Operation::HoldFlushes => {
+                if let Some(flushes) = &self.flushes {
+                    flushes.fail_from(0, Fault::NoSpace);
+                }
+            }
             Operation::Flush => {
+                self.release_flushes();
                 self.db().flush()?;
                 self.model.persisted = self.model.acknowledged;
             }
@@ -194,6 +224,7 @@ impl Run {
             }
             Operation::Reopen => {
                 self.snapshots.clear();
+                self.release_flushes();
                 let db = self.db.take().unwrap();
                 self.merges += db.statistics().merges;
                 db.close()?;
@@ -204,6 +235,27 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Writes, letting flushes go on if there is no arena left to write to.
+    fn write(&mut self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        let written = match self.db().write(batch.clone(), options) {
+            Err(error) if error.is_no_space() && self.flushes.is_some() => {
+                self.release_flushes();
+                self.db().write(batch, options)
+            }
+            written => written,
+        };
+        let sealed = self.db().statistics().arenas.sealed;
+        self.most_sealed = self.most_sealed.max(sealed);
+        written
+    }
+
+    /// Lets flushes succeed again.
+    pub fn release_flushes(&self) {
+        if let Some(flushes) = &self.flushes {
+            flushes.heal();
+        }
     }
 
     /// Zigzags through a range with an iterator and compares each step with the model.
