@@ -22,7 +22,7 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, Db, Error, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{Background, Db, Error, IterOptions, Options, WriteBatch, WriteOptions, inspect};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -183,6 +183,10 @@ impl Specimen {
                 Verdict::Wrong(what) => panic!("{}: {what}", context()),
             }
             tally.count(&verdict);
+            if matches!(verdict, Verdict::Unreadable(_)) && read_only {
+                let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+                assert!(!report.problems.is_empty(), "{damage} is not verified");
+            }
         }
     }
 
@@ -422,7 +426,11 @@ fn flip_bits(specimen: &Specimen) -> Tally {
                 what: format!("bit {bit} flipped"),
             };
             let damaged = specimen.image.with(name, |bytes| bytes[offset] ^= 1 << bit);
+            let right = tally.right;
             specimen.try_damage(&damaged, &damage, &mut tally);
+            // Every byte of a table and of `CURRENT` is under a checksum that reading verifies.
+            let is_covered = name.ends_with(".table") || name == "CURRENT";
+            assert!(!is_covered || tally.right == right, "{damage} is not found");
         }
     }
     tally

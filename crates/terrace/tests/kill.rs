@@ -291,6 +291,8 @@ fn survives_kills(kind: Kind) {
             );
         }
     }
+    let report = terrace::inspect::verify(&path, kind.options(), |_, _| {}).unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
     assert!(
         counters.iter().sum::<u64>() > 0,
         "no child lived long enough to write"
