@@ -10,7 +10,8 @@ use crate::process::{cargo, show, succeeds};
 pub const FUZZ_SECONDS: u32 = 20;
 
 /// Runs each target of `fuzz/fuzz_targets` on its corpus in `fuzz/corpus/<target>`, then on
-/// mutations of it.
+/// mutations of it. Inputs found on the way are kept out of the repository's corpus, in
+/// `fuzz/target/corpus/<target>`, where the next run takes them up.
 pub fn fuzz(root: &Path, seconds: u32) -> Outcome {
     let targets = fuzz_targets(root);
     if targets.is_empty() {
@@ -20,8 +21,19 @@ pub fn fuzz(root: &Path, seconds: u32) -> Outcome {
         return Outcome::Skipped("a nightly toolchain with cargo-fuzz is not installed".into());
     }
     for target in targets {
+        let found = format!("fuzz/target/corpus/{target}");
+        if let Err(error) = fs::create_dir_all(root.join(&found)) {
+            return Outcome::Failed(format!("{found}: {error}"));
+        }
+        let corpus = format!("fuzz/corpus/{target}");
         let limit = format!("-max_total_time={seconds}");
-        let outcome = show(nightly(root).args(["fuzz", "run", &target, "--", &limit]));
+        let outcome = show(
+            nightly(root)
+                .args(["fuzz", "run", &target])
+                // New inputs go to the first directory.
+                .args([&found, &corpus])
+                .args(["--", "-verbosity=0", "-print_final_stats=1", &limit]),
+        );
         if !matches!(outcome, Outcome::Passed) {
             return outcome;
         }

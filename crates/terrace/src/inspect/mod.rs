@@ -1,4 +1,4 @@
-//! Looking into a store's files without changing them: [`verify`] checks everything, [`dump`]
+//! Looking into a store's files without changing them: [`verify()`] checks everything, [`dump()`]
 //! shows one file.
 
 mod dump;

@@ -44,7 +44,7 @@ pub(super) fn read(storage: &dyn Storage, directory: &Path) -> Result<u64> {
     })
 }
 
-/// Strict: only what [`line`] makes is taken.
+/// Strict: only what [`line()`] makes is taken.
 pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
     let text = str::from_utf8(bytes).ok()?;
     let (name, _) = text.split_once(' ')?;
