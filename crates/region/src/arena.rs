@@ -55,6 +55,9 @@ pub struct FrameView<'a> {
 struct Appender {
     writer: ImageWriter,
     sealed: bool,
+    /// A frame that failed may lie behind the end, whole: the medium may have taken all of it
+    /// before it reported an error.
+    unclean: bool,
 }
 
 /// Memory that takes frames until it is full or sealed.
@@ -92,6 +95,7 @@ impl Arena {
             appender: Mutex::new(Appender {
                 writer,
                 sealed: false,
+                unclean: false,
             }),
             persisted: AtomicUsize::new(FRAMES_START),
             persist_failure: OnceLock::new(),
@@ -154,8 +158,10 @@ impl Arena {
             record_count: frame.record_count,
             persisted_until: frame.persisted_until,
         };
+        appender.unclean = true;
         self.store(&mut appender.writer, &info, frame.payload)?;
         appender.writer.publish(info.next_offset())?;
+        appender.unclean = false;
         Ok(Appended {
             offset: info.offset,
             payload_offset: info.payload_offset(),
@@ -241,9 +247,39 @@ impl Arena {
         self.persisted_bytes() >= self.end_bytes()
     }
 
-    /// Lets no further frame in. When this returns the end does not move any more.
-    pub fn seal(&self) {
-        self.appender.lock().sealed = true;
+    /// Lets no further frame in. When this returns the end does not move any more, and no frame
+    /// that failed lies behind it: the next frame with its numbers goes to another arena, where it
+    /// could not overwrite it, and a recovery would take the failed one instead.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a failed frame could not be wiped out; the arena is not sealed.
+    /// [`Error::PersistFailed`] if it is not known whether it was.
+    pub fn seal(&self) -> Result<()> {
+        let mut appender = self.appender.lock();
+        if appender.unclean {
+            self.wipe_tail(&mut appender.writer)?;
+            appender.unclean = false;
+        }
+        appender.sealed = true;
+        Ok(())
+    }
+
+    fn wipe_tail(&self, image: &mut ImageWriter) -> Result<()> {
+        let end = self.end_bytes();
+        if self.image.length_bytes() - end < FRAME_HEADER_BYTES {
+            // No frame fits here, so none can lie here.
+            return Ok(());
+        }
+        self.medium.store(image, end, &[0; FRAME_HEADER_BYTES])?;
+        self.medium.complete(image, end, 0, FRAME_HEADER_BYTES)?;
+        match self.medium.persist(end, end + FRAME_HEADER_BYTES) {
+            Ok(()) | Err(Error::PersistUnsupported { .. }) => Ok(()),
+            Err(Error::Io(error)) => {
+                let failure = self.persist_failure.get_or_init(|| Arc::new(error));
+                Err(Error::PersistFailed(Arc::clone(failure)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Published bytes at an offset; `None` beyond the end. Never blocks.

@@ -71,17 +71,26 @@ impl Drop for Allocation {
 
 /// Keeps the memory of dropped images for the next ones: the first touch of 64 MiB costs more than
 /// filling it.
+///
+/// Only images of the length asked for last are kept: an arena made for one large batch must not
+/// hold its memory for ever.
 #[derive(Default)]
 pub struct ImagePool {
-    free: Mutex<Vec<Allocation>>,
+    free: Mutex<Free>,
     keep: usize,
+}
+
+#[derive(Default)]
+struct Free {
+    length: usize,
+    allocations: Vec<Allocation>,
 }
 
 impl ImagePool {
     /// A pool that keeps at most `keep` images.
     pub fn new(keep: usize) -> Arc<Self> {
         Arc::new(ImagePool {
-            free: Mutex::new(Vec::new()),
+            free: Mutex::default(),
             keep,
         })
     }
@@ -93,8 +102,11 @@ impl ImagePool {
     pub fn image(self: &Arc<Self>, length: usize) -> Result<ImageWriter> {
         let reused = {
             let mut free = self.free.lock();
-            let fitting = free.iter().position(|kept| kept.length == length);
-            fitting.map(|position| free.swap_remove(position))
+            if free.length != length {
+                free.length = length;
+                free.allocations.clear();
+            }
+            free.allocations.pop()
         };
         let allocation = match reused {
             Some(allocation) => allocation,
@@ -153,8 +165,8 @@ impl Drop for Image {
     fn drop(&mut self) {
         if let (Some(allocation), Some(pool)) = (self.allocation.take(), self.pool.upgrade()) {
             let mut free = pool.free.lock();
-            if free.len() < pool.keep {
-                free.push(allocation);
+            if free.length == allocation.length && free.allocations.len() < pool.keep {
+                free.allocations.push(allocation);
             }
         }
     }
@@ -300,10 +312,10 @@ mod tests {
         first.copy(0, b"old").unwrap();
         drop(first);
         drop(second);
-        assert_eq!(pool.free.lock().len(), 1);
+        assert_eq!(pool.free.lock().allocations.len(), 1);
         let mut third = pool.image(4096).unwrap();
         assert_eq!(&third.unpublished()[..3], b"old");
-        assert_eq!(pool.free.lock().len(), 0);
+        assert_eq!(pool.free.lock().allocations.len(), 0);
     }
 
     #[test]

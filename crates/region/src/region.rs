@@ -211,7 +211,8 @@ impl Region {
             Use::Found | Use::Reserved => None,
         };
         if let Some(arena) = &arena {
-            arena.seal();
+            // Its contents are not needed any more, a failed frame among them neither.
+            let _ = arena.seal();
         }
         if length_bytes != self.arena_bytes {
             return self.remove(slot, length_bytes);
@@ -269,7 +270,7 @@ impl Region {
         let current = intact.filter(|header| header.generation == generation);
         let scan = scan(bytes, generation);
         let arena = Arena::new(slot, generation, file, attached, scan.end_bytes)?;
-        arena.seal();
+        arena.seal()?;
         let arena = Arc::new(arena);
         let held = Use::Active(Arc::downgrade(&arena));
         self.slots.lock().put(slot, capacity_bytes, held);

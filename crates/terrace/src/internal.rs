@@ -114,3 +114,8 @@ pub fn index_insert_time(entries: u64, threads: u64) -> Duration {
     });
     began.elapsed()
 }
+
+/// Poisons the store as a failed sync would.
+pub fn poison(db: &Db) {
+    db.store().poison(crate::Error::Closed);
+}

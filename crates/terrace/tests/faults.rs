@@ -358,7 +358,9 @@ impl Run {
             Operation::SyncDirectory => true,
             // A record whose write failed must not be found later. Where every read and write fails
             // it can be neither seen nor overwritten, so it is not known what the manifest says.
-            _ => self.injected.lasting && self.injected.fault == Fault::Io,
+            _ => {
+                self.injected.lasting && matches!(self.injected.fault, Fault::Io | Fault::WriteKept)
+            }
         };
         assert!(is_failed_sync, "{self}: poisoned by {cause}");
         let refusal = self.db().put(b"refused", b"").unwrap_err();
@@ -451,7 +453,11 @@ fn any_write_may_be_short_or_find_no_space() {
         Operation::Link,
     ];
     let filter = FaultFilter::everything().operations(&growing);
-    every_operation(filter, &[Fault::NoSpace, Fault::ShortWrite], Run::check);
+    every_operation(
+        filter,
+        &[Fault::NoSpace, Fault::ShortWrite, Fault::WriteKept],
+        Run::check,
+    );
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn frames_without_payload_or_records_are_refused() {
 fn a_sealed_arena_takes_nothing_and_stays_readable() {
     let arena = volatile_arena(8192);
     arena.append(&frame(1, &[b"x"])).unwrap();
-    arena.seal();
+    arena.seal().unwrap();
     assert!(matches!(
         arena.append(&frame(2, &[b"y"])),
         Err(Error::Sealed)

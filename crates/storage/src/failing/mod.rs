@@ -150,9 +150,10 @@ impl FailingFile {
         let Some(fault) = self.next(Operation::Write, Some(purpose)) else {
             return Ok(());
         };
-        if fault == Fault::ShortWrite {
-            let (left, _lost) = bytes.split_at(bytes.len() / 2);
-            write(left)?;
+        match fault {
+            Fault::ShortWrite => write(bytes.split_at(bytes.len() / 2).0)?,
+            Fault::WriteKept => write(bytes)?,
+            _ => {}
         }
         Err(fault.error(Operation::Write, &self.path))
     }

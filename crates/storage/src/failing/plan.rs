@@ -19,6 +19,9 @@ pub enum Fault {
     /// A write or append leaves the first half of its bytes, then an input/output error. Any
     /// other operation: as [`Fault::Io`].
     ShortWrite,
+    /// A write or append leaves all of its bytes, then an input/output error. Any other operation:
+    /// as [`Fault::Io`].
+    WriteKept,
     /// A sync fails and makes nothing durable, and later syncs of the same open file succeed
     /// without making anything durable either, as where the kernel has marked the pages clean and
     /// reported the error once. Any other operation: as [`Fault::Io`].
@@ -32,7 +35,11 @@ impl Fault {
     pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
         let errno = match self {
             Fault::NoSpace => Errno::NOSPC,
-            Fault::Io | Fault::ShortWrite | Fault::SyncLost | Fault::SyncKept => Errno::IO,
+            Fault::Io
+            | Fault::ShortWrite
+            | Fault::WriteKept
+            | Fault::SyncLost
+            | Fault::SyncKept => Errno::IO,
         };
         Error::new(operation, path, io::Error::from(errno))
     }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use terrace_region::{Arena, capacity_for_payload};
+use terrace_region::{Arena, Slot, capacity_for_payload};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
@@ -35,8 +35,9 @@ impl Store {
     /// The spare, waiting for one if flushes are behind.
     ///
     /// # Errors
-    /// The flush's own failure, if it failed: there is no point in waiting for a full disk.
+    /// The background's own failure, if it failed: there is no point in waiting for a full disk.
     pub(crate) fn take_spare(&self) -> Result<Arc<Arena>> {
+        self.wait_for_room()?;
         let mut failed = None;
         loop {
             if let Some(spare) = self.arenas.lock().spares.pop_front() {
@@ -45,19 +46,33 @@ impl Store {
             if let Some(error) = failed {
                 return Err(error);
             }
-            failed = self.background.wait_for_flush(self).err();
+            failed = self.background.wait_for_spare(self).err();
             self.check_writable()?;
         }
     }
 
-    /// Prepares a spare if one is missing and the arenas in use leave room for it.
+    /// Waits until one more arena may hold unflushed writes.
+    fn wait_for_room(&self) -> Result<()> {
+        while self.view.load().memtables.len() >= self.options.max_arenas {
+            let waited = self.background.wait_for_flush(self);
+            if self.view.load().memtables.len() >= self.options.max_arenas {
+                waited?;
+            }
+            self.check_writable()?;
+        }
+        Ok(())
+    }
+
+    /// The spare worker's step: prepares a spare if there is none.
     pub(crate) fn prepare_spare(&self) -> Result<bool> {
-        let mut ledger = self.ledger.lock();
-        let in_use = self.view.load().memtables.len();
-        if !self.arenas.lock().spares.is_empty() || in_use > self.options.max_arenas {
+        self.check_poison()?;
+        if !self.arenas.lock().spares.is_empty() {
             return Ok(false);
         }
-        let spare = self.new_arena(&mut ledger, self.options.arena_bytes)?;
+        // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
+        let slot = self.reserve(self.options.arena_bytes)?;
+        let mut ledger = self.ledger.lock();
+        let spare = self.new_arena(&mut ledger, slot)?;
         self.arenas.lock().spares.push_back(spare);
         Ok(true)
     }
@@ -69,21 +84,29 @@ impl Store {
             .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
             .max(self.options.arena_bytes);
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
+        self.wait_for_room()?;
+        let slot = self.reserve(capacity_bytes)?;
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
         ledger
             .unused
             .extend(spares.into_iter().map(Unused::Activated));
-        let arena = self.new_arena(&mut ledger, capacity_bytes)?;
+        let arena = self.new_arena(&mut ledger, slot)?;
         Ok(MemTable::new(
             arena,
             index_bytes.max(self.options.arena_index_bytes),
         ))
     }
 
-    /// An empty arena under a new generation, durable in the manifest and in its header.
-    pub(crate) fn new_arena(&self, ledger: &mut Ledger, capacity_bytes: u64) -> Result<Arc<Arena>> {
-        let slot = self.region.reserve(capacity_bytes).map_err(|error| {
+    /// An arena that will hold no frame after all.
+    pub(crate) fn give_up(&self, table: &MemTable) {
+        let arena = Arc::clone(table.arena());
+        self.ledger.lock().unused.push(Unused::Activated(arena));
+    }
+
+    /// A slot for an arena, its file and its name durable.
+    pub(crate) fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
+        self.region.reserve(capacity_bytes).map_err(|error| {
             let error = region_error(error);
             if error.is_no_space() {
                 Error::NoSpace {
@@ -93,20 +116,24 @@ impl Store {
             } else {
                 error
             }
-        })?;
+        })
+    }
+
+    /// An empty arena under a new generation, durable in the manifest and in its header.
+    pub(crate) fn new_arena(&self, ledger: &mut Ledger, slot: Slot) -> Result<Arc<Arena>> {
         // A step that outsiders cannot guess: bytes of a value must not pass as a frame of the
         // generation that will use their slot next.
         let next = ledger.state.next_generation;
         let step = xxh3_64_with_seed(&next.to_le_bytes(), self.hash_seed) & u64::from(u32::MAX);
-        let generation = next + step;
+        let generation = next.saturating_add(step);
         let issued = ArenaIssued {
             generation,
             slot: slot.number(),
-            capacity_bytes,
+            capacity_bytes: slot.capacity_bytes(),
         };
         let edit = Edit {
             arenas_issued: vec![issued],
-            next_generation: Some(generation + 1),
+            next_generation: Some(generation.saturating_add(1)),
             ..Edit::default()
         };
         if let Err(error) = self.record(ledger, edit) {

@@ -1,14 +1,18 @@
-//! Who does the work that no caller waits for: flushes and compactions.
+//! Who does the work that no caller waits for: spares, flushes and compactions.
 //!
 //! A [`Worker`] repeats one step until there is nothing left to do. A step that fails is repeated
 //! with growing pauses until it succeeds: a full disk is left behind by itself once space returns.
 //! The last failure is shown in the statistics and to writers that cannot go on without the step.
+//! Only a poisoned store ends the repeating: nothing can succeed there until it is reopened.
+//!
+//! With [`Background::Inline`](options::Background::Inline) the step runs in the caller's thread,
+//! one caller at a time; a step that wants its own worker again is already inside it.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::db::Store;
 use crate::options;
@@ -20,27 +24,40 @@ type Step = fn(&Store) -> Result<bool>;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The flush and the compaction worker.
+/// The workers of a store.
 pub(crate) struct Background {
-    flush: Worker,
-    compaction: Worker,
+    spare: Arc<Worker>,
+    flush: Arc<Worker>,
+    compaction: Arc<Worker>,
 }
 
 impl Background {
     pub(crate) fn new(kind: options::Background) -> Self {
+        let worker = |name, step| Arc::new(Worker::new(kind, name, step));
         Background {
-            flush: Worker::new(kind, Store::flush_step),
-            compaction: Worker::new(kind, Store::compaction_step),
+            spare: worker("terrace-spare", Store::prepare_spare),
+            flush: worker("terrace-flush", Store::flush_step),
+            compaction: worker("terrace-compact", Store::compaction_step),
         }
+    }
+
+    fn workers(&self) -> [&Arc<Worker>; 3] {
+        [&self.spare, &self.flush, &self.compaction]
     }
 
     /// Starts the threads, if there are to be any.
     pub(crate) fn start(&self, store: &Arc<Store>) -> Result<()> {
-        self.flush.start(store, "terrace-flush")?;
-        self.compaction.start(store, "terrace-compact")
+        self.workers()
+            .into_iter()
+            .try_for_each(|worker| worker.start(store))
     }
 
-    /// There may be a sealed arena, or no spare.
+    /// The spare may have been taken.
+    pub(crate) fn spare_wanted(&self, store: &Store) {
+        self.spare.kick(store);
+    }
+
+    /// There may be a sealed arena.
     pub(crate) fn flush_wanted(&self, store: &Store) {
         self.flush.kick(store);
     }
@@ -48,6 +65,11 @@ impl Background {
     /// A level may be over its target.
     pub(crate) fn compaction_wanted(&self, store: &Store) {
         self.compaction.kick(store);
+    }
+
+    /// Waits for one more step of the spare worker; its failure if it failed.
+    pub(crate) fn wait_for_spare(&self, store: &Store) -> Result<bool> {
+        self.spare.wait(store)
     }
 
     /// Waits for one more step of the flush worker; its failure if it failed.
@@ -60,24 +82,28 @@ impl Background {
         self.compaction.wait(store)
     }
 
-    /// Steps that failed, and the last failure.
+    /// Steps that failed, and a last failure.
     pub(crate) fn retries(&self) -> (u64, Option<Error>) {
-        let (flush, compaction) = (self.flush.state.lock(), self.compaction.state.lock());
-        let last = flush
-            .last_failure
-            .clone()
-            .or_else(|| compaction.last_failure.clone());
-        (flush.failures + compaction.failures, last)
+        let mut total = (0, None);
+        for worker in self.workers() {
+            let state = worker.state.lock();
+            total = (
+                total.0 + state.failures,
+                state.last_failure.clone().or(total.1),
+            );
+        }
+        total
     }
 
-    /// Ends both workers; whoever waits for them gets [`Error::Closed`].
+    /// Ends all workers; whoever waits for them gets [`Error::Closed`]. No step runs any more when
+    /// this returns.
     pub(crate) fn stop(&self) {
-        self.flush.stop();
-        self.compaction.stop();
+        self.workers().into_iter().for_each(|worker| worker.stop());
     }
 }
 
 struct Worker {
+    name: &'static str,
     step: Step,
     inline: bool,
     state: Mutex<State>,
@@ -88,8 +114,8 @@ struct Worker {
 struct State {
     wanted: bool,
     stopped: bool,
-    /// Somebody is inside the step; inline work must not enter it from within.
-    running: bool,
+    /// The thread that is inside the step.
+    running: Option<ThreadId>,
     /// Steps that ended, well or not.
     rounds: u64,
     /// How the last step ended.
@@ -100,9 +126,10 @@ struct State {
 }
 
 impl Worker {
-    fn new(kind: options::Background, step: Step) -> Self {
+    fn new(kind: options::Background, name: &'static str, step: Step) -> Self {
         let inline = kind == options::Background::Inline;
         Worker {
+            name,
             step,
             inline,
             state: Mutex::default(),
@@ -110,27 +137,17 @@ impl Worker {
         }
     }
 
-    fn start(self: &Worker, store: &Arc<Store>, name: &str) -> Result<()> {
+    fn start(self: &Arc<Self>, store: &Arc<Store>) -> Result<()> {
         if self.inline {
             return Ok(());
         }
-        let owner = Arc::clone(store);
-        let is_flush = std::ptr::eq(self, &store.background.flush);
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let background = &owner.background;
-                let worker = if is_flush {
-                    &background.flush
-                } else {
-                    &background.compaction
-                };
-                worker.run(&owner);
-            });
-        let thread = thread.map_err(|error| {
+        let (worker, store) = (Arc::clone(self), Arc::clone(store));
+        let thread = thread::Builder::new().name(self.name.to_owned());
+        let thread = thread.spawn(move || worker.run(&store)).map_err(|error| {
+            let operation = terrace_storage::Operation::Open;
             Error::from(terrace_storage::Error::new(
-                terrace_storage::Operation::Open,
-                std::path::Path::new(name),
+                operation,
+                self.name.as_ref(),
                 error,
             ))
         })?;
@@ -141,43 +158,47 @@ impl Worker {
     /// The thread: waits for a wish, repeats the step until it has nothing to do.
     fn run(&self, store: &Store) {
         let mut pause = FIRST_PAUSE;
-        loop {
-            {
-                let mut state = self.state.lock();
-                while !state.wanted && !state.stopped {
-                    self.changed.wait(&mut state);
-                }
-                if state.stopped {
-                    return;
-                }
-                state.wanted = false;
-            }
-            loop {
-                match self.run_step(store) {
-                    Ok(true) => pause = FIRST_PAUSE,
-                    Ok(false) => break,
-                    Err(_) => {
-                        let mut state = self.state.lock();
-                        state.wanted = true;
-                        if !state.stopped {
-                            self.changed.wait_for(&mut state, pause);
-                        }
+        while self.next_wish() {
+            match self.repeat(store) {
+                Ok(()) => pause = FIRST_PAUSE,
+                Err(_) => {
+                    let mut state = self.state.lock();
+                    state.wanted = store.poisoned().is_none();
+                    if state.wanted && !state.stopped {
+                        self.changed.wait_for(&mut state, pause);
                         pause = (pause * 2).min(LONGEST_PAUSE);
-                        break;
                     }
-                }
-                if self.state.lock().stopped {
-                    return;
                 }
             }
         }
     }
 
+    /// Waits until the step is wanted; false if the worker is to end.
+    fn next_wish(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.wanted && !state.stopped {
+            self.changed.wait(&mut state);
+        }
+        state.wanted = false;
+        !state.stopped
+    }
+
+    fn repeat(&self, store: &Store) -> Result<()> {
+        while self.run_step(store)? {}
+        Ok(())
+    }
+
+    /// One step in this thread. Not while it runs in another one.
     fn run_step(&self, store: &Store) -> Result<bool> {
-        self.state.lock().running = true;
+        let mut state = self.wait_while_running(self.state.lock());
+        if state.stopped {
+            return Ok(false);
+        }
+        state.running = Some(thread::current().id());
+        drop(state);
         let done = (self.step)(store);
         let mut state = self.state.lock();
-        state.running = false;
+        state.running = None;
         state.rounds += 1;
         if let Err(error) = &done {
             state.failures += 1;
@@ -189,24 +210,28 @@ impl Worker {
         done
     }
 
+    fn wait_while_running<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while state.running.is_some() {
+            self.changed.wait(&mut state);
+        }
+        state
+    }
+
+    /// Whether this very thread is inside the step.
+    fn is_inside(&self) -> bool {
+        self.state.lock().running == Some(thread::current().id())
+    }
+
     fn kick(&self, store: &Store) {
-        if !self.inline {
-            self.state.lock().wanted = true;
-            self.changed.notify_all();
+        if self.inline {
+            if !self.is_inside() {
+                // A failure is kept in the state; the next kick tries again.
+                let _ = self.repeat(store);
+            }
             return;
         }
-        loop {
-            {
-                let state = self.state.lock();
-                if state.running || state.stopped {
-                    return;
-                }
-            }
-            // A failure is kept in the state; the next kick tries again.
-            if !matches!(self.run_step(store), Ok(true)) {
-                return;
-            }
-        }
+        self.state.lock().wanted = true;
+        self.changed.notify_all();
     }
 
     fn wait(&self, store: &Store) -> Result<bool> {
@@ -231,17 +256,19 @@ impl Worker {
     }
 
     fn stop(&self) {
-        let thread = {
-            let mut state = self.state.lock();
-            state.stopped = true;
-            state.thread.take()
-        };
+        let mut state = self.state.lock();
+        state.stopped = true;
         self.changed.notify_all();
-        if let Some(thread) = thread {
-            // The last owner of the store may be the worker itself; it cannot wait for itself.
-            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
-                self.state.lock().last_failure = Some(Error::Closed);
-            }
+        // The last owner of the store may be dropped inside a step; it cannot wait for itself.
+        if state.running != Some(thread::current().id()) {
+            state = self.wait_while_running(state);
+        }
+        let thread = state.thread.take();
+        drop(state);
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            // A panic in the step has been reported on standard error already.
+            let _ = thread.join();
         }
     }
 }

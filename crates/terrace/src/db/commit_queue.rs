@@ -15,8 +15,12 @@ use parking_lot::{Condvar, Mutex};
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
 
-/// A group stops growing here: a larger one would make its first writer wait for no gain.
-const MAX_GROUP_BYTES: usize = 1 << 20;
+/// Where a group stops growing. A single batch may be larger.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupLimits {
+    pub(crate) bytes: usize,
+    pub(crate) records: u32,
+}
 
 /// What a writer wants.
 pub(crate) struct Request {
@@ -70,12 +74,19 @@ impl Group<'_> {
 }
 
 /// The queue. See the head of the file.
-#[derive(Default)]
 pub(crate) struct CommitQueue {
     state: Mutex<State>,
+    limits: GroupLimits,
 }
 
 impl CommitQueue {
+    pub(crate) fn new(limits: GroupLimits) -> Self {
+        CommitQueue {
+            state: Mutex::default(),
+            limits,
+        }
+    }
+
     /// Has `request` written, by this thread or as part of another one's group. `commit` writes a
     /// group; its answer is every member's.
     pub(crate) fn submit(
@@ -124,11 +135,14 @@ impl CommitQueue {
     /// Takes waiting requests from the front while they fit beside `own`.
     fn followers(&self, own: &Request) -> Vec<Arc<Ticket>> {
         let mut state = self.state.lock();
-        let mut bytes = own.batch.size_bytes();
+        let (mut bytes, mut records) = (own.batch.size_bytes(), own.batch.records());
         let mut taken = 0;
         for ticket in &state.waiting {
-            bytes = bytes.saturating_add(ticket.request.batch.size_bytes());
-            if ticket.request.exclusive || bytes > MAX_GROUP_BYTES {
+            let request = &ticket.request;
+            bytes = bytes.saturating_add(request.batch.size_bytes());
+            records = records.saturating_add(request.batch.records());
+            let is_full = bytes > self.limits.bytes || records > self.limits.records;
+            if request.exclusive || is_full {
                 break;
             }
             taken += 1;
@@ -204,7 +218,10 @@ mod tests {
 
     #[test]
     fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
-        let queue = CommitQueue::default();
+        let queue = CommitQueue::new(GroupLimits {
+            bytes: 1 << 20,
+            records: 1000,
+        });
         let (inside, written, alone) = (
             AtomicUsize::new(0),
             AtomicUsize::new(0),
@@ -240,7 +257,10 @@ mod tests {
 
     #[test]
     fn a_failure_is_answered_to_the_whole_group() {
-        let queue = CommitQueue::default();
+        let queue = CommitQueue::new(GroupLimits {
+            bytes: 1 << 20,
+            records: 1000,
+        });
         let answer = queue.submit(request(false), |_| Err(Error::Closed));
         assert!(matches!(answer, Err(Error::Closed)));
         queue.submit(request(false), |_| Ok(())).unwrap();

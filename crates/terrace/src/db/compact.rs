@@ -42,9 +42,7 @@ impl Store {
     /// The compaction worker's step: the most urgent merge or move of the first keyspace that
     /// has one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
-        if self.poisoned().is_some() {
-            return Ok(false);
-        }
+        self.check_poison()?;
         let version = Arc::clone(&self.view.load().version);
         for levels in version.keyspaces.values() {
             if let Some(choice) = self.policy.pick(levels) {

@@ -22,16 +22,12 @@ use crate::write_buffer::memtable::MemTable;
 use crate::{Result, SequenceNumber};
 
 impl Store {
-    /// The flush worker's step: the oldest sealed arena goes to tables, a spare takes its place.
+    /// The flush worker's step: the oldest sealed arena goes to tables.
     pub(crate) fn flush_step(&self) -> Result<bool> {
-        if self.poisoned().is_some() {
-            return Ok(false);
-        }
-        // A failed flush must not keep writers from a spare that could be had, nor the reverse.
+        self.check_poison()?;
         let flushed = self.flush_oldest();
-        let prepared = self.prepare_spare();
         self.delete_obsolete();
-        Ok(flushed? | prepared?)
+        flushed
     }
 
     fn flush_oldest(&self) -> Result<bool> {
@@ -40,10 +36,11 @@ impl Store {
             return Ok(false);
         };
         if self.persist_on_seal.load(Ordering::Relaxed) {
-            oldest
-                .arena()
-                .persist()
-                .map_err(|error| self.persist_failed(error))?;
+            // Ahead of the next `sync`, which must not find older arenas unpersisted.
+            for sealed in view.memtables.iter().skip(1).rev() {
+                let persisted = sealed.arena().persist();
+                persisted.map_err(|error| self.persist_failed(error))?;
+            }
         }
         let flushed_sequence = oldest.last_sequence();
         let generation = oldest.arena().generation();
@@ -52,6 +49,7 @@ impl Store {
             vec![generation],
             flushed_sequence,
         )?;
+        self.background.spare_wanted(self);
         self.background.compaction_wanted(self);
         Ok(true)
     }
@@ -80,11 +78,10 @@ impl Store {
             });
             Ok(())
         });
-        files
-            .into_iter()
-            .try_fold((), |(), files: TableFiles<'_>| {
-                files.settle(installed.clone())
-            })?;
+        for files in files {
+            // The outcome is the same for all; each only keeps or removes its own.
+            let _ = files.settle(installed.clone());
+        }
         installed?;
         for table in memtables {
             self.pins.flushed(table);
@@ -136,10 +133,8 @@ impl Store {
                 return Ok(None);
             }
             let spare = self.take_spare()?;
-            self.roll_over(
-                writer,
-                Arc::new(MemTable::new(spare, self.options.arena_index_bytes)),
-            );
+            let fresh = MemTable::new(spare, self.options.arena_index_bytes);
+            self.roll_over(writer, Arc::new(fresh))?;
             Ok(Some(sealed))
         })?;
         let waits = || {

@@ -54,7 +54,7 @@ use crate::{Error, Result, SequenceNumber};
 
 /// An open store.
 ///
-/// Lock order: the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
+/// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
 /// `view_change`. No lock is held while a caller's code runs, and readers take none of them.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
@@ -96,6 +96,7 @@ pub(crate) struct Store {
     closed: AtomicBool,
     /// Tells running merges to give up.
     pub(crate) closing: AtomicBool,
+    close_outcome: Mutex<Option<Result<()>>>,
     /// Held until the store is dropped, or closed.
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -132,6 +133,10 @@ impl Store {
                 "the store is open read-only; reopen it to write",
             ));
         }
+        self.check_poison()
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<()> {
         self.poison.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
@@ -213,9 +218,12 @@ impl Store {
     /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
     /// returned; everything is released in any case.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closing.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        // Whoever closes at the same time waits, and gets the same answer.
+        let mut outcome = self.close_outcome.lock();
+        if let Some(outcome) = &*outcome {
+            return outcome.clone();
         }
+        self.closing.store(true, Ordering::Release);
         let finished = if self.options.read_only {
             Ok(())
         } else {
@@ -224,6 +232,7 @@ impl Store {
         self.background.stop();
         self.closed.store(true, Ordering::Release);
         *self.lock.lock() = None;
+        *outcome = Some(finished.clone());
         finished
     }
 }

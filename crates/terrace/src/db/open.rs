@@ -18,7 +18,7 @@ use terrace_storage::{CountingStorage, ErrorKind, Lock, LockKind, Storage};
 use crate::db::Store;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
-use crate::db::commit_queue::CommitQueue;
+use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compact::policy;
 use crate::db::files;
 use crate::db::ledger::Ledger;
@@ -33,6 +33,7 @@ use crate::db::write::Writer;
 use crate::levels::{CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
 use crate::table::{BlockCache, TableCache, table_path};
+use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
@@ -83,7 +84,7 @@ impl Store {
             snapshots: Arc::new(SnapshotList::default()),
             pins: Pins::new(options.pinned_bytes),
             sources: Sources::default(),
-            queue: CommitQueue::default(),
+            queue: CommitQueue::new(group_limits(&options)),
             writer: Mutex::new(None),
             ledger: Mutex::new(Ledger {
                 manifest,
@@ -99,6 +100,7 @@ impl Store {
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            close_outcome: Mutex::new(None),
             lock: Mutex::new(Some(lock)),
             region,
             storage,
@@ -109,8 +111,12 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            store.background.start(&store)?;
-            store.background.flush_wanted(&store);
+            if let Err(error) = store.background.start(&store) {
+                // Threads that did start hold the store, and with it the lock.
+                let _ = store.close();
+                return Err(error);
+            }
+            store.background.spare_wanted(&store);
             store.background.compaction_wanted(&store);
         }
         Ok(store)
@@ -164,8 +170,8 @@ impl Store {
 
     /// Makes the first arena; from here on writes are accepted.
     fn begin_writing(&self) -> Result<()> {
-        let mut ledger = self.ledger.lock();
-        let arena = self.new_arena(&mut ledger, self.options.arena_bytes)?;
+        let slot = self.reserve(self.options.arena_bytes)?;
+        let arena = self.new_arena(&mut self.ledger.lock(), slot)?;
         let active = Arc::new(MemTable::new(arena, self.options.arena_index_bytes));
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
         *self.writer.lock() = Some(Writer::new(active, self.visible()));
@@ -420,5 +426,16 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
             durable_sequence: 0,
         },
         error => Error::invalid(error.to_string()),
+    }
+}
+
+/// A group stops growing where a larger one would make its first writer wait for no gain, and well
+/// before a group of small batches would need an arena of its own.
+fn group_limits(options: &Options) -> GroupLimits {
+    const MAX_GROUP_BYTES: u64 = 1 << 20;
+    let records = options.arena_index_bytes / MAX_ENTRY_BYTES / 4;
+    GroupLimits {
+        bytes: MAX_GROUP_BYTES.min(options.arena_bytes / 4) as usize,
+        records: u32::try_from(records).unwrap_or(u32::MAX),
     }
 }

@@ -29,6 +29,10 @@ pub struct Recovery {
     /// Writes that were readable but dropped, first and last number: the torn tail of a power cut,
     /// none of them ever promised to survive it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
+    /// Behind the last write taken lies the beginning of a frame that is not whole: a write that
+    /// was under way at the crash, and that nobody was told had succeeded, or damage to the last
+    /// write.
+    pub torn_tail: bool,
     /// The manifest ended in an edit that was never completed.
     pub torn_manifest: bool,
 }
@@ -122,6 +126,7 @@ fn facts_of(found: &Recovered) -> ArenaFacts {
 fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<RecoveredWrites> {
     let mut report = Recovery {
         dropped: plan.dropped,
+        torn_tail: arenas.iter().any(|found| found.scan.torn),
         ..Recovery::default()
     };
     let mut memtables = Vec::new();

@@ -208,6 +208,7 @@ impl Store {
                     let waited = self.background.wait_for_compaction(self);
                     self.stalls.add(cause, began.elapsed());
                     waited?;
+                    self.check_writable()?;
                 }
             }
         }
@@ -227,16 +228,23 @@ impl Store {
         } else {
             self.oversized(payload_bytes, records)?
         };
-        self.roll_over(writer, Arc::new(fresh));
-        Ok(())
+        self.roll_over(writer, Arc::new(fresh))
     }
 
     /// Seals the active arena and goes on in another one.
-    pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) {
-        writer.active.arena().seal();
+    ///
+    /// # Errors
+    /// Nothing has changed: the active arena holds a failed frame that cannot be wiped out yet.
+    pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) -> Result<()> {
+        if let Err(error) = writer.active.arena().seal() {
+            self.give_up(&fresh);
+            return Err(self.persist_failed(error));
+        }
         writer.active = Arc::clone(&fresh);
         self.change_view(|view| view.memtables.insert(0, fresh));
+        self.background.spare_wanted(self);
         self.background.flush_wanted(self);
+        Ok(())
     }
 }
 

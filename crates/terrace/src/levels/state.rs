@@ -82,6 +82,7 @@ impl ManifestState {
     fn fold(&self, edit: &Edit) -> Result<Self, StructureError> {
         let mut next = self.clone();
         next.version = Arc::new(self.version.apply(edit)?);
+        refuse_overflow(edit)?;
         for created in &edit.keyspaces_created {
             never_used("keyspace", created.id.0.into(), self.next_keyspace.into())?;
             next.next_keyspace = next.next_keyspace.max(created.id.0.saturating_add(1));
@@ -202,6 +203,28 @@ impl ManifestState {
                 age.saturating_add(1).max(FIRST_FLUSH_AGE)
             }),
         }
+    }
+}
+
+/// Numbers that leave no room for the next one were never given.
+fn refuse_overflow(edit: &Edit) -> Result<(), StructureError> {
+    const LARGEST: u64 = u64::MAX / 2;
+    let issued = edit.arenas_issued.iter().map(|issued| issued.generation);
+    let next = [
+        edit.next_generation,
+        edit.next_table_number,
+        edit.next_sub_level,
+    ];
+    match next
+        .into_iter()
+        .flatten()
+        .chain(issued)
+        .find(|&number| number > LARGEST)
+    {
+        Some(number) => Err(StructureError(format!(
+            "{number} is larger than any number given"
+        ))),
+        None => Ok(()),
     }
 }
 

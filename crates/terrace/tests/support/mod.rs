@@ -1,6 +1,7 @@
 //! What the whole-store tests share: a simulated machine, a model, and scripts of operations.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod gated;
 pub mod machine;
 pub mod model;
 pub mod script;

@@ -1,0 +1,221 @@
+//! Writers whose background work fails or is late: bounded, told why, never stuck, and nothing
+//! acknowledged is lost.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use support::gated::{Gate, GatedStorage};
+use terrace::{Background, Compression, Db, Error, Options, WriteBatch, WriteOptions, internal};
+use terrace_storage::{
+    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
+    SimulatedStorage, Storage,
+};
+
+const STORE: &str = "/store";
+
+fn options(storage: Arc<dyn Storage>) -> Options {
+    Options {
+        storage,
+        background: Background::Inline,
+        arena_bytes: 64 << 10,
+        arena_index_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+fn disk() -> SimulatedStorage {
+    SimulatedStorage::new(1, CrashSwitch::new())
+}
+
+fn failing(disk: &SimulatedStorage, plans: &[&FaultPlan]) -> Arc<dyn Storage> {
+    let inner: Arc<dyn Storage> = Arc::new(disk.clone());
+    plans.iter().fold(inner, |inner, plan| {
+        Arc::new(FailingStorage::new(inner, (*plan).clone()))
+    })
+}
+
+fn writes_to(part: &str) -> FaultPlan {
+    let filter = FaultFilter::everything().operations(&[Operation::Write]);
+    FaultPlan::new(filter.path_contains(part))
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "waited in vain until {what}"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The medium takes all of a frame and reports an error. The next write has the frame's numbers and
+/// goes to another arena; recovery must not take the failed frame in its place.
+#[test]
+fn a_failed_frame_that_arrived_does_not_replace_an_acknowledged_one() {
+    for more in [0, 3] {
+        for kind in [CrashKind::Kill, CrashKind::PowerCut] {
+            let disk = disk();
+            let (arenas, tables) = (writes_to("arena-"), writes_to(".table"));
+            let db = Db::open(STORE, options(failing(&disk, &[&arenas, &tables]))).unwrap();
+            db.put(b"a", b"acknowledged").unwrap();
+            arenas.fail_at(arenas.count(), Fault::WriteKept);
+            db.put(b"b", b"failed").unwrap_err();
+            tables.fail_from(tables.count(), Fault::Io);
+            // Seals the arena; the tables cannot be written.
+            db.flush().unwrap_err();
+            db.put(b"c", b"acknowledged").unwrap();
+            for _ in 0..more {
+                db.put(b"d", b"acknowledged").unwrap();
+            }
+            db.persist().unwrap();
+            let after = disk.crash(kind, more, CrashSwitch::new());
+            let db = Db::open(STORE, options(Arc::new(after))).unwrap();
+            assert!(db.get(b"a").unwrap().is_some() && db.get(b"c").unwrap().is_some());
+            assert!(db.get(b"b").unwrap().is_none());
+            assert_eq!(db.get(b"d").unwrap().is_some(), more > 0);
+        }
+    }
+}
+
+#[test]
+fn arenas_for_large_batches_are_bounded_too() {
+    let disk = disk();
+    let tables = writes_to(".table");
+    let db = Db::open(STORE, options(failing(&disk, &[&tables]))).unwrap();
+    tables.fail_from(0, Fault::Io);
+    let mut accepted = 0;
+    for _ in 0..20 {
+        let mut batch = WriteBatch::new();
+        batch.put(b"large", &vec![1; 200 << 10]).unwrap();
+        accepted += u32::from(db.write(batch, WriteOptions::default()).is_ok());
+    }
+    let statistics = db.statistics();
+    assert!(statistics.arenas.sealed + statistics.arenas.active <= Options::default().max_arenas);
+    assert!((1..=3).contains(&accepted), "{accepted} accepted");
+    assert!(statistics.retries > 0 && statistics.last_error.is_some());
+    tables.heal();
+    db.put(b"small", b"value").unwrap();
+    db.flush().unwrap();
+    assert_eq!(
+        db.get(b"large").unwrap().map(|value| value.len()),
+        Some(200 << 10)
+    );
+}
+
+#[test]
+fn a_flush_that_fails_leaves_no_table_behind() {
+    let disk = disk();
+    let filter = FaultFilter::everything().operations(&[Operation::SyncDirectory]);
+    let directories = FaultPlan::new(filter);
+    let db = Db::open(STORE, options(failing(&disk, &[&directories]))).unwrap();
+    internal::create_second(&db).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(b"key", b"value").unwrap();
+    internal::put(&mut batch, internal::SECOND, b"key", b"value").unwrap();
+    db.write(batch, WriteOptions::default()).unwrap();
+    let tables = || {
+        let entries = disk.list(Path::new(STORE)).unwrap();
+        entries
+            .iter()
+            .filter(|entry| entry.name.ends_with(".table"))
+            .count()
+    };
+    directories.fail_from(directories.count(), Fault::Io);
+    for _ in 0..3 {
+        db.flush().unwrap_err();
+        assert_eq!(tables(), 0);
+    }
+    directories.heal();
+    db.flush().unwrap();
+    assert_eq!(tables(), 2);
+}
+
+/// As many arenas as the option says take writes while a flush is under way, and the writers that
+/// then wait go on when it is done.
+#[test]
+fn several_sealed_arenas_wait_for_a_slow_flush() {
+    let gate = Gate::default();
+    let storage = GatedStorage {
+        inner: Arc::new(disk()),
+        purpose: Purpose::Flush,
+        gate: gate.clone(),
+    };
+    let options = Options {
+        background: Background::Threads,
+        max_arenas: 6,
+        ..options(Arc::new(storage))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let written = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for row in 0..1000u64 {
+                db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        wait_until("all arenas but the active one are sealed", || {
+            db.statistics().arenas.sealed == 5
+        });
+        wait_until("the spare is ready", || db.statistics().arenas.spare == 1);
+        assert!(written.load(Ordering::SeqCst) < 1000);
+        gate.open();
+    });
+    db.flush().unwrap();
+    assert!((0..1000u64).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
+}
+
+/// A writer that was stopped by level 0 when the store was poisoned is told so; closing works.
+#[test]
+fn a_poisoned_store_lets_its_stopped_writers_go() {
+    let gate = Gate::default();
+    let storage = GatedStorage {
+        inner: Arc::new(disk()),
+        purpose: Purpose::Compaction,
+        gate: gate.clone(),
+    };
+    let db = Db::open(
+        STORE,
+        Options {
+            background: Background::Threads,
+            level0_merge: 1,
+            level0_slowdown: 1,
+            level0_stop: 2,
+            // Another form in level 1: a move would not be stopped by the gate.
+            compression: vec![Compression::None, Compression::Lz4],
+            ..options(Arc::new(storage))
+        },
+    )
+    .unwrap();
+    for key in [b"a", b"b"] {
+        db.put(key, b"value").unwrap();
+        db.flush().unwrap();
+    }
+    let level0 = || db.levels().keyspaces[0].levels[0].len();
+    assert_eq!(level0(), 2);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| db.put(b"c", b"value"));
+        std::thread::sleep(Duration::from_millis(50));
+        internal::poison(&db);
+        gate.open();
+        wait_until("the writer is let go", || writer.is_finished());
+        assert!(matches!(
+            writer.join().unwrap(),
+            Err(Error::Poisoned { .. })
+        ));
+        let closer = scope.spawn(|| db.close());
+        wait_until("the store is closed", || closer.is_finished());
+        assert!(matches!(
+            closer.join().unwrap(),
+            Err(Error::Poisoned { .. })
+        ));
+    });
+    // Whoever closes again gets the same answer.
+    assert!(matches!(db.close(), Err(Error::Poisoned { .. })));
+}
