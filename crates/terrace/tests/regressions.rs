@@ -52,17 +52,19 @@ fn prefix(db: &Db, count: usize, context: &str) -> usize {
     there
 }
 
-/// Runs `work` on copies of a machine that freeze at each of its steps in turn, several times
-/// each, since the operation at which they freeze may take place in part. `work` counts the writes
-/// that were acknowledged; `check` gets the step, the frozen machine and that count.
+/// Runs `work` on copies of a machine that freeze at each of its steps in turn, `tries` times each,
+/// since the operation at which they freeze may take place in part. `work` counts the writes that
+/// were acknowledged; `check` gets the step, the frozen machine and that count.
 fn at_every_step(
     base: &Machine,
+    tries: u64,
     work: impl Fn(&Machine, &Cell<usize>) -> Result<()>,
     mut check: impl FnMut(u64, &Machine, usize),
 ) {
     let whole = base.copy(0);
     work(&whole, &Cell::new(0)).unwrap();
-    for (step, seed) in (0..whole.steps()).flat_map(|step| (0..3).map(move |seed| (step, seed))) {
+    for (step, seed) in (0..whole.steps()).flat_map(|step| (0..tries).map(move |seed| (step, seed)))
+    {
         let machine = base.copy(step << 8 | seed);
         machine.freeze_at(step);
         let acknowledged = Cell::new(0);
@@ -94,14 +96,15 @@ fn frames_that_a_power_cut_dropped_never_come_back() {
         let db = open(options(&machine)).unwrap();
         let kept = prefix(&db, 6, &context);
         dropped += usize::from(db.statistics().recovery.dropped.is_some());
-        // As long as the frame that was lost, so that the next one begins where its did.
-        db.put(b"new-key", &value(99, FRAME_BYTES)).unwrap();
-        let machine = machine.crash(CrashKind::Kill, seed);
-        drop(db);
-
-        let db = open(options(&machine)).unwrap_or_else(|error| panic!("{context}: {error}"));
-        assert_eq!(prefix(&db, 6, &context), kept, "{context}");
-        assert!(get(&db, b"new-key").is_some(), "{context}");
+        // As long as the frames that were lost, so that each ends where one of those begins.
+        for number in 0..6 {
+            let new = format!("new-{number:03}");
+            db.put(new.as_bytes(), &value(number, FRAME_BYTES)).unwrap();
+            let machine = machine.crash(CrashKind::Kill, seed);
+            let db = open(options(&machine)).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(prefix(&db, 6, &context), kept, "{context}");
+            assert_eq!(writer(&db, new.as_bytes()), Some(number), "{context}");
+        }
     }
     assert!(dropped > 8, "only {dropped} power cuts left a gap");
 }
@@ -193,6 +196,7 @@ fn flushes_are_installed_from_the_oldest_arena_on() {
     };
     at_every_step(
         &Machine::new(Method::Written, 1),
+        1,
         work,
         |step, machine, acknowledged| {
             let machine = machine.crash(CrashKind::Kill, step);
@@ -225,6 +229,7 @@ fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
     for method in [Method::Written, Method::Dax] {
         at_every_step(
             &Machine::new(method, 1),
+            6,
             work,
             |step, machine, acknowledged| {
                 let context = format!("{method:?} at {step}");
@@ -245,28 +250,40 @@ fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
 /// removes the inputs of its merge, and a power cut must not bring back a manifest that lists them.
 #[test]
 fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
-    let base = Machine::new(Method::Written, 1);
-    let db = open(base.options()).unwrap();
-    db.put(&key(0), &value(0, FRAME_BYTES)).unwrap();
-    db.flush().unwrap();
-    db.close().unwrap();
-    drop(db);
-    let work = |machine: &Machine, _: &Cell<usize>| -> Result<()> {
-        let db = open(machine.options())?;
-        db.put(&key(1), &value(1, FRAME_BYTES))?;
+    const FLUSHES: usize = 4;
+    let options = |machine: &Machine| Options {
+        level0_merge: FLUSHES,
+        ..machine.options()
+    };
+    let flush = |db: &Db, number: usize| {
+        let mut batch = WriteBatch::new();
+        batch.put(&key(number), &value(number, 100))?;
+        batch.put(b"in every table", b"")?;
+        db.write(batch, WriteOptions::default())?;
         db.flush()
     };
+    let base = Machine::new(Method::Written, 1);
+    let db = open(options(&base)).unwrap();
+    (0..FLUSHES - 1).for_each(|number| flush(&db, number).unwrap());
+    db.close().unwrap();
+    drop(db);
+    // The last flush, and the merge that it starts.
+    let work = |machine: &Machine, _: &Cell<usize>| flush(&open(options(machine))?, FLUSHES - 1);
     let mut merges = 0;
-    at_every_step(&base, work, |first, machine, _| {
+    at_every_step(&base, 1, work, |first, machine, _| {
         let killed = machine.crash(CrashKind::Kill, first);
-        let reopen = |machine: &Machine, _: &Cell<usize>| open(machine.options()).map(drop);
-        at_every_step(&killed, reopen, |second, machine, _| {
+        let reopen = |machine: &Machine, _: &Cell<usize>| open(options(machine)).map(drop);
+        at_every_step(&killed, 1, reopen, |second, machine, _| {
             let context = format!("at {first}, then {second}");
-            let machine = machine.crash(CrashKind::PowerCut, first << 8 | second);
-            let db = open(machine.options()).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert!(prefix(&db, 2, &context) > 0, "{context}");
-            let levels = &db.levels().keyspaces[0].levels;
-            merges += usize::from(levels[0].is_empty() && !levels[1].is_empty());
+            for seed in 0..8 {
+                let seed = first << 16 | second << 8 | seed;
+                let machine = machine.crash(CrashKind::PowerCut, seed);
+                let opened = open(options(&machine));
+                let db = opened.unwrap_or_else(|error| panic!("{context}: {error}"));
+                assert!(prefix(&db, FLUSHES, &context) >= FLUSHES - 1, "{context}");
+                let levels = &db.levels().keyspaces[0].levels;
+                merges += usize::from(levels[0].is_empty() && levels[1].len() == 1);
+            }
         });
     });
     assert!(merges > 0, "nothing was merged");
