@@ -28,7 +28,9 @@ fn session(readme: &str) -> Vec<(String, String)> {
 fn without_times(output: &str) -> String {
     let lines = output
         .lines()
-        .map(|line| line.split(" imported in ").next().unwrap());
+        .map(|line| line.split(" imported in ").next().unwrap())
+        // A table holds random numbers of the store, whose length varies by a byte.
+        .map(|line| line.replace("312 B ", "313 B "));
     lines.map(|line| format!("{line}\n")).collect()
 }
 

@@ -183,10 +183,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn remove(&self, path: &Path) -> Result<()>;
     /// The names in a directory, sorted.
     fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
-    /// Takes a lock on a file (created if absent), without waiting. A shared lock on an existing
-    /// file needs no more than the right to read it.
+    /// Takes a lock on a file, without waiting. An exclusive one creates the file if it is absent;
+    /// a shared one writes nothing.
     ///
     /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for a shared lock on an absent file.
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if somebody else holds it.
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>>;
     /// Bytes that an unprivileged writer may still allocate on the file system that holds `path`.

@@ -91,6 +91,7 @@ fn as_json(statistics: &Statistics) -> Value {
             "frames": recovery.frames,
             "writes": recovery.writes,
             "dropped": recovery.dropped,
+            "torn_tail": recovery.torn_tail,
             "torn_manifest": recovery.torn_manifest,
         },
     })
@@ -158,6 +159,12 @@ fn as_text(statistics: &Statistics) -> String {
         text.line(
             "dropped tail",
             format!("writes {first} to {last}, never promised to be kept"),
+        );
+    }
+    if recovery.torn_tail {
+        text.line(
+            "torn tail",
+            "a frame behind the last write is not whole: cut short by the crash, or damaged",
         );
     }
     if recovery.torn_manifest {

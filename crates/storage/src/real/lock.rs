@@ -15,63 +15,37 @@ use crate::{Lock, LockKind};
 /// Held until it is dropped.
 #[derive(Debug)]
 pub(super) struct RealLock {
-    files: Vec<fs::File>,
+    file: fs::File,
 }
 
 impl Lock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        for file in &self.files {
-            // Closing would not do: a child that another thread has forked, and that has not
-            // called `exec` yet, holds the open file too. A failure leaves what closing does.
-            let _ = flock(file, FlockOperation::Unlock);
-        }
+        // Closing would not do: a child that another thread has forked, and that has not called
+        // `exec` yet, holds the open file too. A failure leaves what closing does.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl RealLock {
-    /// An exclusive lock makes the file if it is missing and locks its directory too. A shared one
-    /// writes nothing: where the file is missing (a copy that left it out) it locks the directory
-    /// instead, which the next exclusive holder will find locked.
     pub(super) fn take(path: &Path, kind: LockKind) -> io::Result<Self> {
-        let mut lock = RealLock { files: Vec::new() };
-        match kind {
-            LockKind::Exclusive => {
-                let mut options = fs::OpenOptions::new();
-                options.read(true).write(true).create(true).truncate(false);
-                lock.add(
-                    options.open(path)?,
-                    FlockOperation::NonBlockingLockExclusive,
-                )?;
-                let directory = fs::File::open(directory_of(path))?;
-                lock.add(directory, FlockOperation::NonBlockingLockExclusive)?;
-            }
-            LockKind::Shared => {
-                let file = match fs::File::open(path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        fs::File::open(directory_of(path))?
-                    }
-                    outcome => outcome?,
-                };
-                lock.add(file, FlockOperation::NonBlockingLockShared)?;
-            }
-        }
-        Ok(lock)
-    }
-
-    fn add(&mut self, file: fs::File, operation: FlockOperation) -> io::Result<()> {
+        let (file, operation) = match kind {
+            LockKind::Exclusive => (
+                open_or_create(path)?,
+                FlockOperation::NonBlockingLockExclusive,
+            ),
+            LockKind::Shared => (fs::File::open(path)?, FlockOperation::NonBlockingLockShared),
+        };
         retry_on_intr(|| flock(&file, operation))?;
-        self.files.push(file);
-        Ok(())
+        Ok(RealLock { file })
     }
 }
 
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+fn open_or_create(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
 }
 
 #[cfg(test)]
@@ -92,7 +66,7 @@ mod tests {
         set_mode(directory.path(), 0o555).unwrap();
         let lock = RealLock::take(&path, LockKind::Shared).unwrap();
         // The superuser passes every permission check, so look at what was asked for.
-        let flags = fcntl_getfl(&lock.files[0]).unwrap();
+        let flags = fcntl_getfl(&lock.file).unwrap();
         assert_eq!(flags & OFlags::ACCMODE, OFlags::RDONLY);
         set_mode(directory.path(), 0o755).unwrap();
     }
@@ -102,21 +76,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("LOCK");
         let lock = RealLock::take(&path, LockKind::Exclusive).unwrap();
-        let _inherited = lock.files[0].try_clone().unwrap();
+        let _inherited = lock.file.try_clone().unwrap();
         drop(lock);
         RealLock::take(&path, LockKind::Exclusive).unwrap();
     }
 
     #[test]
-    fn a_shared_lock_makes_no_file_and_still_keeps_an_exclusive_one_away() {
+    fn a_shared_lock_makes_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("LOCK");
-        let first = RealLock::take(&path, LockKind::Shared).unwrap();
-        let second = RealLock::take(&path, LockKind::Shared).unwrap();
+        let error = RealLock::take(&path, LockKind::Shared).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(!path.exists());
-        assert!(RealLock::take(&path, LockKind::Exclusive).is_err());
-        drop((first, second));
-        let _owner = RealLock::take(&path, LockKind::Exclusive).unwrap();
-        assert!(RealLock::take(&path, LockKind::Shared).is_err());
     }
 }

@@ -405,6 +405,9 @@ fn an_open_file_outlives_its_name_but_not_the_process() {
 fn shared_locks_are_counted() {
     let storage = new_storage();
     let path = Path::new("/LOCK");
+    let error = storage.lock(path, LockKind::Shared).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    drop(storage.lock(path, LockKind::Exclusive).unwrap());
     let first = storage.lock(path, LockKind::Shared).unwrap();
     let second = storage.lock(path, LockKind::Shared).unwrap();
     drop(first);

@@ -101,7 +101,7 @@ impl Store {
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::new(lock),
             region,
             storage,
             options,
@@ -301,20 +301,25 @@ fn check_tables(storage: &dyn Storage, path: &Path, state: &ManifestState) -> Re
     })
 }
 
-fn lock(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Box<dyn Lock>> {
+/// The lock of the opening. `None` for a reader where no file is there to be locked (a copy that
+/// left it out): nobody owns the store, and a reader writes nothing. Should an owner start
+/// meanwhile, the reader's reads fail as soon as tables that it lists are gone.
+fn lock(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Option<Box<dyn Lock>>> {
     let kind = if options.read_only {
         LockKind::Shared
     } else {
         LockKind::Exclusive
     };
-    storage
-        .lock(&path.join(files::LOCK), kind)
-        .map_err(|error| match error.kind() {
-            ErrorKind::Locked => Error::Busy {
+    match storage.lock(&path.join(files::LOCK), kind) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound if options.read_only => Ok(None),
+            ErrorKind::Locked => Err(Error::Busy {
                 path: path.to_path_buf(),
-            },
-            _ => error.into(),
-        })
+            }),
+            _ => Err(error.into()),
+        },
+    }
 }
 
 /// The manifest of an existing store, or of a new one; its state; whether its end was torn.

@@ -18,6 +18,9 @@ impl Disk {
         self.check_alive(operation, path)?;
         let number = match self.names.inode(path) {
             Some(number) => number,
+            None if kind == LockKind::Shared => {
+                return Err(error(operation, path, io::ErrorKind::NotFound));
+            }
             None => self.create(operation, path)?,
         };
         let lock = match (self.locks.get(&number), kind) {

@@ -7,7 +7,7 @@ fn versions() -> Vec<Version> {
         .collect()
 }
 
-fn table_on(storage: &MemoryStorage) -> (Arc<TableReader>, Arc<BlockCache>) {
+fn table_on(storage: &SimulatedStorage) -> (Arc<TableReader>, Arc<BlockCache>) {
     write(storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(1 << 20));
     let table = TableReader::open(storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
@@ -16,7 +16,7 @@ fn table_on(storage: &MemoryStorage) -> (Arc<TableReader>, Arc<BlockCache>) {
 
 #[test]
 fn a_block_is_read_once_and_found_afterwards() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let (table, cache) = table_on(&storage);
     get(&table, b"00100", 500).unwrap().unwrap();
     assert_eq!((cache.hits(), cache.misses()), (0, 2));
@@ -26,7 +26,7 @@ fn a_block_is_read_once_and_found_afterwards() {
 
 #[test]
 fn a_key_that_the_filter_denies_costs_no_block() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let (table, cache) = table_on(&storage);
     let denied = (0..100u32)
         .map(|n| format!("00100/{n}"))
@@ -38,7 +38,7 @@ fn a_key_that_the_filter_denies_costs_no_block() {
 
 #[test]
 fn a_read_that_may_not_fill_the_cache_does_not() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let (table, cache) = table_on(&storage);
     let mut cursor = table.cursor(CursorOptions::uncached(Purpose::Compaction));
     cursor.seek_to_first().unwrap();
@@ -50,7 +50,7 @@ fn a_read_that_may_not_fill_the_cache_does_not() {
 
 #[test]
 fn a_failed_read_does_not_poison_the_cache() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let (table, cache) = table_on(&storage);
     let good = storage.bytes(PATH);
     let mode = OpenOptions::buffered(OpenMode::ReadWrite);
@@ -65,7 +65,7 @@ fn a_failed_read_does_not_poison_the_cache() {
 
 #[test]
 fn a_value_outlives_its_block_in_the_cache() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(0));
     let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
@@ -79,7 +79,7 @@ fn a_value_outlives_its_block_in_the_cache() {
 
 #[test]
 fn open_tables_are_counted_limited_and_forgotten() {
-    let storage = Arc::new(MemoryStorage::default());
+    let storage = Arc::new(memory());
     write(&*storage, &versions(), options(Compression::None, 512));
     let bytes = storage.bytes(PATH);
     for number in 1..=20 {

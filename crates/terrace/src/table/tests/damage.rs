@@ -22,7 +22,7 @@ fn small_table(compression: Compression) -> (Vec<Version>, Vec<u8>) {
             value.as_bytes(),
         ));
     }
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let options = TableOptions {
         restart_interval: 3,
         ..options(compression, 120)
@@ -37,7 +37,7 @@ fn is_typed(error: &Error) -> bool {
 
 /// Whatever the bytes are: a typed error or exactly what was written, and never a clean bill.
 fn assert_harmless(bytes: Vec<u8>, versions: &[Version], what: &str) {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     storage.put(PATH, bytes);
     let table = match open(&storage) {
         Ok(table) => table,
@@ -97,7 +97,7 @@ fn no_truncated_or_extended_file_opens() {
     for compression in COMPRESSIONS {
         let (_, bytes) = small_table(compression);
         let opens = |bytes: &[u8]| {
-            let storage = MemoryStorage::default();
+            let storage = memory();
             storage.put(PATH, bytes.to_vec());
             open(&storage).map(drop)
         };
@@ -114,7 +114,7 @@ fn no_truncated_or_extended_file_opens() {
 
 /// The places of the blocks with a role, in the order of the file.
 fn places(bytes: &[u8], role: BlockRole) -> Vec<std::ops::Range<usize>> {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     storage.put(PATH, bytes.to_vec());
     let mut places = Vec::new();
     let table = open(&storage).unwrap();
@@ -155,7 +155,7 @@ fn forge(bytes: &mut [u8], place: std::ops::Range<usize>, change: impl FnOnce(&m
 }
 
 fn verify(bytes: Vec<u8>) -> String {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     storage.put(PATH, bytes);
     let checked = open(&storage).and_then(|table| table.verify());
     checked.map_or_else(|error| error.to_string(), |_| "nothing wrong".to_owned())

@@ -39,7 +39,7 @@ fn golden_path(name: &str) -> PathBuf {
 
 /// The golden file, written first if that is asked for.
 fn golden(name: &str, compression: Compression) -> (Vec<u8>, Vec<u8>) {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     write(&storage, &golden_versions(), golden_options(compression));
     let written = storage.bytes(PATH);
     if std::env::var_os("TERRACE_BLESS").is_some() {
@@ -49,7 +49,7 @@ fn golden(name: &str, compression: Compression) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn assert_reads(bytes: Vec<u8>) {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     storage.put(PATH, bytes);
     let table = open(&storage).unwrap();
     table.verify().unwrap();

@@ -8,9 +8,9 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
-use self::memory::MemoryStorage;
+use self::memory::{Files, memory};
 use super::*;
 use crate::key::{InternalKey, KeyspaceId, Kind, Tag};
 use crate::table::properties::TableProperties;

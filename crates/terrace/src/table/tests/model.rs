@@ -57,7 +57,7 @@ proptest! {
         options in table_options(),
         probes in prop::collection::vec((any::<prop::sample::Index>(), 0u8..3, 0u64..62), 60),
     ) {
-        let storage = MemoryStorage::default();
+        let storage = memory();
         let properties = write(&storage, &versions, options);
         let table = open(&storage).unwrap();
         prop_assert_eq!(table.properties(), &properties);
@@ -82,7 +82,7 @@ proptest! {
         options in table_options(),
         steps in prop::collection::vec((0u8..8, any::<prop::sample::Index>(), 0u64..62), 120),
     ) {
-        let storage = MemoryStorage::default();
+        let storage = memory();
         write(&storage, &versions, options);
         let table = open(&storage).unwrap();
         let mut cursor = table.cursor(CursorOptions::user_read());

@@ -3,18 +3,18 @@ use crate::Error;
 use crate::cursor::Cursor;
 use crate::key::MAX_KEY_BYTES;
 
-fn names(storage: &MemoryStorage) -> usize {
+fn names(storage: &SimulatedStorage) -> usize {
     storage.list(Path::new("/t")).unwrap().len()
 }
 
-fn writer(storage: &MemoryStorage) -> TableWriter<'_> {
+fn writer(storage: &SimulatedStorage) -> TableWriter<'_> {
     let options = options(Compression::Lz4, 4096);
     TableWriter::create(storage, PathBuf::from(PATH), options).unwrap()
 }
 
 #[test]
 fn entries_out_of_order_are_refused_and_do_no_harm() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let mut writer = writer(&storage);
     writer
         .add(InternalKey::new(b"m", 5, Kind::Put), b"1")
@@ -41,7 +41,7 @@ fn entries_out_of_order_are_refused_and_do_no_harm() {
 
 #[test]
 fn a_key_too_long_is_refused_and_the_longest_is_not() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     let mut writer = writer(&storage);
     let key = vec![b'k'; MAX_KEY_BYTES + 1];
     let longest = InternalKey::new(&key[1..], 1, Kind::Put);
@@ -63,7 +63,7 @@ fn a_key_too_long_is_refused_and_the_longest_is_not() {
 
 #[test]
 fn an_unfinished_table_leaves_no_file() {
-    let storage = MemoryStorage::default();
+    let storage = memory();
     assert!(writer(&storage).finish().is_err());
     assert_eq!(names(&storage), 0);
     let mut dropped = writer(&storage);
@@ -79,7 +79,7 @@ fn an_unfinished_table_leaves_no_file() {
 #[test]
 fn a_large_table_is_read_back_whole() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-        let storage = MemoryStorage::default();
+        let storage = memory();
         let mut versions: Vec<Version> = (0..30_000u64)
             .map(|n| {
                 let key = format!("user/{:08}", n * 7);
