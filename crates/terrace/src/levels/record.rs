@@ -25,6 +25,10 @@ const ALIGNMENT: usize = 8;
 /// The only kind of record so far; 0 is never valid.
 const KIND_EDIT: u32 = 1;
 
+/// The search behind damage hashes at most this many times the manifest's size. Honest bytes need
+/// less than once; bytes made to look like overlapping records would need its square.
+const SEARCH_BUDGET_FACTOR: usize = 16;
+
 /// The longest payload that is written or believed.
 const MAX_PAYLOAD_BYTES: usize = 1 << 30;
 
@@ -147,9 +151,10 @@ impl<'a> Records<'a> {
         self.torn_tail
     }
 
-    fn record_at(&self, offset: usize) -> Option<Record<'a>> {
+    /// What stands at an offset, if its header could be a record's. Nothing is hashed.
+    fn candidate_at(&self, offset: usize) -> Option<Candidate<'a>> {
         let mut decoder = Decoder::new(self.bytes.get(offset..)?);
-        let sum = decoder.u64()?;
+        let checksum = decoder.u64()?;
         let body = decoder.rest();
         let length = decoder.u32()? as usize;
         let kind = decoder.u32()?;
@@ -158,23 +163,51 @@ impl<'a> Records<'a> {
         }
         let padded = decoder.take(length.next_multiple_of(ALIGNMENT))?;
         let body = body.get(..RECORD_HEADER_BYTES - CHECKSUM_BYTES + padded.len())?;
-        if checksum(self.number, offset as u64, body) != sum {
-            return None;
-        }
-        Some(Record {
+        let record = Record {
             offset: offset as u64,
             end: (offset + RECORD_HEADER_BYTES + padded.len()) as u64,
             kind,
             payload: padded.get(..length)?,
+        };
+        Some(Candidate {
+            checksum,
+            body,
+            record,
         })
     }
 
-    /// The first valid record behind a damaged one.
-    fn valid_behind(&self, damaged: usize) -> Option<Record<'a>> {
-        (damaged + ALIGNMENT..self.bytes.len())
-            .step_by(ALIGNMENT)
-            .find_map(|offset| self.record_at(offset))
+    fn record_at(&self, offset: usize) -> Option<Record<'a>> {
+        let candidate = self.candidate_at(offset)?;
+        let sum = checksum(self.number, offset as u64, candidate.body);
+        (sum == candidate.checksum).then_some(candidate.record)
     }
+
+    /// What is wrong with the bytes from a damaged record on; `None` if they are a torn tail.
+    fn damage_behind(&self, damaged: usize) -> Option<String> {
+        let mut budget_bytes = self.bytes.len().saturating_mul(SEARCH_BUDGET_FACTOR);
+        for offset in (damaged + ALIGNMENT..self.bytes.len()).step_by(ALIGNMENT) {
+            let Some(candidate) = self.candidate_at(offset) else {
+                continue;
+            };
+            let Some(left) = budget_bytes.checked_sub(candidate.body.len()) else {
+                return Some("too much follows that looks like records and is none".to_owned());
+            };
+            budget_bytes = left;
+            if self.record_at(offset).is_some() {
+                return Some(format!(
+                    "a record does not match its checksum, and a valid one follows at {offset}"
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// Bytes whose header could be a record's.
+struct Candidate<'a> {
+    checksum: u64,
+    body: &'a [u8],
+    record: Record<'a>,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -189,15 +222,9 @@ impl<'a> Iterator for Records<'a> {
             return Some(Ok(record));
         }
         self.torn_tail = true;
-        let behind = self.valid_behind(self.offset)?;
-        Some(Err(Error::corruption(
-            self.file,
-            self.offset as u64,
-            format!(
-                "a record does not match its checksum, and a valid one follows at {}",
-                behind.offset
-            ),
-        )))
+        let damage = self.damage_behind(self.offset)?;
+        let offset = self.offset as u64;
+        Some(Err(Error::corruption(self.file, offset, damage)))
     }
 }
 

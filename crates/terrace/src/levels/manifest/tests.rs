@@ -401,6 +401,19 @@ fn damage_with_a_valid_record_behind_it_is_corruption() {
 }
 
 #[test]
+fn bytes_made_to_look_like_records_do_not_cost_their_square() {
+    const HALF: u32 = 2 << 20;
+    let number = 1;
+    let mut bytes = encode_header(number);
+    let mut lookalike = HALF.to_le_bytes().to_vec();
+    lookalike.extend_from_slice(&1u32.to_le_bytes());
+    bytes.extend(lookalike.repeat(2 * HALF as usize / lookalike.len()));
+    let mut records = Records::new(Path::new("MANIFEST-000001"), &bytes, number).unwrap();
+    let error = records.next().unwrap().err().unwrap();
+    assert!(error.to_string().contains("looks like records"), "{error}");
+}
+
+#[test]
 fn nothing_is_appended_behind_a_torn_tail() {
     let storage = shared(&new_storage());
     let (_, states) = written(&storage, OPTIONS);
