@@ -82,7 +82,7 @@ impl fmt::Debug for RegionSource {
 /// Who runs flushes and compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Background {
-    /// Threads of the store's own: one flushes, one compacts.
+    /// Threads of the store's own: one keeps a spare arena ready, one flushes, one compacts.
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do
