@@ -200,6 +200,14 @@ impl File for CountingFile {
         self.inner.allocate(length_bytes)
     }
 
+    fn truncate(&self, length_bytes: u64) -> Result<()> {
+        self.inner.truncate(length_bytes)
+    }
+
+    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        self.inner.start_write_back(offset, length_bytes)
+    }
+
     fn sync(&self, purpose: Purpose) -> Result<()> {
         self.inner.sync(purpose)?;
         let counters = self.counters.of(purpose);

@@ -12,7 +12,7 @@
     )
 )]
 #![deny(missing_docs)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");

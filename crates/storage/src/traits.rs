@@ -148,6 +148,18 @@ pub trait File: Send + Sync + fmt::Debug {
     /// The length does not change.
     fn allocate(&self, length_bytes: u64) -> Result<()>;
 
+    /// Cuts the file to `length_bytes` and gives the blocks behind it back; a file that is no longer
+    /// than that stays as it is. Whoever has the file open reads no further than its new end.
+    /// Durable after a sync.
+    fn truncate(&self, length_bytes: u64) -> Result<()>;
+
+    /// Asks for the bytes of a range to be sent to the medium soon, so that a later sync finds less
+    /// to do. A hint: it does not wait, and it makes nothing durable.
+    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        let _ = (offset, length_bytes);
+        Ok(())
+    }
+
     /// Makes everything written so far durable (`fdatasync`). After an error nothing is known
     /// about what was written since the last successful sync.
     fn sync(&self, purpose: Purpose) -> Result<()>;

@@ -22,6 +22,8 @@ enum Step {
     Write(usize, u64, usize, u8),
     Append(usize, usize, u8),
     Allocate(usize, u64),
+    Truncate(usize, u64),
+    StartWriteBack(usize, u64, u64),
     Sync(usize),
     Length(usize),
     CreateDirectory(&'static str),
@@ -98,6 +100,8 @@ impl<'a> Player<'a> {
             | Step::Write(handle, ..)
             | Step::Append(handle, ..)
             | Step::Allocate(handle, _)
+            | Step::Truncate(handle, _)
+            | Step::StartWriteBack(handle, ..)
             | Step::Sync(handle)
             | Step::Length(handle) => {
                 if let Some(file) = &self.files[handle] {
@@ -131,6 +135,10 @@ fn play_on_file(file: &dyn File, step: &Step) -> Result<Outcome> {
             Ok(Outcome::Number(offset))
         }
         Step::Allocate(_, length) => file.allocate(length).map(|()| Outcome::Done),
+        Step::Truncate(_, length) => file.truncate(length).map(|()| Outcome::Done),
+        Step::StartWriteBack(_, offset, length) => file
+            .start_write_back(offset, length)
+            .map(|()| Outcome::Done),
         Step::Sync(_) => file.sync(PURPOSE).map(|()| Outcome::Done),
         Step::Length(_) => file.length_bytes().map(Outcome::Number),
         _ => unreachable!("not a step on a file: {step:?}"),
@@ -163,12 +171,16 @@ fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(handle, offset, length)| Step::Read(handle, offset, length)),
         2 => (handle.clone(), offset.clone(), length.clone())
             .prop_map(|(handle, offset, length)| Step::ReadExact(handle, offset, length)),
-        6 => (handle.clone(), offset, length.clone(), 1..u8::MAX)
+        6 => (handle.clone(), offset.clone(), length.clone(), 1..u8::MAX)
             .prop_map(|(handle, offset, length, byte)| Step::Write(handle, offset, length, byte)),
         6 => (handle.clone(), length, 1..u8::MAX)
             .prop_map(|(handle, length, byte)| Step::Append(handle, length, byte)),
         1 => (handle.clone(), 1..50_000_u64)
             .prop_map(|(handle, length)| Step::Allocate(handle, length)),
+        2 => (handle.clone(), offset.clone())
+            .prop_map(|(handle, length)| Step::Truncate(handle, length)),
+        1 => (handle.clone(), offset.clone(), 0..50_000_u64)
+            .prop_map(|(handle, offset, length)| Step::StartWriteBack(handle, offset, length)),
         1 => handle.clone().prop_map(Step::Sync),
         2 => handle.prop_map(Step::Length),
         2 => directory.clone().prop_map(Step::CreateDirectory),

@@ -182,6 +182,16 @@ impl File for FailingFile {
         self.inner.allocate(length_bytes)
     }
 
+    fn truncate(&self, length_bytes: u64) -> Result<()> {
+        self.check(Operation::Truncate, None)?;
+        self.inner.truncate(length_bytes)
+    }
+
+    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        self.check(Operation::WriteBack, None)?;
+        self.inner.start_write_back(offset, length_bytes)
+    }
+
     fn sync(&self, purpose: Purpose) -> Result<()> {
         let fault = self.next(Operation::Sync, Some(purpose));
         if fault == Some(Fault::SyncLost) {

@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::direct::DirectFile;
+use super::write_back;
 use crate::{Error, File, OpenMode, OpenOptions, Operation, Purpose, Result};
 
 #[derive(Debug)]
@@ -117,6 +118,23 @@ impl File for RealFile {
         let flags = FallocateFlags::KEEP_SIZE;
         retry_on_intr(|| fallocate(&self.buffered, flags, 0, length_bytes))
             .map_err(|errno| self.error(Operation::Allocate, errno.into()))
+    }
+
+    fn truncate(&self, length_bytes: u64) -> Result<()> {
+        if length_bytes >= self.length_bytes()? {
+            return Ok(());
+        }
+        let cut = self.buffered.set_len(length_bytes);
+        cut.map_err(|source| self.error(Operation::Truncate, source))
+    }
+
+    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        // Direct writes are on their way already.
+        if length_bytes == 0 || self.direct.is_some() {
+            return Ok(());
+        }
+        write_back::start(&self.buffered, offset, length_bytes)
+            .map_err(|source| self.error(Operation::WriteBack, source))
     }
 
     fn sync(&self, _purpose: Purpose) -> Result<()> {

@@ -6,6 +6,7 @@ mod file_system;
 mod lock;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 use std::fs;
 use std::io;

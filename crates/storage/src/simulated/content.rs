@@ -18,9 +18,57 @@ pub(super) const SECTOR_BYTES: usize = 512;
 pub(super) struct Content {
     current: Vec<u8>,
     durable: Vec<u8>,
-    unsynced: Vec<Write>,
+    unsynced: Vec<Change>,
     reserved_bytes: usize,
     durable_reserved_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write(Write),
+    /// To a shorter length than the file had.
+    Cut {
+        length: usize,
+        before: usize,
+    },
+}
+
+impl Change {
+    /// Changes the part of the file in `range`; `target` covers all of it. What was cut off reads
+    /// as zeros if the file grows again.
+    fn apply(&self, target: &mut [u8], range: Range<usize>) {
+        match self {
+            Change::Write(write) => write.apply(target, range),
+            Change::Cut { length, .. } => {
+                let end = range.end.min(target.len());
+                if let Some(cut) = target.get_mut(range.start.max(*length)..end) {
+                    cut.fill(0);
+                }
+            }
+        }
+    }
+
+    fn apply_whole(&self, target: &mut Vec<u8>) {
+        match self {
+            Change::Write(write) => write.apply_growing(target),
+            Change::Cut { length, .. } => target.truncate(*length),
+        }
+    }
+
+    fn pages(&self) -> Range<usize> {
+        match self {
+            Change::Write(write) => write.pages(),
+            Change::Cut { length, before } => length / PAGE_BYTES..before.div_ceil(PAGE_BYTES),
+        }
+    }
+
+    /// The file's length after the change.
+    fn length_after(&self, before: usize) -> usize {
+        match self {
+            Change::Write(write) => before.max(write.end()),
+            Change::Cut { length, .. } => before.min(*length),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +149,19 @@ impl Content {
             bytes: bytes.to_vec(),
         };
         write.apply_growing(&mut self.current);
-        self.unsynced.push(write);
+        self.unsynced.push(Change::Write(write));
+    }
+
+    /// Cuts the file; one that is no longer stays as it is. The blocks behind the end go back to
+    /// the medium, reserved ones too.
+    pub(super) fn truncate(&mut self, length: usize) {
+        let before = self.current.len();
+        if length < before {
+            let cut = Change::Cut { length, before };
+            cut.apply_whole(&mut self.current);
+            self.unsynced.push(cut);
+            self.reserved_bytes = self.reserved_bytes.min(length);
+        }
     }
 
     pub(super) fn reserve(&mut self, length_bytes: usize) {
@@ -109,8 +169,8 @@ impl Content {
     }
 
     pub(super) fn sync(&mut self) {
-        for write in self.unsynced.drain(..) {
-            write.apply_growing(&mut self.durable);
+        for change in self.unsynced.drain(..) {
+            change.apply_whole(&mut self.durable);
         }
         self.durable_reserved_bytes = self.reserved_bytes;
     }
@@ -127,8 +187,8 @@ impl Content {
             Loss::Suffix => {
                 let kept = random.random_range(0..=self.unsynced.len());
                 let mut bytes = self.durable.clone();
-                for write in self.unsynced.iter().take(kept) {
-                    write.apply_growing(&mut bytes);
+                for change in self.unsynced.iter().take(kept) {
+                    change.apply_whole(&mut bytes);
                 }
                 bytes
             }
@@ -138,26 +198,26 @@ impl Content {
     }
 
     fn scattered(&self, random: &mut StdRng) -> Vec<u8> {
-        let mut writes_by_page = BTreeMap::<usize, Vec<&Write>>::new();
-        for write in &self.unsynced {
-            for page in write.pages() {
-                writes_by_page.entry(page).or_default().push(write);
+        let mut changes_by_page = BTreeMap::<usize, Vec<&Change>>::new();
+        for change in &self.unsynced {
+            for page in change.pages() {
+                changes_by_page.entry(page).or_default().push(change);
             }
         }
         let mut bytes = self.durable.clone();
-        bytes.resize(self.current.len(), 0);
-        for (page, writes) in writes_by_page {
-            let whole = random.random_range(0..=writes.len());
+        bytes.resize(self.lengths_since_sync().max().unwrap_or_default(), 0);
+        for (page, changes) in changes_by_page {
+            let whole = random.random_range(0..=changes.len());
             let torn = random.random_bool(0.5);
             for sector in 0..PAGE_BYTES / SECTOR_BYTES {
                 let kept = if torn {
-                    random.random_range(0..=writes.len())
+                    random.random_range(0..=changes.len())
                 } else {
                     whole
                 };
                 let start = page * PAGE_BYTES + sector * SECTOR_BYTES;
-                for write in writes.iter().take(kept) {
-                    write.apply(&mut bytes, start..start + SECTOR_BYTES);
+                for change in changes.iter().take(kept) {
+                    change.apply(&mut bytes, start..start + SECTOR_BYTES);
                 }
             }
         }
@@ -167,10 +227,19 @@ impl Content {
 
     fn any_length_since_sync(&self, random: &mut StdRng) -> usize {
         let kept = random.random_range(0..=self.unsynced.len());
-        self.unsynced
+        let mut lengths = self.lengths_since_sync();
+        lengths.nth(kept).unwrap_or_default()
+    }
+
+    /// The length at the last sync and after each change since.
+    fn lengths_since_sync(&self) -> impl Iterator<Item = usize> {
+        let changes = self
+            .unsynced
             .iter()
-            .take(kept)
-            .map(Write::end)
-            .fold(self.durable.len(), usize::max)
+            .scan(self.durable.len(), |length, change| {
+                *length = change.length_after(*length);
+                Some(*length)
+            });
+        std::iter::once(self.durable.len()).chain(changes)
     }
 }

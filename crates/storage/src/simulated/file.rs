@@ -53,6 +53,15 @@ impl File for SimulatedFile {
         disk.allocate(self.inode, &self.path, length_bytes)
     }
 
+    fn truncate(&self, length_bytes: u64) -> Result<()> {
+        if length_bytes >= self.length_bytes()? {
+            return Ok(());
+        }
+        self.check_writable(Operation::Truncate)?;
+        let mut disk = self.disk.lock();
+        disk.truncate(self.inode, &self.path, length_bytes)
+    }
+
     fn sync(&self, _purpose: Purpose) -> Result<()> {
         self.disk.lock().sync(self.inode, &self.path)
     }

@@ -18,6 +18,9 @@ enum Access {
         length: usize,
         byte: u8,
     },
+    Cut {
+        length: usize,
+    },
     Sync,
 }
 
@@ -25,6 +28,7 @@ fn any_access() -> impl Strategy<Value = Access> {
     prop_oneof![
         4 => (0..12_000_usize, 1..6000_usize, 1..=u8::MAX)
             .prop_map(|(offset, length, byte)| Access::Write { offset, length, byte }),
+        1 => (0..12_000_usize).prop_map(|length| Access::Cut { length }),
         1 => Just(Access::Sync),
     ]
 }
@@ -205,6 +209,10 @@ proptest! {
             match access {
                 Access::Write { offset, length, byte } => {
                     content.write(&vec![byte; length], offset);
+                    states.push(bytes_of(&content));
+                }
+                Access::Cut { length } => {
+                    content.truncate(length);
                     states.push(bytes_of(&content));
                 }
                 Access::Sync => {

@@ -111,6 +111,10 @@ impl File for BytesFile {
         self.refuse(Operation::Allocate, io::ErrorKind::ReadOnlyFilesystem)
     }
 
+    fn truncate(&self, _: u64) -> storage::Result<()> {
+        self.refuse(Operation::Truncate, io::ErrorKind::ReadOnlyFilesystem)
+    }
+
     fn sync(&self, _: Purpose) -> storage::Result<()> {
         Ok(())
     }

@@ -17,6 +17,8 @@ use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 * 1024;
+/// Bytes after which they are sent on to the medium, so that the sync at the end finds little left.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
 const MAX_VALUE_BYTES: usize = 1 << 30;
 
@@ -50,6 +52,7 @@ impl<'a> TableWriter<'a> {
             file,
             buffer: Vec::with_capacity(WRITE_BYTES + 2 * options.block_bytes),
             written_bytes: 0,
+            sent_bytes: 0,
         };
         output.buffer.extend_from_slice(&format::encode_header());
         Ok(TableWriter {
@@ -205,6 +208,8 @@ struct Output {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     written_bytes: u64,
+    /// Those whose write-back was started.
+    sent_bytes: u64,
 }
 
 impl Output {
@@ -225,6 +230,12 @@ impl Output {
             .write_at(&self.buffer, self.written_bytes, purpose)?;
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
+        let unsent_bytes = self.written_bytes - self.sent_bytes;
+        if unsent_bytes >= WRITE_BACK_BYTES {
+            // A hint: what it cannot do, the sync does.
+            let _ = self.file.start_write_back(self.sent_bytes, unsent_bytes);
+            self.sent_bytes = self.written_bytes;
+        }
         Ok(())
     }
 }

@@ -58,6 +58,12 @@ impl File for GatedFile {
     fn allocate(&self, length_bytes: u64) -> Result<()> {
         self.inner.allocate(length_bytes)
     }
+    fn truncate(&self, length_bytes: u64) -> Result<()> {
+        self.inner.truncate(length_bytes)
+    }
+    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        self.inner.start_write_back(offset, length_bytes)
+    }
     fn sync(&self, purpose: Purpose) -> Result<()> {
         self.inner.sync(purpose)
     }

@@ -148,6 +148,21 @@ impl Disk {
         Ok(())
     }
 
+    pub(in crate::simulated) fn truncate(
+        &mut self,
+        number: InodeNumber,
+        path: &Path,
+        length_bytes: u64,
+    ) -> Result<()> {
+        let operation = Operation::Truncate;
+        self.step(operation, path)?;
+        let content = &mut self.inode_mut(number, operation, path)?.content;
+        if let Ok(length) = usize::try_from(length_bytes) {
+            content.truncate(length);
+        }
+        Ok(())
+    }
+
     pub(in crate::simulated) fn sync(&mut self, number: InodeNumber, path: &Path) -> Result<()> {
         self.step(Operation::Sync, path)?;
         self.inode_mut(number, Operation::Sync, path)?

@@ -123,3 +123,24 @@ fn a_large_table_is_read_back_whole() {
         assert!(cache.used_bytes() > 0 && cache.misses() > 0);
     }
 }
+
+/// The write-back of a large table starts while it is written, and a medium that cannot do it does
+/// no harm.
+#[test]
+fn a_large_table_is_sent_to_the_medium_as_it_grows() {
+    use terrace_storage::{FailingStorage, Fault, FaultFilter, FaultPlan, Operation};
+
+    let filter = FaultFilter::everything().operations(&[Operation::WriteBack]);
+    let plan = FaultPlan::new(filter);
+    plan.fail_from(1, Fault::Io);
+    let inner = memory();
+    let storage = FailingStorage::new(Arc::new(inner.clone()), plan.clone());
+    let value = vec![7; 1 << 20];
+    let versions: Vec<Version> = (0..20u8)
+        .map(|key| version(&[key], 1, Kind::Put, &value))
+        .collect();
+    write(&storage, &versions, options(Compression::None, 4096));
+    assert_eq!((plan.count(), plan.failures()), (2, 1));
+    let table = open(&inner).unwrap();
+    assert_eq!(get(&table, &[19], 1).unwrap().unwrap().1, value);
+}
