@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, full_disk, mutants, tools};
+use crate::{Outcome, full_disk, mutants, peers, tools};
 
 struct Step {
     name: &'static str,
@@ -51,6 +51,10 @@ const STEPS: &[Step] = &[
         run: tools::miri,
     },
     Step {
+        name: "peers",
+        run: peers::run,
+    },
+    Step {
         name: "dependencies",
         run: tools::deny,
     },
@@ -75,8 +79,17 @@ const LONG_STEPS: &[Step] = &[
     },
 ];
 
-pub fn run(root: &Path, ci: bool) -> ExitCode {
-    let steps = STEPS.iter().chain(if ci { LONG_STEPS } else { &[] });
+pub fn run(root: &Path, ci: bool, with_rocksdb: bool) -> ExitCode {
+    let rocksdb = [Step {
+        name: "peers, rocksdb",
+        run: if with_rocksdb {
+            peers::with_rocksdb
+        } else {
+            peers::without_rocksdb
+        },
+    }];
+    let long = if ci { LONG_STEPS } else { &[] };
+    let steps = STEPS.iter().chain(&rocksdb).chain(long);
     let results: Vec<_> = steps
         .map(|step| {
             println!("\n==> {}", step.name);

@@ -3,6 +3,7 @@
 mod full_disk;
 mod gate;
 mod mutants;
+mod peers;
 mod process;
 mod tools;
 
@@ -21,11 +22,19 @@ enum Outcome {
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  gate [--ci]         everything a change must pass; --ci runs the long tests too
+  gate [--ci] [--with-rocksdb]
+                      everything a change must pass; --ci runs the long tests too
   test [ARGS]         the tests: cargo test --workspace
   mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
   full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
+  peers [--with-rocksdb]
+                      compare with other stores, at a scale that only checks values
   fuzz [SECONDS]      run each fuzz target for some seconds (default 20)";
+
+/// Run the tests that take minutes, too.
+const CI: &str = "--ci";
+/// Build RocksDB, too.
+const WITH_ROCKSDB: &str = "--with-rocksdb";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,12 +44,21 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let outcome = match command.as_str() {
-        "gate" if rest.iter().all(|argument| argument == "--ci") => {
-            return gate::run(&root, !rest.is_empty());
+        "gate" => {
+            let given = |flag: &str| rest.iter().any(|argument| argument == flag);
+            if rest.iter().any(|flag| flag != CI && flag != WITH_ROCKSDB) {
+                return usage();
+            }
+            return gate::run(&root, given(CI), given(WITH_ROCKSDB));
         }
         "test" => gate::tests(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
+        "peers" => match rest {
+            [] => peers::run(&root),
+            [flag] if flag == WITH_ROCKSDB => peers::with_rocksdb(&root),
+            _ => return usage(),
+        },
         "fuzz" => match rest {
             [] => tools::fuzz(&root, tools::FUZZ_SECONDS),
             [seconds] if seconds.parse::<u32>().is_ok() => {

@@ -74,7 +74,23 @@ pub fn deny(root: &Path) -> Outcome {
     if !succeeds(cargo(root).args(["deny", "--version"])) {
         return Outcome::Skipped("cargo-deny is not installed".into());
     }
-    show(cargo(root).args(["deny", "check", "licenses", "bans", "sources"]))
+    // What the peers depend on twice is theirs to settle.
+    for (manifest, lints) in [
+        ("Cargo.toml", &[][..]),
+        ("peers/Cargo.toml", &["--allow", "duplicate"]),
+    ] {
+        let outcome = show(
+            cargo(root)
+                .args(["deny", "--all-features", "--manifest-path", manifest])
+                .args(["--config", "deny.toml", "check"])
+                .args(lints)
+                .args(["licenses", "bans", "sources"]),
+        );
+        if !matches!(outcome, Outcome::Passed) {
+            return outcome;
+        }
+    }
+    Outcome::Passed
 }
 
 /// Cargo of the nightly toolchain. Not `$CARGO +nightly`: only rustup's own cargo knows `+`, and
