@@ -36,6 +36,15 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// The persist method cannot work on what the region lies on.
+    MethodUnsupported {
+        /// The persist method.
+        method: &'static str,
+        /// What the region lies on: the file system's name.
+        medium: String,
+        /// Why not, and what to do.
+        advice: &'static str,
+    },
     /// An arena that the manifest names is not there (a tmpfs after a reboot, a removed file).
     Missing {
         /// Its slot.
@@ -92,6 +101,14 @@ impl fmt::Display for Error {
             Error::PersistUnsupported { method, advice } => write!(
                 f,
                 "the persist method '{method}' cannot make writes survive a power cut: {advice}"
+            ),
+            Error::MethodUnsupported {
+                method,
+                medium,
+                advice,
+            } => write!(
+                f,
+                "the persist method '{method}' cannot be used on {medium}: {advice}"
             ),
             Error::Missing { slot, file } => write!(
                 f,

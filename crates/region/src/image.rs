@@ -3,7 +3,8 @@
 //! Goal: readers get plain `&[u8]` without a lock or a copy while one thread goes on appending.
 //!
 //! Invariants
-//! 1. `memory` points to `length` initialised bytes that stay where they are until the image drops.
+//! 1. `memory` points to `length` initialised bytes that stay where they are until the image drops:
+//!    on the heap, or a mapped file's.
 //! 2. Bytes below `published` never change while anyone can refer to them: they are written before
 //!    `published` rises over them (release) and read after it was loaded (acquire); it never falls.
 //! 3. Bytes from `published` on are touched by the one [`ImageWriter`] of the image only. It cannot
@@ -25,15 +26,26 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::mapping::Mapping;
 use crate::{Error, Result};
 
 /// A page: file systems and mappings work in this unit.
 const ALIGNMENT_BYTES: usize = 4096;
 
-/// Initialised, page-aligned bytes on the heap.
+/// Initialised, page-aligned bytes on the heap or of a mapped file.
 struct Allocation {
     memory: NonNull<u8>,
     length: usize,
+    owner: Owner,
+}
+
+/// What the bytes are given back to.
+enum Owner {
+    Heap,
+    /// Unmapped when it drops.
+    Mapping {
+        _mapping: Mapping,
+    },
 }
 
 // SAFETY: an allocation owns its bytes; they belong to no thread.
@@ -42,6 +54,14 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
+    fn mapped(mapping: Mapping) -> Self {
+        Allocation {
+            memory: mapping.memory(),
+            length: mapping.length(),
+            owner: Owner::Mapping { _mapping: mapping },
+        }
+    }
+
     fn layout(length: usize) -> Option<Layout> {
         Layout::from_size_align(length, ALIGNMENT_BYTES).ok()
     }
@@ -56,13 +76,17 @@ impl Allocation {
         let layout = Self::layout(length).ok_or_else(out_of_memory)?;
         // SAFETY: the layout's size is not 0.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
-        Ok(Allocation { memory, length })
+        Ok(Allocation {
+            memory,
+            length,
+            owner: Owner::Heap,
+        })
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.length) {
+        if let (Owner::Heap, Some(layout)) = (&self.owner, Self::layout(self.length)) {
             // SAFETY: `memory` came from `alloc_zeroed` with this layout and is freed only here.
             unsafe { dealloc(self.memory.as_ptr(), layout) }
         }
@@ -112,13 +136,7 @@ impl ImagePool {
             Some(allocation) => allocation,
             None => Allocation::new_zeroed(length)?,
         };
-        Ok(ImageWriter {
-            image: Arc::new(Image {
-                allocation: Some(allocation),
-                published: AtomicUsize::new(0),
-                pool: Arc::downgrade(self),
-            }),
-        })
+        Ok(ImageWriter::over(allocation, Arc::downgrade(self)))
     }
 }
 
@@ -142,6 +160,13 @@ impl Image {
     /// All bytes, published or not.
     pub fn length_bytes(&self) -> usize {
         self.allocation.as_ref().map_or(0, |kept| kept.length)
+    }
+
+    /// Where the bytes begin. They may be referred to as the invariants say, and not otherwise.
+    pub(crate) fn memory(&self) -> *const u8 {
+        let dangling = NonNull::<u8>::dangling().as_ptr();
+        let memory = self.allocation.as_ref();
+        memory.map_or(dangling, |kept| kept.memory.as_ptr())
     }
 
     /// Where the published bytes end.
@@ -189,6 +214,21 @@ pub struct ImageWriter {
 }
 
 impl ImageWriter {
+    fn over(allocation: Allocation, pool: Weak<ImagePool>) -> Self {
+        ImageWriter {
+            image: Arc::new(Image {
+                allocation: Some(allocation),
+                published: AtomicUsize::new(0),
+                pool,
+            }),
+        }
+    }
+
+    /// An image that is the mapped file itself, with nothing published.
+    pub(crate) fn mapped(mapping: Mapping) -> Self {
+        Self::over(Allocation::mapped(mapping), Weak::new())
+    }
+
     /// The shared side.
     pub fn image(&self) -> &Arc<Image> {
         &self.image

@@ -7,6 +7,8 @@
 //! | method | device | an appended frame survives | a persisted frame survives |
 //! |---|---|---|---|
 //! | `written` | plain files; frames are built in DRAM and written by one `pwrite` | death of the process | power loss |
+//! | `mapped` | plain files, mapped; frames are stored into the page cache | death of the process | power loss, on a disk |
+//! | `dax` | files in persistent memory, mapped with MAP_SYNC; cache lines are written back | death of the process | power loss |
 //! | `volatile` | DRAM | nothing | (refused) |
 //! | `stored` | any [`Memory`]: CPU stores into memory that survives | death of the process | power loss |
 //!
@@ -24,10 +26,15 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod cache_lines;
+mod dax;
 mod device;
 mod error;
+mod files;
 mod format;
 mod image;
+mod mapped;
+mod mapping;
 mod recovery;
 mod region;
 mod scan;
@@ -38,6 +45,7 @@ mod volatile;
 mod written;
 
 pub use arena::{Appended, Arena, Frame, FrameView, Frames};
+pub use dax::DaxOptions;
 pub use device::{Attached, Description, Device, DeviceSlot, Medium};
 pub use error::{Error, Result};
 pub use format::{
@@ -45,6 +53,7 @@ pub use format::{
     HeaderState, MAX_CAPACITY_BYTES, MIN_CAPACITY_BYTES, capacity_for_payload,
 };
 pub use image::{Image, ImagePool, ImageWriter};
+pub use mapped::MappedOptions;
 pub use recovery::{Recovered, SlotInfo};
 pub use region::{Region, Slot};
 pub use scan::{Scan, scan};

@@ -12,13 +12,15 @@ use parking_lot::Mutex;
 use terrace_storage::{ErrorKind, Storage};
 
 use crate::arena::Arena;
+use crate::dax::{self, DaxOptions};
 use crate::device::{Description, Device};
 use crate::format::{FRAMES_START, Header, HeaderState, is_valid_capacity};
+use crate::mapped::{self, MappedOptions};
 use crate::recovery::{Recovered, SlotInfo};
 use crate::scan::scan;
 use crate::slots::{Slots, Use, readers};
 use crate::volatile::VolatileDevice;
-use crate::written::{WrittenDevice, WrittenOptions};
+use crate::written::{self, WrittenOptions};
 use crate::{Error, Result};
 
 /// A slot ready to be activated. Dropped without that it stays reserved until the region is opened
@@ -62,7 +64,40 @@ impl Region {
         arena_bytes: u64,
         options: WrittenOptions,
     ) -> Result<Self> {
-        let device = WrittenDevice::open(storage, directory, options)?;
+        let device = written::open(storage, directory, options)?;
+        Self::open(Box::new(device), arena_bytes)
+    }
+
+    /// A region in a directory of mapped files: method `mapped`. The directory exists, and nobody
+    /// else changes its files while the region or one of its arenas lives.
+    ///
+    /// # Errors
+    /// [`Error::MethodUnsupported`] where a store into a mapping could end the process or lose an
+    /// error unseen, [`Error::Io`], [`Error::InvalidArgument`] for an impossible `arena_bytes`.
+    pub fn mapped(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        arena_bytes: u64,
+        options: MappedOptions,
+    ) -> Result<Self> {
+        let device = mapped::open(storage, directory, options)?;
+        Self::open(Box::new(device), arena_bytes)
+    }
+
+    /// A region in a directory of files in persistent memory: method `dax`. The directory exists,
+    /// and nobody else changes its files while the region or one of its arenas lives.
+    ///
+    /// # Errors
+    /// [`Error::MethodUnsupported`] if the CPU cannot write cache lines back, and from
+    /// [`Region::activate`] if the files cannot be mapped with MAP_SYNC; [`Error::Io`],
+    /// [`Error::InvalidArgument`] for an impossible `arena_bytes`.
+    pub fn dax(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        arena_bytes: u64,
+        options: DaxOptions,
+    ) -> Result<Self> {
+        let device = dax::open(storage, directory, options)?;
         Self::open(Box::new(device), arena_bytes)
     }
 

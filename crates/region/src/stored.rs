@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::device::Medium;
 use crate::image::ImageWriter;
-use crate::{HEADER_BYTES, Result};
+use crate::{Error, HEADER_BYTES, Result};
 
 /// The four things that can be done to memory that survives. Stores go through the image's one
 /// writer; `write_back` and `fence` may run beside them.
@@ -19,6 +19,13 @@ use crate::{HEADER_BYTES, Result};
 pub trait Memory: Send + Sync + fmt::Debug {
     /// Copies bytes. A crash may leave any part of them.
     fn copy(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Copies bytes; they are durable when this returns.
+    fn copy_durably(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.copy(image, offset, bytes)?;
+        self.write_back(offset, bytes.len())?;
+        self.fence()
+    }
 
     /// Stores an aligned little-endian word after every copy before it. A crash leaves it whole or
     /// absent.
@@ -35,20 +42,31 @@ pub trait Memory: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct Stored<M> {
     memory: M,
+    /// Makes the error of a persist where nothing survives a power cut.
+    refusal: Option<fn() -> Error>,
 }
 
 impl<M: Memory> Stored<M> {
     /// The protocol over a slot's memory.
     pub fn new(memory: M) -> Self {
-        Stored { memory }
+        Stored {
+            memory,
+            refusal: None,
+        }
+    }
+
+    /// The same where nothing survives a power cut: a persist is the error that `refusal` makes.
+    pub(crate) fn without_persist(memory: M, refusal: fn() -> Error) -> Self {
+        Stored {
+            memory,
+            refusal: Some(refusal),
+        }
     }
 }
 
 impl<M: Memory> Medium for Stored<M> {
     fn store_header(&self, image: &mut ImageWriter, header: &[u8; HEADER_BYTES]) -> Result<()> {
-        self.memory.copy(image, 0, header)?;
-        self.memory.write_back(0, header.len())?;
-        self.memory.fence()
+        self.memory.copy_durably(image, 0, header)
     }
 
     fn store(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()> {
@@ -66,6 +84,9 @@ impl<M: Memory> Medium for Stored<M> {
     }
 
     fn persist(&self, from: usize, to: usize) -> Result<()> {
+        if let Some(refusal) = self.refusal {
+            return Err(refusal());
+        }
         self.memory.write_back(from, to - from)?;
         self.memory.fence()
     }

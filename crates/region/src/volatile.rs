@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::device::{Attached, Description, Device, DeviceSlot, Medium};
+use crate::files::KEPT_IMAGES;
 use crate::image::{ImagePool, ImageWriter};
-use crate::written::KEPT_IMAGES;
 use crate::{Error, HEADER_BYTES, Result};
 
 const METHOD: &str = "volatile";

@@ -1,5 +1,6 @@
 //! Counts what passes through a storage: bytes and operations, by purpose and direction.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -215,6 +216,18 @@ impl File for CountingFile {
         Ok(())
     }
 
+    fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.inner.write_durable_at(bytes, offset, purpose)?;
+        let counters = self.counters.of(purpose);
+        counters.count_write(bytes.len());
+        counters.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
     fn length_bytes(&self) -> Result<u64> {
         self.inner.length_bytes()
     }
@@ -297,6 +310,7 @@ mod tests {
         file.append(&[1; 100], Purpose::Arena).unwrap();
         file.write_at(&[2; 10], 5, Purpose::Arena).unwrap();
         file.sync(Purpose::Manifest).unwrap();
+        file.write_durable_at(&[3; 7], 0, Purpose::Other).unwrap();
         let before = storage.snapshot();
         file.read_at(&mut [0; 30], 90, Purpose::Read).unwrap();
         file.read_exact_at(&mut [0; 30], 0, Purpose::Read).unwrap();
@@ -319,6 +333,13 @@ mod tests {
         let now = storage.snapshot();
         assert_eq!(now.of(Purpose::Arena), arena);
         assert_eq!(now.of(Purpose::Manifest), manifest);
+        let other = IoCounts {
+            written_bytes: 7,
+            writes: 1,
+            syncs: 1,
+            ..IoCounts::default()
+        };
+        assert_eq!(now.of(Purpose::Other), other);
         assert_eq!(now.of(Purpose::Read), read);
         assert_eq!(now.directory_syncs, 1);
         assert_eq!(now.since(&before).total(), read);

@@ -5,6 +5,7 @@
 //! remove) is durable only after [`Storage::sync_directory`] of the directory it happened in.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -163,6 +164,19 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Makes everything written so far durable (`fdatasync`). After an error nothing is known
     /// about what was written since the last successful sync.
     fn sync(&self, purpose: Purpose) -> Result<()>;
+
+    /// Writes all of `bytes` at `offset` and makes them durable. What else was written to the file
+    /// may stay where it is: a sync would carry all of it to the medium.
+    fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.write_at(bytes, offset, purpose)?;
+        self.sync(purpose)
+    }
+
+    /// The kernel's descriptor, for what has no place in this trait: mapping the file. `None` where
+    /// the file is not the kernel's. What goes past this trait is neither counted nor failed.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// The file's present length in bytes.
     fn length_bytes(&self) -> Result<u64>;

@@ -1,5 +1,6 @@
 use terrace_storage::{
-    CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, SimulatedStorage,
+    CrashSwitch, ErrorKind, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
+    SimulatedStorage,
 };
 
 use super::*;
@@ -22,7 +23,7 @@ fn storage() -> SimulatedStorage {
 /// A region on a file system that forgets everything when the power fails.
 fn region_on_tmpfs(options: WrittenOptions) -> Region {
     let storage = Arc::new(storage());
-    let mut device = WrittenDevice::open(storage, Path::new("/region"), options).unwrap();
+    let mut device = open(storage, Path::new("/region"), options).unwrap();
     device.file_system.survives_power_cut = false;
     Region::open(Box::new(device), ARENA_BYTES).unwrap()
 }
@@ -72,23 +73,6 @@ fn a_full_disk_leaves_no_unfinished_file_and_ends_by_itself() {
     storage.set_capacity_bytes(ARENA_BYTES * 3);
     let second = region.reserve(ARENA_BYTES).unwrap();
     assert_ne!(first.number(), second.number());
-}
-
-#[test]
-fn only_names_that_this_device_gives_are_slots() {
-    assert_eq!(parse_name("arena-0"), Some(0));
-    assert_eq!(parse_name("arena-18446744073709551615"), Some(u64::MAX));
-    for name in [
-        "arena-",
-        "arena-01",
-        "arena-+1",
-        "arena- 1",
-        "arena-18446744073709551616",
-        "arena",
-        "1",
-    ] {
-        assert_eq!(parse_name(name), None, "{name}");
-    }
 }
 
 #[test]

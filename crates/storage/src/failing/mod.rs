@@ -4,6 +4,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,6 +206,10 @@ impl File for FailingFile {
             Some(fault) => Err(fault.error(Operation::Sync, &self.path)),
             None => Ok(()),
         }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
     }
 
     fn length_bytes(&self) -> Result<u64> {

@@ -1,13 +1,13 @@
 //! An open file of the kernel, buffered or direct.
 
 use std::fs;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
 
 use super::direct::DirectFile;
 use super::write_back;
@@ -72,6 +72,12 @@ fn open_direct(
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// One write of which the kernel syncs the range alone. It may be cut short.
+fn write_synced(file: &fs::File, bytes: &[u8], offset: u64) -> rustix::io::Result<usize> {
+    let slices = [IoSlice::new(bytes)];
+    retry_on_intr(|| pwritev2(file, &slices, offset, ReadWriteFlags::DSYNC))
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -142,6 +148,23 @@ impl File for RealFile {
         // device's cache and for the length.
         let synced = self.buffered.sync_data();
         synced.map_err(|source| self.error(Operation::Sync, source))
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        if self.direct.is_none() {
+            match write_synced(&self.buffered, bytes, offset) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Ok(count) if count < bytes.len() => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(self.error(Operation::Write, errno.into())),
+            }
+        }
+        self.write_at(bytes, offset, purpose)?;
+        self.sync(purpose)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.buffered.as_fd())
     }
 
     fn length_bytes(&self) -> Result<u64> {

@@ -1,0 +1,106 @@
+//! Carries cache lines to persistent memory: the CPU's instructions for it.
+//!
+//! A store to persistent memory rests in the CPU's caches until its line is written back. The
+//! instruction for that is found out when a region is opened ([`WriteBack::detect`]); write-backs
+//! are waited for by one [`fence`]. Under Miri, which knows none of these instructions, both do
+//! nothing.
+#![expect(
+    unsafe_code,
+    reason = "the instructions take addresses, and most have no function in the standard library"
+)]
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod instructions;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!(
+    "Terrace runs on x86-64 and aarch64 only: it has to know how to write cache lines back"
+);
+
+pub(crate) use instructions::{copy, fence};
+
+use crate::image::Image;
+
+/// What one instruction works on is no smaller on any of these CPUs.
+const LINE_BYTES: usize = 64;
+
+/// Begins to write back so many lines from an aligned address on.
+///
+/// # Safety
+/// The CPU has the instruction, and the lines are mapped.
+type WriteBackLines = unsafe fn(start: *const u8, lines: usize);
+
+/// How this CPU writes cache lines back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteBack {
+    name: &'static str,
+    /// This CPU has its instruction.
+    lines: WriteBackLines,
+}
+
+impl WriteBack {
+    /// The best instruction that the CPU has. `None`: it has none that reaches persistent memory.
+    pub(crate) fn detect() -> Option<Self> {
+        instructions::available().into_iter().next()
+    }
+
+    /// The instruction's name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Begins to write back the lines of a range of an image, as far as the range lies in it.
+    pub(crate) fn range(&self, image: &Image, offset: usize, length_bytes: usize) {
+        let end = offset
+            .saturating_add(length_bytes)
+            .min(image.length_bytes());
+        let start = offset - offset % LINE_BYTES;
+        let lines = end.saturating_sub(start).div_ceil(LINE_BYTES);
+        if lines > 0 {
+            // SAFETY: all lines begin in the image, which begins and ends on a page boundary and
+            // is mapped as long as it lives. No byte is read or changed as far as Rust can see.
+            unsafe { (self.lines)(image.memory().add(start), lines) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::instructions::available;
+    use super::*;
+    use crate::ImagePool;
+
+    #[test]
+    fn every_instruction_leaves_the_bytes_as_they_are() {
+        let mut writer = ImagePool::new(0).image(8192).unwrap();
+        writer.unpublished().fill(7);
+        let image = Arc::clone(writer.image());
+        writer.publish(8192).unwrap();
+        assert!(cfg!(miri) || !available().is_empty() || cfg!(target_arch = "aarch64"));
+        for write_back in available() {
+            for (offset, length) in [(0, 1), (63, 2), (4000, 4192), (8191, 1), (8000, usize::MAX)] {
+                write_back.range(&image, offset, length);
+            }
+            fence();
+            assert_eq!(image.published(), [7; 8192], "{}", write_back.name());
+        }
+    }
+
+    #[test]
+    fn copies_of_any_length_are_whole_at_any_place() {
+        let source: Vec<u8> = (0..20_000_u32).map(|at| (at % 251) as u8).collect();
+        for length in [0, 1, 15, 16, 17, 100, 255, 4096, 4097, 16_389] {
+            for shift in [0, 1, 8, 15] {
+                let mut target = vec![0xEE; length + 40];
+                let from = &source[shift..shift + length];
+                copy(&mut target[shift..shift + length], from);
+                assert_eq!(&target[shift..shift + length], from, "{length} at {shift}");
+                assert!(target[..shift].iter().all(|byte| *byte == 0xEE));
+                assert!(target[shift + length..].iter().all(|byte| *byte == 0xEE));
+            }
+        }
+    }
+}

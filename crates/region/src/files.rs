@@ -1,0 +1,244 @@
+//! Slots that are plain files: what every persist method on files shares.
+//!
+//! Files are filled with zeros when they are created and never change their size: an fdatasync
+//! then has no metadata to commit, and a mapping no end to run over. All methods write the same
+//! bytes, so a region may be opened with another method than it was written with. Arenas are loaded
+//! into DRAM by every method: a medium that cannot be read is then an error, where a mapping would
+//! end the process.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{ErrorKind, File, FileSystem, OpenMode, OpenOptions, Purpose, Storage};
+
+use crate::device::{Attached, Description, Device, DeviceSlot};
+use crate::format::is_valid_capacity;
+use crate::image::ImagePool;
+use crate::written::WrittenMedium;
+use crate::{Error, HEADER_BYTES, Result};
+
+const NAME_PREFIX: &str = "arena-";
+/// Also the size of the page cache's folios: larger ones make each small write and each page
+/// written again dearer, smaller ones the first store to each page.
+const ZERO_FILL_BYTES: usize = 64 * 1024;
+/// Images kept for reuse: those of the arenas that a store usually has.
+pub(crate) const KEPT_IMAGES: usize = 4;
+
+/// How files `arena-<slot>` become arenas: one type per persist method.
+pub(crate) trait FileMethod: Send + Sync + fmt::Debug {
+    /// Readers of an arena read the file's mapping.
+    const READS_IN_PLACE: bool;
+
+    /// Bypass the page cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
+    /// What it promises on a file system.
+    fn description(&self, file_system: &FileSystem) -> Description;
+
+    /// Opens a slot's file to be written from its beginning.
+    fn attach(&self, slot: Opened<'_>) -> Result<Attached>;
+}
+
+/// A slot's file, open for reading and writing.
+pub(crate) struct Opened<'a> {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) path: PathBuf,
+    pub(crate) capacity_bytes: u64,
+    pub(crate) file_system: &'a FileSystem,
+    pub(crate) images: &'a Arc<ImagePool>,
+    /// What the device's description says.
+    pub(crate) can_persist: bool,
+}
+
+/// Plain files `arena-<slot>` in one directory.
+#[derive(Debug)]
+pub(crate) struct FileDevice<M> {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+    pub(crate) file_system: FileSystem,
+    boot_id: [u8; 16],
+    images: Arc<ImagePool>,
+    method: M,
+}
+
+impl<M: FileMethod> FileDevice<M> {
+    pub(crate) fn open(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        file_system: FileSystem,
+        method: M,
+    ) -> Result<Self> {
+        Ok(FileDevice {
+            boot_id: storage.boot_id()?,
+            storage,
+            directory: directory.to_path_buf(),
+            file_system,
+            images: ImagePool::new(KEPT_IMAGES),
+            method,
+        })
+    }
+
+    fn open_file(&self, slot: u64, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let direct = self.method.is_direct();
+        let opened = self
+            .storage
+            .open(&self.file(slot), OpenOptions { mode, direct });
+        opened.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::Missing {
+                slot,
+                file: self.file(slot),
+            },
+            _ => Error::Io(error),
+        })
+    }
+
+    fn fill(&self, slot: u64, capacity_bytes: u64) -> Result<()> {
+        let file = self.open_file(slot, OpenMode::CreateNew)?;
+        let zeros = vec![0; ZERO_FILL_BYTES];
+        let mut offset = 0;
+        while offset < capacity_bytes {
+            let left = usize::try_from(capacity_bytes - offset).unwrap_or(usize::MAX);
+            let part = zeros.get(..left).unwrap_or(&zeros);
+            file.write_at(part, offset, Purpose::Arena)?;
+            offset += part.len() as u64;
+        }
+        file.sync(Purpose::Arena)?;
+        Ok(self.storage.sync_directory(&self.directory)?)
+    }
+
+    fn ends_badly(&self, slot: u64, length_bytes: u64) -> Error {
+        Error::Corruption {
+            file: self.file(slot),
+            offset: length_bytes,
+            reason: "the file ends where no arena can end",
+        }
+    }
+}
+
+impl<M: FileMethod> Device for FileDevice<M> {
+    fn description(&self) -> Description {
+        self.method.description(&self.file_system)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.boot_id
+    }
+
+    fn file(&self, slot: u64) -> PathBuf {
+        self.directory.join(format!("{NAME_PREFIX}{slot}"))
+    }
+
+    fn reads_in_place(&self) -> bool {
+        M::READS_IN_PLACE
+    }
+
+    fn list(&self) -> Result<Vec<DeviceSlot>> {
+        let entries = self.storage.list(&self.directory)?;
+        let slots = entries.iter().filter(|entry| !entry.is_directory);
+        let slots = slots.filter_map(|entry| {
+            Some(DeviceSlot {
+                number: parse_name(&entry.name)?,
+                length_bytes: entry.length_bytes,
+            })
+        });
+        let mut slots: Vec<_> = slots.collect();
+        slots.sort_by_key(|slot| slot.number);
+        Ok(slots)
+    }
+
+    fn create(&self, slot: u64, capacity_bytes: u64) -> Result<()> {
+        let filled = self.fill(slot, capacity_bytes);
+        let left_over = match &filled {
+            Err(Error::Io(error)) => error.kind() != ErrorKind::AlreadyExists,
+            _ => false,
+        };
+        if left_over {
+            // The first error is the one to report; what cannot be removed is found at the next open.
+            let _ = self.storage.remove(&self.file(slot));
+        }
+        filled
+    }
+
+    fn adopt(&self, slot: u64) -> Result<()> {
+        let file = self.open_file(slot, OpenMode::ReadWrite)?;
+        if M::READS_IN_PLACE {
+            // A copy of the store may have holes; on a full disk a store into one ends the process.
+            file.allocate(file.length_bytes()?)?;
+        }
+        file.sync(Purpose::Recovery)?;
+        Ok(self.storage.sync_directory(&self.directory)?)
+    }
+
+    fn remove(&self, slot: u64) -> Result<()> {
+        match self.storage.remove(&self.file(slot)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_header(&self, slot: u64) -> Result<Vec<u8>> {
+        let file = self.open_file(slot, OpenMode::Read)?;
+        let mut header = vec![0; HEADER_BYTES];
+        let read = file.read_at(&mut header, 0, Purpose::Recovery)?;
+        header.truncate(read);
+        Ok(header)
+    }
+
+    fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached> {
+        self.method.attach(Opened {
+            file: self.open_file(slot, OpenMode::ReadWrite)?,
+            path: self.file(slot),
+            capacity_bytes,
+            file_system: &self.file_system,
+            images: &self.images,
+            can_persist: self.description().can_persist,
+        })
+    }
+
+    fn load(&self, slot: u64) -> Result<Attached> {
+        let file = self.open_file(slot, OpenMode::Read)?;
+        let length_bytes = file.length_bytes()?;
+        if !is_valid_capacity(length_bytes) {
+            return Err(self.ends_badly(slot, length_bytes));
+        }
+        let mut writer = self.images.image(length_bytes as usize)?;
+        file.read_exact_at(writer.unpublished(), 0, Purpose::Recovery)?;
+        let can_persist = self.description().can_persist;
+        Ok(Attached {
+            writer,
+            medium: Box::new(WrittenMedium::new(file, can_persist)),
+        })
+    }
+}
+
+/// The slot in a file's name, if it is one that this device gives.
+fn parse_name(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NAME_PREFIX)?;
+    let slot = digits.parse::<u64>().ok()?;
+    (slot.to_string() == digits).then_some(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_device_gives_are_slots() {
+        assert_eq!(parse_name("arena-0"), Some(0));
+        assert_eq!(parse_name("arena-18446744073709551615"), Some(u64::MAX));
+        for name in [
+            "arena-",
+            "arena-01",
+            "arena-+1",
+            "arena- 1",
+            "arena-18446744073709551616",
+            "arena",
+            "1",
+        ] {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+    }
+}

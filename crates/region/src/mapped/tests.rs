@@ -1,0 +1,230 @@
+use std::path::PathBuf;
+
+use terrace_storage::{
+    CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, RealStorage, SimulatedStorage,
+};
+
+use super::*;
+use crate::{Arena, Frame, Region, WrittenOptions};
+
+const ARENA_BYTES: u64 = 16384;
+
+fn frame<'a>(number: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
+    Frame {
+        first_sequence: number,
+        record_count: 1,
+        persisted_until: 0,
+        payload,
+    }
+}
+
+/// A directory on a disk's file system that takes mappings, if the tests run on one.
+fn disk() -> Option<tempfile::TempDir> {
+    let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let file_system = RealStorage.file_system(directory.path()).unwrap();
+    (file_system.overwrites_in_place && file_system.survives_power_cut).then_some(directory)
+}
+
+/// A directory in memory, if there is one.
+fn memory() -> Option<tempfile::TempDir> {
+    let directory = tempfile::tempdir_in("/dev/shm").ok()?;
+    let file_system = RealStorage.file_system(directory.path()).unwrap();
+    (file_system.name == "tmpfs").then_some(directory)
+}
+
+fn mapped(directory: &Path) -> Region {
+    let options = MappedOptions::default();
+    Region::mapped(Arc::new(RealStorage), directory, ARENA_BYTES, options).unwrap()
+}
+
+fn arena(region: &Region, generation: u64) -> Arc<Arena> {
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    region.activate(slot, generation).unwrap()
+}
+
+fn payloads(arena: &Arena) -> Vec<Vec<u8>> {
+    let frames = arena.frames();
+    frames.map(|f| f.unwrap().payload.to_vec()).collect()
+}
+
+#[test]
+fn every_method_on_files_recovers_what_another_wrote() {
+    for directory in [disk(), memory()].into_iter().flatten() {
+        let path = directory.path();
+        let written = || {
+            let options = WrittenOptions::default();
+            Region::written(Arc::new(RealStorage), path, ARENA_BYTES, options).unwrap()
+        };
+        let regions: [&dyn Fn() -> Region; 2] = [&|| mapped(path), &written];
+        let mut generation = 0;
+        for write in regions {
+            for read in regions {
+                generation += 1;
+                let region = write();
+                for slot in region.slots().unwrap() {
+                    region.recycle(slot.number).unwrap();
+                }
+                let arena = arena(&region, generation);
+                let text = format!("generation {generation}");
+                let parts: [&[u8]; 2] = [b"of ", text.as_bytes()];
+                arena.append(&frame(1, &parts)).unwrap();
+                let slot = arena.slot();
+                drop((arena, region));
+
+                let found = read().recover(slot, generation).unwrap();
+                assert!(found.is_activated && found.is_same_boot && !found.scan.is_damaged());
+                assert_eq!(payloads(&found.arena), [parts.concat()]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slot_is_not_used_again_while_its_arena_is_read() {
+    let Some(directory) = disk().or_else(memory) else {
+        return;
+    };
+    let region = mapped(directory.path());
+    let old = arena(&region, 1);
+    old.append(&frame(1, &[b"old"])).unwrap();
+    region.recycle(old.slot()).unwrap();
+    let new = arena(&region, 2);
+    new.append(&frame(2, &[b"new"])).unwrap();
+    assert_ne!(old.slot(), new.slot());
+    assert_eq!(payloads(&old), [b"old"]);
+    let slot = old.slot();
+    drop(old);
+    assert_eq!(arena(&region, 3).slot(), slot);
+}
+
+#[test]
+fn memory_persists_only_where_that_is_emulated_and_said() {
+    let Some(directory) = memory() else { return };
+    let region = mapped(directory.path());
+    assert!(!region.description().can_persist && !region.description().emulated);
+    let first = arena(&region, 1);
+    first.append(&frame(1, &[b"kept by the kernel"])).unwrap();
+    assert!(matches!(
+        first.persist(),
+        Err(Error::PersistUnsupported { .. })
+    ));
+    let emulated = MappedOptions {
+        emulate_power_safety: true,
+    };
+    let storage = Arc::new(RealStorage);
+    let region = Region::mapped(storage, directory.path(), ARENA_BYTES, emulated).unwrap();
+    assert!(region.description().can_persist && region.description().emulated);
+    let second = arena(&region, 2);
+    second.append(&frame(1, &[b"x"])).unwrap();
+    second.persist().unwrap();
+    assert!(second.is_persisted());
+}
+
+#[test]
+fn a_failed_sync_is_never_healed_by_a_later_one() {
+    let Some(directory) = disk() else { return };
+    let syncs = FaultFilter::everything().operations(&[Operation::Sync]);
+    let plan = FaultPlan::new(syncs);
+    let storage = FailingStorage::new(Arc::new(RealStorage), plan.clone());
+    let options = MappedOptions::default();
+    let region = Region::mapped(Arc::new(storage), directory.path(), ARENA_BYTES, options).unwrap();
+    let arena = arena(&region, 1);
+    arena.append(&frame(1, &[b"x"])).unwrap();
+    arena.persist().unwrap();
+    arena.append(&frame(2, &[b"y"])).unwrap();
+    plan.fail_from(0, Fault::Io);
+    assert!(matches!(arena.persist(), Err(Error::PersistFailed(_))));
+    plan.heal();
+    assert!(matches!(arena.persist(), Err(Error::PersistFailed(_))));
+    assert_eq!(payloads(&arena), [b"x", b"y"]);
+}
+
+#[test]
+fn a_file_that_shrank_is_an_error_and_no_signal() {
+    let Some(directory) = disk().or_else(memory) else {
+        return;
+    };
+    let region = mapped(directory.path());
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    let path = region.file(slot.number());
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_len(ARENA_BYTES / 2).unwrap();
+    assert!(matches!(
+        region.activate(slot, 1),
+        Err(Error::Corruption { .. })
+    ));
+}
+
+#[test]
+fn holes_are_filled_before_a_found_file_is_mapped() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(directory) = disk().or_else(memory) else {
+        return;
+    };
+    let path = directory.path().join("arena-1");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(ARENA_BYTES).unwrap();
+    let region = mapped(directory.path());
+    region.recycle(1).unwrap();
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= ARENA_BYTES);
+    assert_eq!(arena(&region, 1).slot(), 1);
+}
+
+fn refused(name: &str) -> bool {
+    let file_system = FileSystem {
+        name: name.to_owned(),
+        overwrites_in_place: matches!(name, "ext4" | "xfs" | "tmpfs"),
+        survives_power_cut: true,
+    };
+    refusal(&file_system).is_some()
+}
+
+#[test]
+fn file_systems_that_do_not_overwrite_in_place_are_refused() {
+    assert!(!refused("ext4") && !refused("xfs") && !refused("tmpfs"));
+    for name in ["btrfs", "zfs", "overlay", "nfs", "fuse", "0x1234"] {
+        assert!(refused(name), "{name}");
+    }
+    let error = mapped_on("overlay").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the persist method 'mapped' cannot be used on overlay: an overlay may"),
+        "{error}"
+    );
+}
+
+/// A file system of another name, with nothing behind it that the kernel could map.
+fn mapped_on(name: &str) -> Result<Region> {
+    let storage = Arc::new(SimulatedStorage::new(0, CrashSwitch::new()));
+    storage.create_directory(Path::new("/region")).unwrap();
+    let file_system = FileSystem {
+        name: name.to_owned(),
+        ..storage.file_system(Path::new("/region")).unwrap()
+    };
+    let file_system = FileSystem {
+        overwrites_in_place: name == "ext4",
+        ..file_system
+    };
+    if let Some(advice) = refusal(&file_system) {
+        return Err(unsupported(METHOD, &file_system, advice));
+    }
+    let directory = PathBuf::from("/region");
+    let options = MappedOptions::default();
+    let device = FileDevice::open(storage, &directory, file_system, Mapped { options })?;
+    Region::open(Box::new(device), ARENA_BYTES)
+}
+
+#[test]
+fn files_that_cannot_be_mapped_are_an_error_with_advice() {
+    let region = mapped_on("ext4").unwrap();
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    let error = region.activate(slot, 1).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::MethodUnsupported {
+            method: "mapped",
+            ..
+        }
+    ));
+}
