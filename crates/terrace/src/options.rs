@@ -146,6 +146,10 @@ pub struct Options {
     pub level0_slowdown: usize,
     /// Sub-levels of level 0 at which writers stop. Default: 24.
     pub level0_stop: usize,
+    /// Bytes that merges may owe before writers are slowed down. Default: 16 GiB.
+    pub debt_slowdown_bytes: u64,
+    /// Bytes that merges may owe before writers stop. Default: 64 GiB.
+    pub debt_stop_bytes: u64,
     /// Target size of level 1. Default: 256 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
@@ -187,6 +191,8 @@ impl Default for Options {
             level0_merge: 4,
             level0_slowdown: 12,
             level0_stop: 24,
+            debt_slowdown_bytes: 16 << 30,
+            debt_stop_bytes: 64 << 30,
             level1_bytes: 256 << 20,
             level_ratio: 10,
             block_cache_bytes: 64 << 20,
@@ -213,7 +219,7 @@ impl Options {
 
     /// Refuses values that no store can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 14] = [
+        let ranges: [(&str, u64, u64, u64); 16] = [
             ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
             (
                 "arena_index_bytes",
@@ -249,6 +255,13 @@ impl Options {
                 self.level0_stop as u64,
                 self.level0_slowdown as u64 + 1,
                 100_000,
+            ),
+            ("debt_slowdown_bytes", self.debt_slowdown_bytes, 1, 1 << 50),
+            (
+                "debt_stop_bytes",
+                self.debt_stop_bytes,
+                self.debt_slowdown_bytes.saturating_add(1),
+                1 << 60,
             ),
             ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
             ("level_ratio", self.level_ratio, 2, 1000),

@@ -76,6 +76,7 @@ fn as_json(statistics: &Statistics) -> Value {
         "io": io.collect::<serde_json::Map<_, _>>(),
         "user_bytes": statistics.user_bytes,
         "write_amplification": statistics.write_amplification,
+        "debt_bytes": statistics.debt_bytes,
         "stall_seconds": stalls.collect::<serde_json::Map<_, _>>(),
         "longest_stall_seconds": statistics.longest_stall.as_secs_f64(),
         "flushes": statistics.flushes,
@@ -134,6 +135,10 @@ fn as_text(statistics: &Statistics) -> String {
     }
     if statistics.levels.iter().all(|level| level.tables == 0) {
         text.line("no tables", "everything is in arenas");
+    }
+
+    if statistics.debt_bytes > 0 {
+        text.line("merges still to write", bytes(statistics.debt_bytes));
     }
 
     text.heading("Memory");

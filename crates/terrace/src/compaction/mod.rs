@@ -1,5 +1,6 @@
 //! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
 
+pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod legality;
 pub(crate) mod merge;

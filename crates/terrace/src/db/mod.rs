@@ -5,6 +5,7 @@
 
 pub(crate) mod arenas;
 pub(crate) mod background;
+pub(crate) mod backlog;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
 pub(crate) mod files;
@@ -37,6 +38,7 @@ use terrace_storage::{CountingStorage, FileSystem, Lock};
 use crate::compaction::policy::Policy;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
+use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
@@ -49,7 +51,6 @@ use crate::db::write::Writer;
 use crate::levels::ObsoleteTables;
 use crate::options::{Durability, Options};
 use crate::table::TableCache;
-use crate::write_buffer::slowdown::Limits;
 use crate::{Error, Result, SequenceNumber};
 
 /// An open store.
@@ -88,6 +89,7 @@ pub(crate) struct Store {
     pub(crate) background: Background,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,
+    pub(crate) backlog: Backlog,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
     pub(crate) recovery: Recovery,
@@ -182,6 +184,9 @@ impl Store {
             version: Arc::clone(&present.version),
         };
         change(&mut view);
+        if !Arc::ptr_eq(&view.version, &present.version) {
+            self.backlog.update(&view.version, &self.options);
+        }
         self.view.store(Arc::new(view));
     }
 
@@ -200,14 +205,6 @@ impl Store {
     pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
         self.check_writable()?;
         Ok(&self.writer)
-    }
-
-    pub(crate) fn slowdown_limits(&self) -> Limits {
-        Limits {
-            level0_slowdown: self.options.level0_slowdown,
-            level0_stop: self.options.level0_stop,
-            sealed_slowdown: 2,
-        }
     }
 
     pub(crate) fn directory(&self) -> &Path {

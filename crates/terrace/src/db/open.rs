@@ -18,6 +18,7 @@ use terrace_storage::{CountingStorage, ErrorKind, Lock, LockKind, Storage};
 use crate::db::Store;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
+use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compact::policy;
 use crate::db::files;
@@ -45,6 +46,8 @@ impl Store {
         let lock = lock(&*storage, path, &options)?;
         let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
         let obsolete = Arc::clone(state.version.obsolete());
+
+        let backlog = Backlog::of(&state.version, &options);
 
         let stored = Durability::of(state.identity.domain);
         let durability = options.durability.unwrap_or(stored);
@@ -94,6 +97,7 @@ impl Store {
             arenas: Mutex::new(Arenas::default()),
             background: Background::new(options.background),
             persist_on_seal: AtomicBool::new(false),
+            backlog,
             stalls: Stalls::default(),
             counters: Counters::default(),
             recovery: recovered.report.clone(),

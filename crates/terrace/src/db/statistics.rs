@@ -46,6 +46,8 @@ pub struct Statistics {
     pub user_bytes: u64,
     /// Bytes written to files for each byte accepted; `None` before the first write.
     pub write_amplification: Option<f64>,
+    /// Bytes that merges still have to write until every level is within its target, estimated.
+    pub debt_bytes: u64,
     /// Time that writers were held back, by cause.
     pub stalls: Vec<(StallCause, Duration)>,
     /// The longest of those times.
@@ -256,6 +258,7 @@ impl Store {
             write_amplification: (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64),
             io,
             user_bytes,
+            debt_bytes: self.backlog.debt_bytes(),
             stalls: StallCause::ALL
                 .iter()
                 .map(|&cause| (cause, self.stalls.of(cause)))

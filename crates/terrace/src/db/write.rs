@@ -9,19 +9,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use terrace_region::Frame;
 
 use crate::db::Store;
+use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::open::region_error;
 use crate::key::MAX_SEQUENCE;
-use crate::levels::Version;
 use crate::options::Durability;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::slowdown::{Pressure, Slowdown, StallCause, slowdown};
+use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, Result, SequenceNumber};
 
 /// How a batch is written.
@@ -38,8 +38,7 @@ pub(crate) struct Writer {
     pub(crate) last_sequence: SequenceNumber,
     /// Every write up to here survives a power cut.
     pub(crate) persisted: SequenceNumber,
-    /// Delay not slept yet: sleeps are too coarse for single microseconds.
-    owed_us: u64,
+    pub(crate) owed_delay: OwedDelay,
 }
 
 impl Writer {
@@ -48,7 +47,7 @@ impl Writer {
             active,
             last_sequence,
             persisted: last_sequence,
-            owed_us: 0,
+            owed_delay: OwedDelay::default(),
         }
     }
 }
@@ -117,7 +116,7 @@ impl Store {
         if !payload.is_empty() {
             let payload_bytes = payload.iter().map(|part| part.len()).sum();
             let records = group.batches().map(WriteBatch::records).sum();
-            self.hold_back(writer)?;
+            self.hold_back(writer, payload_bytes)?;
             self.make_room(writer, payload_bytes, records)?;
             self.append(writer, &payload, records, group.sync())?;
         } else {
@@ -182,38 +181,6 @@ impl Store {
         Ok(())
     }
 
-    /// Sleeps as long as the debt of flush and compaction says.
-    fn hold_back(&self, writer: &mut Writer) -> Result<()> {
-        const LEAST_SLEEP_US: u64 = 100;
-        loop {
-            let view = self.view.load();
-            let pressure = Pressure {
-                level0_sub_levels: most_level0_sub_levels(&view.version),
-                sealed_arenas: view.memtables.len() - 1,
-            };
-            match slowdown(pressure, self.slowdown_limits()) {
-                Slowdown::Go => return Ok(()),
-                Slowdown::Delay { delay_us, cause } => {
-                    writer.owed_us += delay_us;
-                    if writer.owed_us >= LEAST_SLEEP_US {
-                        let began = Instant::now();
-                        std::thread::sleep(Duration::from_micros(writer.owed_us));
-                        writer.owed_us = 0;
-                        self.stalls.add(cause, began.elapsed());
-                    }
-                    return Ok(());
-                }
-                Slowdown::Stop { cause } => {
-                    let began = Instant::now();
-                    let waited = self.background.wait_for_compaction(self);
-                    self.stalls.add(cause, began.elapsed());
-                    waited?;
-                    self.check_writable()?;
-                }
-            }
-        }
-    }
-
     /// Sees to it that the active MemTable takes the frame, rolling over to another arena if not.
     fn make_room(&self, writer: &mut Writer, payload_bytes: usize, records: u32) -> Result<()> {
         if writer.active.has_room(payload_bytes, u64::from(records)) {
@@ -246,16 +213,4 @@ impl Store {
         self.background.flush_wanted(self);
         Ok(())
     }
-}
-
-/// The most sub-levels that any keyspace has in level 0.
-fn most_level0_sub_levels(version: &Version) -> usize {
-    let level0 = version
-        .keyspaces
-        .values()
-        .filter_map(|levels| levels.levels.first());
-    level0
-        .map(|level| level.sub_levels.len())
-        .max()
-        .unwrap_or(0)
 }

@@ -67,6 +67,16 @@ impl MemTable {
             && index_bytes <= self.index_budget_bytes
     }
 
+    /// Room that is left, in arena or index, whichever has less; in sixteenths, rounded down.
+    pub(crate) fn free_sixteenths(&self) -> u64 {
+        let in_arena = self.arena.remaining_payload_bytes() as u64 * 16;
+        let index_bytes = self
+            .index_budget_bytes
+            .saturating_sub(self.index.entry_bytes());
+        let in_arena = in_arena / self.arena.capacity_bytes().max(1);
+        in_arena.min(index_bytes * 16 / self.index_budget_bytes.max(1))
+    }
+
     /// Makes a frame's records findable. They begin at `payload_offset` in the arena; the first has
     /// number `first_sequence`.
     pub(crate) fn insert_frame(

@@ -1,23 +1,31 @@
 //! How much writers are held back: a pure, monotone function of what waits behind them.
 //!
-//! Each step of a measure at most doubles the delay, so that writers feel a slope and not a wall;
-//! they stop only when there is nowhere left to write.
+//! Three measures rise while background work is behind: the sub-levels of level 0, the bytes that
+//! merges owe, and the room taken in the arenas. Each step of a measure at most doubles the delay,
+//! so that writers feel a slope and not a wall: they come to rest where they write as fast as the
+//! work behind them goes, long before there is nowhere left to write. The delay is by bytes, because
+//! that is what flushes and merges have to move.
 
 use std::fmt;
 
 /// What waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pressure {
+    /// The most that any keyspace has.
     pub(crate) level0_sub_levels: usize,
-    pub(crate) sealed_arenas: usize,
+    /// What merges still have to write; see [`debt_bytes`](crate::compaction::debt::debt_bytes).
+    pub(crate) debt_bytes: u64,
+    /// Room that is left for writes, in sixteenths of an arena.
+    pub(crate) free_sixteenths: u64,
 }
 
-/// Where the slope begins and ends.
+/// Where the slopes begin and end. The one of the room begins with the last arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) level0_slowdown: usize,
     pub(crate) level0_stop: usize,
-    pub(crate) sealed_slowdown: usize,
+    pub(crate) debt_slowdown_bytes: u64,
+    pub(crate) debt_stop_bytes: u64,
 }
 
 /// Why writers were held back.
@@ -26,19 +34,26 @@ pub(crate) struct Limits {
 pub enum StallCause {
     /// Level 0 has too many sub-levels: compaction is behind.
     Level0,
-    /// Too many sealed arenas wait for their flush.
+    /// Merges owe too many bytes.
+    Debt,
+    /// The arenas are nearly full: flushes are behind.
     SealedArenas,
 }
 
 impl StallCause {
     /// Every cause, in the order of its number.
-    pub const ALL: [StallCause; 2] = [StallCause::Level0, StallCause::SealedArenas];
+    pub const ALL: [StallCause; 3] = [
+        StallCause::Level0,
+        StallCause::Debt,
+        StallCause::SealedArenas,
+    ];
 }
 
 impl fmt::Display for StallCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StallCause::Level0 => "level 0",
+            StallCause::Debt => "debt",
             StallCause::SealedArenas => "sealed arenas",
         })
     }
@@ -48,69 +63,60 @@ impl fmt::Display for StallCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slowdown {
     Go,
-    Delay { delay_us: u64, cause: StallCause },
-    Stop { cause: StallCause },
+    Delay {
+        ns_per_kib: u64,
+        cause: StallCause,
+    },
+    /// There is nowhere left to merge to.
+    Stop {
+        cause: StallCause,
+    },
 }
+
+/// Two per cent of what writing a KiB costs.
+const FIRST_NS_PER_KIB: u64 = 64;
+/// The last step: about 2 MB a second.
+const MOST_STEPS: u64 = 14;
+/// Steps of the debt between its limits.
+const DEBT_STEPS: u64 = 12;
 
 /// The delay of a commit group.
 pub(crate) fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
+    let stop = |cause| Slowdown::Stop { cause };
     if pressure.level0_sub_levels >= limits.level0_stop {
-        return Slowdown::Stop {
-            cause: StallCause::Level0,
-        };
+        return stop(StallCause::Level0);
     }
-    let steps = |value: usize, from: usize| (value + 1).saturating_sub(from).min(11) as u32;
-    let level0 = steps(pressure.level0_sub_levels, limits.level0_slowdown);
-    let sealed = steps(pressure.sealed_arenas, limits.sealed_slowdown);
-    let cause = if level0 >= sealed {
-        StallCause::Level0
-    } else {
-        StallCause::SealedArenas
-    };
-    match level0.max(sealed) {
-        0 => Slowdown::Go,
-        step => Slowdown::Delay {
-            delay_us: 1 << (step - 1),
+    if pressure.debt_bytes >= limits.debt_stop_bytes {
+        return stop(StallCause::Debt);
+    }
+    let level0 = (pressure.level0_sub_levels + 1).saturating_sub(limits.level0_slowdown) as u64;
+    let room = 16_u64.saturating_sub(pressure.free_sixteenths);
+    let steps = [level0, debt_steps(pressure.debt_bytes, limits), room];
+    // Of equal ones the first.
+    let most = steps
+        .into_iter()
+        .zip(StallCause::ALL)
+        .rev()
+        .max_by_key(|(steps, _)| *steps);
+    match most {
+        None | Some((0, _)) => Slowdown::Go,
+        Some((steps, cause)) => Slowdown::Delay {
+            ns_per_kib: FIRST_NS_PER_KIB << (steps.min(MOST_STEPS) - 1),
             cause,
         },
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_delay_rises_step_by_step_and_at_most_doubles() {
-        let limits = Limits {
-            level0_slowdown: 12,
-            level0_stop: 24,
-            sealed_slowdown: 2,
-        };
-        let delay = |level0_sub_levels, sealed_arenas| match slowdown(
-            Pressure {
-                level0_sub_levels,
-                sealed_arenas,
-            },
-            limits,
-        ) {
-            Slowdown::Go => 0,
-            Slowdown::Delay { delay_us, .. } => delay_us,
-            Slowdown::Stop { .. } => u64::MAX,
-        };
-        assert_eq!(delay(11, 1), 0);
-        assert_eq!((delay(12, 0), delay(0, 2), delay(23, 0)), (1, 1, 1024));
-        assert_eq!(delay(24, 0), u64::MAX);
-        for level0 in 0..23 {
-            for sealed in 0..8 {
-                let here = delay(level0, sealed);
-                for next in [delay(level0 + 1, sealed), delay(level0, sealed + 1)] {
-                    assert!(
-                        next >= here && next <= (2 * here).max(1),
-                        "{level0} {sealed}"
-                    );
-                }
-            }
-        }
-    }
+fn debt_steps(debt_bytes: u64, limits: Limits) -> u64 {
+    let Some(above_bytes) = debt_bytes.checked_sub(limits.debt_slowdown_bytes) else {
+        return 0;
+    };
+    let slope_bytes = limits
+        .debt_stop_bytes
+        .saturating_sub(limits.debt_slowdown_bytes);
+    let steps = u128::from(above_bytes) * u128::from(DEBT_STEPS) / u128::from(slope_bytes.max(1));
+    1 + u64::try_from(steps).unwrap_or(DEBT_STEPS)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! How far background work is behind, and what that costs a writer.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::compaction::debt::{self, Targets};
+use crate::db::Store;
+use crate::db::view::View;
+use crate::db::write::Writer;
+use crate::levels::Version;
+use crate::options::{Background, Options};
+use crate::write_buffer::slowdown::{Limits, Pressure, Slowdown, slowdown};
+
+/// What the present version owes, computed once for each version: writers ask at every group.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    debt_bytes: AtomicU64,
+    level0_sub_levels: AtomicUsize,
+}
+
+impl Backlog {
+    pub(crate) fn of(version: &Version, options: &Options) -> Self {
+        let backlog = Backlog::default();
+        backlog.update(version, options);
+        backlog
+    }
+
+    pub(crate) fn update(&self, version: &Version, options: &Options) {
+        let targets = Targets {
+            level0_merge: options.level0_merge,
+            level1_bytes: options.level1_bytes,
+            level_ratio: options.level_ratio,
+        };
+        let (debt_bytes, level0_sub_levels) = debt::backlog(version, targets);
+        self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
+        self.level0_sub_levels
+            .store(level0_sub_levels, Ordering::Relaxed);
+    }
+
+    pub(crate) fn debt_bytes(&self) -> u64 {
+        self.debt_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Delay that a writer owes and has not slept yet. Sleeps are too coarse for single microseconds,
+/// and last longer than they were asked to: what was slept too much counts for the next ones.
+#[derive(Debug, Default)]
+pub(crate) struct OwedDelay {
+    nanoseconds: i64,
+}
+
+impl OwedDelay {
+    const LEAST_SLEEP_NS: i64 = 200_000;
+    /// The longest that one group is held back, whatever its size.
+    const LONGEST_SLEEP_NS: i64 = 10_000_000;
+
+    /// Adds a group's delay; how long to sleep now, if at all.
+    fn add(&mut self, payload_bytes: usize, ns_per_kib: u64) -> Option<Duration> {
+        const LEAST_BYTES: u64 = 256;
+        let bytes = (payload_bytes as u64).max(LEAST_BYTES);
+        let delay_ns = i64::try_from(bytes.saturating_mul(ns_per_kib) / 1024).unwrap_or(i64::MAX);
+        self.nanoseconds = self.nanoseconds.saturating_add(delay_ns);
+        self.nanoseconds = self.nanoseconds.min(Self::LONGEST_SLEEP_NS);
+        let due = self.nanoseconds >= Self::LEAST_SLEEP_NS;
+        due.then(|| Duration::from_nanos(self.nanoseconds.unsigned_abs()))
+    }
+
+    fn slept(&mut self, time: Duration) {
+        let slept_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        self.nanoseconds = self.nanoseconds.saturating_sub(slept_ns);
+        self.nanoseconds = self.nanoseconds.max(-Self::LONGEST_SLEEP_NS);
+    }
+}
+
+impl Store {
+    /// Sleeps as long as the debt of flush and compaction says.
+    pub(crate) fn hold_back(&self, writer: &mut Writer, payload_bytes: usize) -> Result<()> {
+        loop {
+            match slowdown(self.pressure(&self.view.load()), self.slowdown_limits()) {
+                Slowdown::Go => return Ok(()),
+                // Nothing is caught up while the only thread sleeps.
+                Slowdown::Delay { .. } if self.options.background == Background::Inline => {
+                    return Ok(());
+                }
+                Slowdown::Delay { ns_per_kib, cause } => {
+                    if let Some(sleep) = writer.owed_delay.add(payload_bytes, ns_per_kib) {
+                        let began = Instant::now();
+                        std::thread::sleep(sleep);
+                        let slept = began.elapsed();
+                        writer.owed_delay.slept(slept);
+                        self.stalls.add(cause, slept);
+                    }
+                    return Ok(());
+                }
+                Slowdown::Stop { cause } => {
+                    let began = Instant::now();
+                    let waited = self.background.wait_for_compaction(self);
+                    self.stalls.add(cause, began.elapsed());
+                    waited?;
+                    self.check_writable()?;
+                }
+            }
+        }
+    }
+
+    fn pressure(&self, view: &View) -> Pressure {
+        let unused = self.options.max_arenas.saturating_sub(view.memtables.len());
+        let active = view.memtables.first();
+        Pressure {
+            level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
+            debt_bytes: self.backlog.debt_bytes(),
+            free_sixteenths: unused as u64 * 16
+                + active.map_or(0, |active| active.free_sixteenths()),
+        }
+    }
+
+    fn slowdown_limits(&self) -> Limits {
+        Limits {
+            level0_slowdown: self.options.level0_slowdown,
+            level0_stop: self.options.level0_stop,
+            debt_slowdown_bytes: self.options.debt_slowdown_bytes,
+            debt_stop_bytes: self.options.debt_stop_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_delays_gather_and_long_sleeps_are_given_back() {
+        let mut owed = OwedDelay::default();
+        let sleeps = (0..10).filter_map(|_| owed.add(1024, 64_000)).count();
+        assert_eq!(sleeps, 7, "none before 200 us are owed");
+        owed.slept(Duration::from_micros(1000));
+        assert_eq!(owed.add(1024, 64_000), None, "360 us were slept in advance");
+        let most = owed.add(1 << 30, 1 << 20).unwrap();
+        assert_eq!(most, Duration::from_millis(10), "no group waits longer");
+    }
+}
