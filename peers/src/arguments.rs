@@ -45,6 +45,9 @@ pub struct RunArguments {
     /// Durable writes for each number of threads
     #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(8..=1 << 40))]
     durable_writes: u64,
+    /// Threads that flush and merge, of each store
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
+    background_threads: u32,
     /// Seed of keys, values and orders
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -55,6 +58,9 @@ pub struct RunArguments {
     /// temporary directory]
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// The same for the workload `tmpfs`; a directory on a tmpfs
+    #[arg(long, default_value = "/dev/shm")]
+    tmpfs_directory: PathBuf,
     /// Print JSON: every run, and medians
     #[arg(long)]
     json: bool,
@@ -72,6 +78,7 @@ pub struct Plan {
     pub scale: Scale,
     pub repeats: u32,
     pub directory: PathBuf,
+    pub tmpfs_directory: PathBuf,
     pub json: bool,
 }
 
@@ -80,7 +87,10 @@ impl RunArguments {
         let mut plan = Plan {
             stores: or_all(self.stores),
             workloads: or_all(self.workload),
-            settings: Settings::default(),
+            settings: Settings {
+                background_threads: self.background_threads,
+                ..Settings::default()
+            },
             scale: Scale {
                 rows: self.rows,
                 value_bytes: self.value_bytes as usize,
@@ -90,6 +100,7 @@ impl RunArguments {
             },
             repeats: self.repeats,
             directory: self.directory.unwrap_or_else(std::env::temp_dir),
+            tmpfs_directory: self.tmpfs_directory,
             json: self.json,
         };
         if self.tiny {

@@ -63,16 +63,25 @@ pub fn all(plan: &Plan) -> Result<Vec<Finished>> {
 }
 
 fn one(plan: &Plan, workload: Workload, store: StoreName) -> Result<Outcome> {
+    let in_memory = workload == Workload::Tmpfs;
+    let parent = if in_memory {
+        on_tmpfs(&plan.tmpfs_directory)?
+    } else {
+        &plan.directory
+    };
     let directory = tempfile::Builder::new()
         .prefix("peers-")
-        .tempdir_in(&plan.directory)?;
+        .tempdir_in(parent)?;
     let mut outcome = Err("it has no measured phase".into());
     for phase in workload.phases() {
         let job = Job {
             store,
             workload,
             phase: *phase,
-            settings: plan.settings.clone(),
+            settings: Settings {
+                emulate_power_safety: in_memory,
+                ..plan.settings.clone()
+            },
             scale: plan.scale.clone(),
             directory: directory.path().to_path_buf(),
         };
@@ -82,6 +91,19 @@ fn one(plan: &Plan, workload: Workload, store: StoreName) -> Result<Outcome> {
         }
     }
     outcome
+}
+
+/// The directory, if it is what figures of the workload `tmpfs` are about.
+fn on_tmpfs(directory: &Path) -> Result<&Path> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    match rustix::fs::statfs(directory)?.f_type {
+        TMPFS_MAGIC => Ok(directory),
+        _ => Err(format!(
+            "{} is not on a tmpfs; name one with --tmpfs-directory",
+            directory.display()
+        )
+        .into()),
+    }
 }
 
 fn child(job: &Job) -> Result<std::process::Output> {

@@ -14,6 +14,9 @@ pub struct Settings {
     pub background_threads: u32,
     pub block_bytes: u32,
     pub filter_bits_per_key: u32,
+    /// Let Terrace take a sync for durable where the medium survives no power cut. The others do so
+    /// without being told.
+    pub emulate_power_safety: bool,
 }
 
 impl Default for Settings {
@@ -25,6 +28,7 @@ impl Default for Settings {
             background_threads: 2,
             block_bytes: 4 << 10,
             filter_bits_per_key: 10,
+            emulate_power_safety: false,
         }
     }
 }

@@ -109,6 +109,19 @@ impl Region {
         Self::open(Box::new(VolatileDevice::default()), arena_bytes)
     }
 
+    /// The device below [`Region::written`], for a store that is to open it with other options than
+    /// the usual ones.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn written_device(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        options: WrittenOptions,
+    ) -> Result<Box<dyn Device>> {
+        Ok(Box::new(written::open(storage, directory, options)?))
+    }
+
     /// A region on any device. Writes nothing.
     ///
     /// # Errors

@@ -29,6 +29,8 @@ pub enum Workload {
     ReadWhileLoad,
     /// Writes that survive a power cut, by one thread and by eight.
     Sync,
+    /// The same on a file system in memory, where a sync costs nothing but the store's own work.
+    Tmpfs,
     /// A store that was killed with its buffers full, to its first read.
     Reopen,
 }
@@ -40,6 +42,7 @@ impl Workload {
             Workload::Read => "read",
             Workload::ReadWhileLoad => "read-while-load",
             Workload::Sync => "sync",
+            Workload::Tmpfs => "tmpfs",
             Workload::Reopen => "reopen",
         }
     }
@@ -105,7 +108,7 @@ impl<'a> Run<'a> {
             (Workload::Load, _) => load::run::<S>(self),
             (Workload::Read, _) => read::run::<S>(self),
             (Workload::ReadWhileLoad, _) => read_while_load::run::<S>(self),
-            (Workload::Sync, _) => sync::run::<S>(self),
+            (Workload::Sync | Workload::Tmpfs, _) => sync::run::<S>(self),
             (Workload::Reopen, Phase::Fill) => reopen::fill::<S>(self),
             (Workload::Reopen, Phase::Measure) => reopen::run::<S>(self),
         }

@@ -143,14 +143,16 @@ impl Store {
     }
 
     pub(crate) fn check_can_persist(&self) -> Result<()> {
-        if !self.region.description().can_persist {
+        let region = self.region.description();
+        if !region.can_persist {
             return Err(Error::invalid(format!(
                 "a {} store on {} cannot persist single writes; call flush(), or open it with \
                  another durability on a disk",
                 self.durability, self.file_system.name
             )));
         }
-        if !self.file_system.survives_power_cut {
+        // A region that emulates power safety on tmpfs was asked for, tables on tmpfs included.
+        if !self.file_system.survives_power_cut && !region.emulated {
             return Err(Error::invalid(format!(
                 "nothing on {} survives a power cut; put the store on a disk, or write without \
                  `sync`",
