@@ -10,14 +10,16 @@ Exit codes:
   0  done
   1  the key was not found
   2  wrong usage, or a row that cannot be imported
-  3  corruption found, or a file of an unknown format
+  3  corruption found, a file of an unknown format, or unflushed writes lost
   4  the store is open elsewhere
   5  no space left
   6  reading or writing failed
   7  there is no store in the directory
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
-it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.";
+it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
+A store whose arenas are in a directory of their own needs --region-dir, or
+TERRACE_REGION_DIR, every time.";
 
 /// An ordered key-value store that survives kill -9
 #[derive(Debug, Parser)]
@@ -122,6 +124,12 @@ pub struct StoreDirectory {
     /// The store's directory
     #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
     pub path: PathBuf,
+    /// The directory of its arenas, if that is not the store's own
+    #[arg(long, env = "TERRACE_REGION_DIR", value_name = "DIR")]
+    pub region_dir: Option<PathBuf>,
+    /// Open although unflushed writes are missing with their region; what tables hold is kept
+    #[arg(long)]
+    pub accept_region_loss: bool,
 }
 
 #[derive(Debug, Args)]

@@ -78,6 +78,9 @@ impl Failure {
             Failure::Store(Error::NoStore { .. }) => Some(
                 "check --store or TERRACE_STORE; `terrace put` and `terrace import` make a store",
             ),
+            Failure::Store(Error::WrongRegion { .. }) => {
+                Some("check --region-dir or TERRACE_REGION_DIR")
+            }
             Failure::Damaged(_) => Some(
                 "copy the directory before anything else; `terrace dump FILE` shows what is left",
             ),
@@ -95,7 +98,7 @@ fn code_of(error: &Error) -> u8 {
         Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. } => {
             exit::CORRUPTION
         }
-        Error::InvalidArgument(_) => exit::USAGE,
+        Error::InvalidArgument(_) | Error::WrongRegion { .. } => exit::USAGE,
         Error::Busy { .. } => exit::BUSY,
         Error::NoStore { .. } => exit::NO_STORE,
         Error::Poisoned { cause } => code_of(cause),

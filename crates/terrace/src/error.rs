@@ -55,12 +55,25 @@ pub enum Error {
         /// What was found instead.
         detail: String,
     },
-    /// A region with unflushed writes is missing.
+    /// A region with unflushed writes is missing: a tmpfs after a reboot, a device that is not
+    /// mounted, a removed file. [`Options::accept_region_loss`](crate::Options::accept_region_loss)
+    /// goes on without it.
     RegionLost {
-        /// The arena file that is missing.
+        /// The region directory or the arena file that is missing.
         path: PathBuf,
         /// Every write up to this number is in tables.
-        durable_sequence: SequenceNumber,
+        last_durable_sequence: SequenceNumber,
+        /// Writes up to this number are known to have been made to survive. More may be missing.
+        last_promised_sequence: SequenceNumber,
+    },
+    /// The region directory is another store's, or this store's unflushed writes are elsewhere.
+    WrongRegion {
+        /// The store's directory.
+        store: PathBuf,
+        /// The region directory that was given; the store's own if none was.
+        region: PathBuf,
+        /// Whose it is, or where the writes are, and what to do.
+        detail: String,
     },
     /// A sync failed earlier; nothing is known of what it covered. Reads go on; writes are refused
     /// until the store is reopened.
@@ -144,12 +157,35 @@ impl fmt::Display for Error {
             }
             Error::RegionLost {
                 path,
-                durable_sequence,
+                last_durable_sequence: durable,
+                last_promised_sequence: promised,
+            } => {
+                write!(
+                    f,
+                    "{} is missing, and unflushed writes with it; writes up to number {durable} \
+                     are in tables",
+                    path.display()
+                )?;
+                if promised > durable {
+                    write!(
+                        f,
+                        ", writes up to number {promised} were promised to survive"
+                    )?;
+                }
+                f.write_str(
+                    "; mount or restore it and open again, or go on without those writes by \
+                     accept_region_loss (--accept-region-loss)",
+                )
+            }
+            Error::WrongRegion {
+                store,
+                region,
+                detail,
             } => write!(
                 f,
-                "the arena {} is missing; writes up to number {durable_sequence} are in tables, \
-                 later ones are lost unless the file is put back",
-                path.display()
+                "{} does not hold the arenas of {}: {detail}",
+                region.display(),
+                store.display()
             ),
             Error::Poisoned { cause } => write!(
                 f,

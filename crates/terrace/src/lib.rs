@@ -51,6 +51,7 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+pub use levels::RegionLoss;
 pub use options::{Background, Durability, Options, RegionSource};
 pub use table::Compression;
 pub use terrace_storage::{IoStatistics, Purpose};

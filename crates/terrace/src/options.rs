@@ -1,6 +1,7 @@
 //! What a store can be told when it is opened: settings (data) and components (objects).
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_region::{CAPACITY_STEP_BYTES, Device};
@@ -167,6 +168,16 @@ pub struct Options {
     /// Where new writes live. Default (`None`): arena files in the store's directory, or anonymous
     /// memory if `durability` is `Volatile`.
     pub region: Option<RegionSource>,
+    /// A directory for arenas, on a device or mount of their own; made if it is missing. It belongs
+    /// to one store. Once a store has unflushed writes there it opens with this directory only
+    /// (wherever that is mounted); after `flush` and `close` it may be given another one, or none.
+    /// Default (`None`): arenas are in the store's directory.
+    pub region_dir: Option<PathBuf>,
+    /// Open although unflushed writes are missing with their region, with what tables hold. The
+    /// loss is recorded and shown by [`Recovery`](crate::Recovery) and
+    /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
+    /// false, and such an opening is [`Error::RegionLost`].
+    pub accept_region_loss: bool,
     /// Who runs flushes and compactions. Default: threads.
     pub background: Background,
 }
@@ -200,6 +211,8 @@ impl Default for Options {
             manifest_bytes: 4 << 20,
             storage: Arc::new(RealStorage),
             region: None,
+            region_dir: None,
+            accept_region_loss: false,
             background: Background::Threads,
         }
     }
@@ -273,6 +286,14 @@ impl Options {
                     "{name} is {value}; it must be from {least} to {most}"
                 )));
             }
+        }
+        if self.region_dir.is_some()
+            && (self.region.is_some() || self.durability == Some(Durability::Volatile))
+        {
+            return Err(Error::invalid(
+                "region_dir is for arenas in files; leave it unset for a region of another kind \
+                 or a Volatile store",
+            ));
         }
         if !self.arena_bytes.is_multiple_of(CAPACITY_STEP_BYTES) {
             return Err(Error::invalid(format!(

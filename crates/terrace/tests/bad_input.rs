@@ -291,7 +291,8 @@ fn a_missing_arena_is_a_lost_region() {
             Ok(db) => assert!(db.get(b"last").unwrap().is_some()),
             Err(Error::RegionLost {
                 path,
-                durable_sequence,
+                last_durable_sequence: durable_sequence,
+                ..
             }) => {
                 lost += 1;
                 assert_eq!((path.ends_with(&arena), durable_sequence), (true, 20));

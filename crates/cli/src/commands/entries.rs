@@ -20,7 +20,7 @@ pub fn put(arguments: &Put) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(&key, &value)?;
     write(
-        &store::open_or_create(&arguments.store.path)?,
+        &store::open_or_create(&arguments.store)?,
         batch,
         arguments.sync,
     )
@@ -41,7 +41,7 @@ fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
 
 pub fn get(arguments: &Get) -> Result<()> {
     let key = bytes_of(&arguments.key, arguments.hex)?;
-    let db = store::open_to_read(&arguments.store.path)?;
+    let db = store::open_to_read(&arguments.store)?;
     let value = db.get(&key)?.ok_or(Failure::KeyNotFound)?;
     let mut shown = if arguments.json {
         json_entry(&key, &value).to_string().into_bytes()
@@ -60,7 +60,7 @@ pub fn del(arguments: &Del) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.delete(&bytes_of(&arguments.key, arguments.hex)?)?;
     write(
-        &store::open_to_change(&arguments.store.path)?,
+        &store::open_to_change(&arguments.store)?,
         batch,
         arguments.sync,
     )

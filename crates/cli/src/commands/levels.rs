@@ -14,7 +14,7 @@ use crate::text::{brief, json_field};
 const WIDTH: usize = 48;
 
 pub fn run(arguments: &Report) -> Result<()> {
-    let report = store::open_to_read(&arguments.store.path)?.levels();
+    let report = store::open_to_read(&arguments.store)?.levels();
     if arguments.json {
         return print(format!("{:#}\n", as_json(&report)));
     }

@@ -12,7 +12,7 @@ use crate::text::{bytes_of, write_entry};
 
 pub fn run(arguments: &Scan) -> Result<()> {
     let options = range(arguments)?;
-    let db = store::open_to_read(&arguments.store.path)?;
+    let db = store::open_to_read(&arguments.store)?;
     let iterator = db.iter(options)?;
     let entries = if arguments.reverse {
         iterator.entries_reverse()

@@ -1,7 +1,7 @@
 //! What a store holds and how it was recovered.
 
 use serde_json::{Value, json};
-use terrace::{Purpose, Statistics};
+use terrace::{Purpose, RegionLoss, Statistics};
 
 use crate::arguments::Report;
 use crate::commands::print;
@@ -10,7 +10,7 @@ use crate::report::{Sections, bytes, count, things};
 use crate::store;
 
 pub fn run(arguments: &Report) -> Result<()> {
-    let statistics = store::open_to_read(&arguments.store.path)?.statistics();
+    let statistics = store::open_to_read(&arguments.store)?.statistics();
     if arguments.json {
         return print(format!("{:#}\n", as_json(&statistics)));
     }
@@ -51,6 +51,9 @@ fn as_json(statistics: &Statistics) -> Value {
         "durability": statistics.durability.to_string(),
         "method": statistics.method,
         "file_system": statistics.file_system,
+        "region_medium": statistics.region_medium,
+        "region_dir": statistics.region_dir,
+        "region_losses": statistics.region_losses.iter().map(loss).collect::<Vec<_>>(),
         "sequences": {
             "visible": sequences.visible,
             "last": sequences.last,
@@ -94,8 +97,13 @@ fn as_json(statistics: &Statistics) -> Value {
             "dropped": recovery.dropped,
             "torn_tail": recovery.torn_tail,
             "torn_manifest": recovery.torn_manifest,
+            "region_loss": recovery.region_loss.as_ref().map(loss),
         },
     })
+}
+
+fn loss(loss: &RegionLoss) -> Value {
+    json!({"kept": loss.kept, "promised": loss.promised})
 }
 
 /// The part that means something in a store that has just been opened to be read.
@@ -113,8 +121,14 @@ fn as_text(statistics: &Statistics) -> String {
     text.line("an acknowledged write", survives(statistics));
     text.line(
         "persist method",
-        format!("{} on {}", statistics.method, statistics.file_system),
+        format!("{} on {}", statistics.method, statistics.region_medium),
     );
+    if let Some(directory) = &statistics.region_dir {
+        text.line("arenas are in", directory.display().to_string());
+    }
+    for loss in &statistics.region_losses {
+        text.line("region lost", loss.to_string());
+    }
 
     text.heading("Sequence numbers");
     text.line("visible", count(sequences.visible));
@@ -174,6 +188,9 @@ fn as_text(statistics: &Statistics) -> String {
     }
     if recovery.torn_manifest {
         text.line("manifest", "ended in an edit that was never completed");
+    }
+    if let Some(loss) = recovery.region_loss {
+        text.line("region missing", format!("accepted: {loss}"));
     }
     if let Some(error) = &statistics.last_error {
         text.line("last failure", error.to_string());

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::Options;
 use terrace::inspect::{VerifyReport, verify};
 
 use crate::arguments::Report;
 use crate::commands::print;
 use crate::failure::{Failure, Result};
 use crate::report::{bytes, things};
+use crate::store;
 
 pub fn run(arguments: &Report) -> Result<()> {
     let path = &arguments.store.path;
@@ -19,7 +19,7 @@ pub fn run(arguments: &Report) -> Result<()> {
         true => ProgressBar::new(0),
         false => ProgressBar::hidden(),
     };
-    let report = verify(path, Options::default(), |done, tables| {
+    let report = verify(path, store::options(&arguments.store), |done, tables| {
         bar.set_length(tables as u64);
         bar.set_position(done as u64);
     });
@@ -58,6 +58,9 @@ fn as_text(report: &VerifyReport) -> String {
         text.push_str(&format!(
             "a torn tail, writes {first} to {last}, is dropped; they were never promised\n"
         ));
+    }
+    if let Some(loss) = recovery.region_loss {
+        text.push_str(&format!("the region is lost, and accepted: {loss}\n"));
     }
     for problem in &report.problems {
         text.push_str(&format!(

@@ -110,7 +110,7 @@ impl Store {
             let error = region_error(error);
             if error.is_no_space() {
                 Error::NoSpace {
-                    path: self.path.clone(),
+                    path: self.arena_directory.clone(),
                     needed_bytes: capacity_bytes,
                 }
             } else {

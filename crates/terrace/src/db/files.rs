@@ -9,16 +9,22 @@ pub(crate) fn table_number(name: &str) -> Option<u64> {
     (name == format!("{number}.table")).then_some(number)
 }
 
+/// Whether a file is an arena.
+pub(crate) fn is_arena(name: &str) -> bool {
+    is_numbered(name, "arena-")
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
-    let numbered = |prefix: &str| {
-        name.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-    };
     name == LOCK
         || name.starts_with("CURRENT")
-        || numbered("MANIFEST-")
-        || numbered("arena-")
+        || is_numbered(name, "MANIFEST-")
+        || is_arena(name)
         || table_number(name).is_some()
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use terrace_region::Arena;
 
 use crate::db::Store;
-use crate::levels::{Edit, Manifest, ManifestError, ManifestState};
+use crate::levels::{Edit, Manifest, ManifestError, ManifestState, RegionLoss};
 use crate::{Error, Result};
 
 /// The manifest and what it says.
@@ -16,6 +16,9 @@ pub(crate) struct Ledger {
     pub(crate) state: ManifestState,
     /// Issued generations that will hold no frame; the next edit retires them.
     pub(crate) unused: Vec<Unused>,
+    /// A loss that was accepted at the opening; the next edit, which retires the lost arenas,
+    /// records it.
+    pub(crate) loss: Option<RegionLoss>,
 }
 
 /// A generation that was issued and not used.
@@ -49,6 +52,10 @@ impl Store {
         // Opened with another durability: recorded by the edit that retires the old arenas.
         let domain = self.durability.domain();
         edit.domain = (domain != ledger.state.identity.domain).then_some(domain);
+        // So is another home of the arenas, before the first one is made there.
+        edit.arena_home =
+            (self.arena_home != ledger.state.arena_home).then(|| self.arena_home.clone());
+        edit.region_losses = ledger.loss.into_iter().collect();
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
         }
@@ -64,6 +71,7 @@ impl Store {
         }
         ledger.state.version.mark_removed(&edit);
         ledger.state = next;
+        ledger.loss = None;
         for unused in ledger.unused.drain(..) {
             if let Unused::Activated(arena) = unused {
                 self.recycle(arena.slot());

@@ -17,6 +17,7 @@ pub(crate) mod open;
 pub(crate) mod pins;
 pub(crate) mod read;
 pub(crate) mod recover;
+pub(crate) mod region_home;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stalls;
@@ -48,7 +49,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::view::View;
 use crate::db::write::Writer;
-use crate::levels::ObsoleteTables;
+use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::options::{Durability, Options};
 use crate::table::TableCache;
 use crate::{Error, Result, SequenceNumber};
@@ -64,6 +65,8 @@ pub(crate) struct Store {
     pub(crate) file_system: FileSystem,
     pub(crate) storage: Arc<CountingStorage>,
     pub(crate) region: Region,
+    pub(crate) arena_home: ArenaHome,
+    pub(crate) arena_directory: PathBuf,
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) hash_seed: u64,
     pub(crate) next_table: AtomicU64,
@@ -99,8 +102,8 @@ pub(crate) struct Store {
     /// Tells running merges to give up.
     pub(crate) closing: AtomicBool,
     close_outcome: Mutex<Option<Result<()>>>,
-    /// Held until the store is dropped, or closed.
-    lock: Mutex<Option<Box<dyn Lock>>>,
+    /// On the store's directory and the region's; held until the store is dropped, or closed.
+    locks: Mutex<Vec<Box<dyn Lock>>>,
 }
 
 impl Store {
@@ -146,9 +149,9 @@ impl Store {
         let region = self.region.description();
         if !region.can_persist {
             return Err(Error::invalid(format!(
-                "a {} store on {} cannot persist single writes; call flush(), or open it with \
-                 another durability on a disk",
-                self.durability, self.file_system.name
+                "a {} store with its arenas on {} cannot persist single writes; call flush(), or \
+                 open it with another durability on a disk",
+                self.durability, region.medium
             )));
         }
         // A region that emulates power safety on tmpfs was asked for, tables on tmpfs included.
@@ -230,7 +233,7 @@ impl Store {
         };
         self.background.stop();
         self.closed.store(true, Ordering::Release);
-        *self.lock.lock() = None;
+        self.locks.lock().clear();
         *outcome = Some(finished.clone());
         finished
     }

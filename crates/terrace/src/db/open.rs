@@ -25,13 +25,16 @@ use crate::db::files;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
+use crate::db::region_home::{self, OldArenas};
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::View;
 use crate::db::write::Writer;
-use crate::levels::{CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load};
+use crate::levels::{
+    ArenaHome, CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load,
+};
 use crate::options::{Durability, Options};
 use crate::table::{BlockCache, TableCache, table_path};
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
@@ -43,6 +46,7 @@ impl Store {
         options.check()?;
         let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
         let exists = prepare_directory(&*storage, path, &options)?;
+        let region_dir = region_home::given(&*storage, path, &options, exists)?;
         let lock = lock(&*storage, path, &options)?;
         let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
         let obsolete = Arc::clone(state.version.obsolete());
@@ -51,21 +55,24 @@ impl Store {
 
         let stored = Durability::of(state.identity.domain);
         let durability = options.durability.unwrap_or(stored);
-        let region = open_region(&storage, path, &options, stored)?;
-        check_evidence(&region, &state)?;
+        refuse_volatile_files(durability, &options)?;
         check_tables(&*storage, path, &state)?;
-        let mut recovered = if stored == Durability::Volatile {
-            // Its arenas died with the process; their generations are retired like all others.
-            RecoveredWrites::none(state.flushed_sequence)
-        } else {
-            recover(&region, &state, options.arena_index_bytes)?
-        };
+        let homes = region_home::settle(&*storage, path, region_dir, &options, &state)?;
+        let (old_region, mut recovered) = recover_from(&storage, &homes.old, &options, &state)?;
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
         recovered.report.torn_manifest = torn_manifest;
-        let region = if durability.same_region_as(stored) {
-            region
-        } else {
-            open_region(&storage, path, &options, durability)?
+        let region = match old_region {
+            Some(region)
+                if durability.same_region_as(stored)
+                    && homes.old == OldArenas::In(homes.directory.clone()) =>
+            {
+                region
+            }
+            _ => {
+                let region = open_region(&storage, &homes.directory, &options, durability)?;
+                check_evidence(&region, &state)?;
+                region
+            }
         };
 
         let store = Arc::new(Store {
@@ -93,6 +100,7 @@ impl Store {
                 manifest,
                 state,
                 unused: Vec::new(),
+                loss: recovered.report.region_loss,
             }),
             arenas: Mutex::new(Arenas::default()),
             background: Background::new(options.background),
@@ -105,7 +113,9 @@ impl Store {
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
-            lock: Mutex::new(lock),
+            locks: Mutex::new(lock.into_iter().chain(homes.lock).collect()),
+            arena_home: homes.new,
+            arena_directory: homes.directory,
             region,
             storage,
             options,
@@ -154,6 +164,19 @@ impl Store {
             })?;
         for slot in self.region.slots().map_err(region_error)? {
             self.recycle(slot.number);
+        }
+        if matches!(self.arena_home, ArenaHome::Region { .. }) {
+            self.remove_left_arenas()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the arenas left in the store's directory when they moved out of it.
+    fn remove_left_arenas(&self) -> Result<()> {
+        for entry in self.storage.list(&self.path)? {
+            if files::is_arena(&entry.name) {
+                self.storage.remove(&self.path.join(&entry.name))?;
+            }
         }
         Ok(())
     }
@@ -356,9 +379,39 @@ fn open_manifest(
     Ok((Some(manifest), state, false))
 }
 
+/// There is no directory in which memory could live.
+fn refuse_volatile_files(durability: Durability, options: &Options) -> Result<()> {
+    if durability == Durability::Volatile && options.region_dir.is_some() {
+        return Err(Error::invalid(
+            "the store is Volatile, its arenas are in memory; leave region_dir unset",
+        ));
+    }
+    Ok(())
+}
+
+/// The region that holds the arenas the manifest names, if one does, and what was in it.
+fn recover_from(
+    storage: &Arc<CountingStorage>,
+    old: &OldArenas,
+    options: &Options,
+    state: &ManifestState,
+) -> Result<(Option<Region>, RecoveredWrites)> {
+    match old {
+        OldArenas::In(directory) => {
+            let stored = Durability::of(state.identity.domain);
+            let region = open_region(storage, directory, options, stored)?;
+            check_evidence(&region, state)?;
+            let recovered = recover(&region, state, options)?;
+            Ok((Some(region), recovered))
+        }
+        OldArenas::NotNeeded => Ok((None, RecoveredWrites::none(state.flushed_sequence))),
+        OldArenas::Lost => Ok((None, RecoveredWrites::lost(state))),
+    }
+}
+
 fn open_region(
     storage: &Arc<CountingStorage>,
-    path: &Path,
+    directory: &Path,
     options: &Options,
     durability: Durability,
 ) -> Result<Region> {
@@ -371,7 +424,7 @@ fn open_region(
             let storage = Arc::clone(storage) as Arc<dyn Storage>;
             Region::written(
                 storage,
-                path,
+                directory,
                 options.arena_bytes,
                 WrittenOptions::default(),
             )
@@ -432,7 +485,8 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
         }
         Region::Missing { file, .. } => Error::RegionLost {
             path: file,
-            durable_sequence: 0,
+            last_durable_sequence: 0,
+            last_promised_sequence: 0,
         },
         error => Error::invalid(error.to_string()),
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use terrace_region::{Recovered, Region};
 
 use crate::db::open::region_error;
-use crate::levels::ManifestState;
+use crate::db::region_home::lost;
+use crate::levels::{ManifestState, RegionLoss};
+use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber};
@@ -35,6 +37,8 @@ pub struct Recovery {
     pub torn_tail: bool,
     /// The manifest ended in an edit that was never completed.
     pub torn_manifest: bool,
+    /// Writes were missing with their region, and this opening went on without them.
+    pub region_loss: Option<RegionLoss>,
 }
 
 /// The writes that were in arenas, oldest first.
@@ -53,21 +57,41 @@ impl RecoveredWrites {
             report: Recovery::default(),
         }
     }
+
+    /// What was in arenas is gone, and the caller goes on without. Numbers that were promised are
+    /// not given again.
+    pub(crate) fn lost(state: &ManifestState) -> Self {
+        RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
+    }
+
+    /// Nothing behind the last write taken is left.
+    fn without_the_rest(mut self, state: &ManifestState) -> Self {
+        let loss = state.loss_after(self.last_sequence);
+        self.last_sequence = loss.promised;
+        self.report.region_loss = Some(loss);
+        self
+    }
 }
 
 /// Reads the live arenas and takes what is to be taken.
 ///
 /// # Errors
-/// [`Error::RegionLost`] if an arena is missing, [`Error::Corruption`] if acknowledged bytes are
-/// damaged.
+/// [`Error::RegionLost`] if an arena is missing and that is not accepted, [`Error::Corruption`] if
+/// acknowledged bytes are damaged.
 pub(crate) fn recover(
     region: &Region,
     state: &ManifestState,
-    index_budget_bytes: u64,
+    options: &Options,
 ) -> Result<RecoveredWrites> {
-    let arenas = read_arenas(region, state)?;
+    let (arenas, is_rest_lost) = read_arenas(region, state, options)?;
     let facts: Vec<ArenaFacts> = arenas.iter().map(facts_of).collect();
-    let plan = judge(&facts, state.flushed_sequence, state.persisted_until).map_err(|damage| {
+    // What was promised may be in the arenas that are accepted as lost.
+    let persisted_until = if is_rest_lost {
+        0
+    } else {
+        state.persisted_until
+    };
+    let plan = judge(&facts, state.flushed_sequence, persisted_until).map_err(|damage| {
         let arena = damage.arena.and_then(|position| arenas.get(position));
         let file = arena.map_or_else(
             || PathBuf::from("MANIFEST"),
@@ -75,7 +99,12 @@ pub(crate) fn recover(
         );
         Error::corruption(&file, damage.offset as u64, damage.detail)
     })?;
-    take(&arenas, &plan, index_budget_bytes)
+    let taken = take(&arenas, &plan, options.arena_index_bytes)?;
+    Ok(if is_rest_lost {
+        taken.without_the_rest(state)
+    } else {
+        taken
+    })
 }
 
 /// Fails if an arena that no edit names has a generation that no edit issued: the manifest lost
@@ -95,20 +124,26 @@ pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<(
     Ok(())
 }
 
-fn read_arenas(region: &Region, state: &ManifestState) -> Result<Vec<Recovered>> {
-    let live = state.live_arenas.iter();
-    live.map(|(&generation, arena)| {
-        region
-            .recover(arena.slot, generation)
-            .map_err(|error| match error {
-                terrace_region::Error::Missing { file, .. } => Error::RegionLost {
-                    path: file,
-                    durable_sequence: state.flushed_sequence,
-                },
-                error => region_error(error),
-            })
-    })
-    .collect()
+/// The live arenas, oldest first, up to one that is accepted as lost: no write behind a gap may be
+/// taken. Whether there was such a one.
+fn read_arenas(
+    region: &Region,
+    state: &ManifestState,
+    options: &Options,
+) -> Result<(Vec<Recovered>, bool)> {
+    let mut arenas = Vec::new();
+    for (&generation, arena) in &state.live_arenas {
+        match region.recover(arena.slot, generation) {
+            Ok(found) => arenas.push(found),
+            Err(terrace_region::Error::Missing { .. }) if !state.may_hold_writes() => {}
+            Err(terrace_region::Error::Missing { .. }) if options.accept_region_loss => {
+                return Ok((arenas, true));
+            }
+            Err(terrace_region::Error::Missing { file, .. }) => return Err(lost(state, &file)),
+            Err(error) => return Err(region_error(error)),
+        }
+    }
+    Ok((arenas, false))
 }
 
 fn facts_of(found: &Recovered) -> ArenaFacts {

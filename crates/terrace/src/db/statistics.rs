@@ -1,5 +1,6 @@
 //! What a store shows of itself. Plain data, taken at one moment without stopping anybody.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use terrace_storage::IoStatistics;
 
 use crate::db::Store;
 use crate::db::recover::Recovery;
-use crate::levels::{LEVELS, SubLevel, Table, Version};
+use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
 use crate::options::Durability;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, SequenceNumber};
@@ -32,6 +33,12 @@ pub struct Statistics {
     pub method: &'static str,
     /// The file system that holds the store.
     pub file_system: String,
+    /// What the arenas lie on: a file system's name, or `dram`.
+    pub region_medium: String,
+    /// The region directory, if the arenas are not in the store's own.
+    pub region_dir: Option<PathBuf>,
+    /// Every loss of a region that was accepted since the store was made, in order.
+    pub region_losses: Vec<RegionLoss>,
     /// Sequence numbers.
     pub sequences: Sequences,
     /// Arenas.
@@ -192,10 +199,13 @@ impl Store {
     pub(crate) fn statistics(&self) -> Statistics {
         let view = self.view.load();
         let (pinned, pinned_bytes) = self.pins.pinned();
-        let (next_generation, flushed) = {
+        let (next_generation, flushed, region_losses) = {
             let ledger = self.ledger.lock();
-            (ledger.state.next_generation, ledger.state.flushed_sequence)
+            let state = &ledger.state;
+            let losses = state.region_losses.clone();
+            (state.next_generation, state.flushed_sequence, losses)
         };
+        let region = self.region.description();
         let (spare, spare_bytes) = {
             let arenas = self.arenas.lock();
             let bytes = arenas
@@ -223,8 +233,14 @@ impl Store {
         let (retries, last_error) = self.background.retries();
         Statistics {
             durability: self.durability,
-            method: self.region.description().method,
+            method: region.method,
             file_system: self.file_system.name.clone(),
+            region_medium: region.medium,
+            region_dir: match &self.arena_home {
+                ArenaHome::Region { path, .. } => Some(path.clone()),
+                ArenaHome::Store => None,
+            },
+            region_losses,
             sequences: Sequences {
                 visible,
                 last: view

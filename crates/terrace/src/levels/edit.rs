@@ -1,6 +1,7 @@
 //! One atomic change of the store's state: what a manifest record holds.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
@@ -86,6 +87,41 @@ pub(crate) struct CleanClose {
     pub(crate) last_sequence: SequenceNumber,
 }
 
+/// Where the arenas live.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ArenaHome {
+    /// In the store's directory, or nowhere in the file system.
+    #[default]
+    Store,
+    /// In a region directory. The number decides whether a directory is the one; the path is where
+    /// it was last, for messages.
+    Region { id: u128, path: PathBuf },
+}
+
+/// Writes that were lost with their region, as the owner accepted when he opened the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RegionLoss {
+    /// Every write up to this number was kept. Later ones were lost, however many there were.
+    pub kept: SequenceNumber,
+    /// The last number that is known to have been promised. New writes have larger numbers.
+    pub promised: SequenceNumber,
+}
+
+impl fmt::Display for RegionLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RegionLoss { kept, promised } = self;
+        write!(f, "writes after number {kept} are lost")?;
+        if promised > kept {
+            write!(
+                f,
+                ", of which those up to {promised} were promised to survive"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// A change of the store's state, taken whole or not at all.
 ///
 /// Applied in the order of the fields: what is removed makes room for what is added.
@@ -112,6 +148,9 @@ pub(crate) struct Edit {
     pub(crate) clean_close: Option<CleanClose>,
     /// What acknowledged writes survive from here on, where that changes.
     pub(crate) domain: Option<Domain>,
+    /// Where the arenas live from here on, where that changes.
+    pub(crate) arena_home: Option<ArenaHome>,
+    pub(crate) region_losses: Vec<RegionLoss>,
 }
 
 /// One line for each field that is set.
@@ -143,6 +182,16 @@ impl fmt::Display for Edit {
         }
         if let Some(domain) = self.domain {
             writeln!(f, "domain {domain:?}")?;
+        }
+        match &self.arena_home {
+            Some(ArenaHome::Region { id, path }) => {
+                writeln!(f, "arenas in region {id:032x} at {}", path.display())?;
+            }
+            Some(ArenaHome::Store) => writeln!(f, "arenas in the store's directory")?,
+            None => {}
+        }
+        for loss in &self.region_losses {
+            writeln!(f, "region lost: {loss}")?;
         }
         for (name, value) in [
             ("flushed sequence", self.flushed_sequence),

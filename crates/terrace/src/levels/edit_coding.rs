@@ -1,9 +1,13 @@
 //! Edits as bytes: the tags of docs/formats.md. Numbers given here are given for ever.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use super::LEVELS;
 use super::edit::{
-    ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,
-    TableNarrowed, TableRemoved,
+    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, RegionLoss,
+    TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
@@ -30,6 +34,8 @@ mod tag {
     pub(super) const NEXT_KEYSPACE: u32 = 15;
     pub(super) const CLEAN_CLOSE: u32 = 16;
     pub(super) const DOMAIN: u32 = 17;
+    pub(super) const ARENA_HOME: u32 = 18;
+    pub(super) const REGION_LOSS: u32 = 19;
 }
 
 /// Tags inside the identity.
@@ -73,6 +79,20 @@ mod arena {
     pub(super) const SLOT: u32 = 2;
     pub(super) const CAPACITY_BYTES: u32 = 3;
     pub(super) const LARGEST: u32 = CAPACITY_BYTES;
+}
+
+/// Tags inside the home of the arenas; without both of them it is the store's directory.
+mod home {
+    pub(super) const REGION_ID: u32 = 1;
+    pub(super) const PATH: u32 = 2;
+    pub(super) const LARGEST: u32 = PATH;
+}
+
+/// Tags inside a lost region.
+mod loss {
+    pub(super) const KEPT: u32 = 1;
+    pub(super) const PROMISED: u32 = 2;
+    pub(super) const LARGEST: u32 = PROMISED;
 }
 
 impl Edit {
@@ -132,6 +152,15 @@ impl Edit {
         out.optional_number(tag::NEXT_KEYSPACE, self.next_keyspace.map(u64::from));
         out.optional_number(tag::CLEAN_CLOSE, self.clean_close.map(|c| c.last_sequence));
         out.optional_number(tag::DOMAIN, self.domain.map(|domain| domain as u64));
+        if let Some(value) = &self.arena_home {
+            out.nested(tag::ARENA_HOME, |out| put_home(out, value));
+        }
+        for value in &self.region_losses {
+            out.nested(tag::REGION_LOSS, |out| {
+                out.number(loss::KEPT, value.kept);
+                out.number(loss::PROMISED, value.promised);
+            });
+        }
         out.finish()
     }
 
@@ -173,6 +202,8 @@ impl Edit {
                         domain.ok_or_else(|| field.malformed())?,
                     )?;
                 }
+                tag::ARENA_HOME => set(&mut edit.arena_home, field, take_home(field)?)?,
+                tag::REGION_LOSS => edit.region_losses.push(take_loss(field)?),
                 _ => field.unknown()?,
             }
         }
@@ -345,4 +376,85 @@ fn take_arena(field: Field<'_>) -> Result<ArenaIssued, FieldError> {
         slot: group.number(arena::SLOT)?,
         capacity_bytes: group.nonzero(arena::CAPACITY_BYTES)?,
     })
+}
+
+fn put_home(out: &mut FieldWriter, value: &ArenaHome) {
+    if let ArenaHome::Region { id, path } = value {
+        out.bytes(home::REGION_ID, &id.to_le_bytes());
+        out.bytes(home::PATH, path.as_os_str().as_bytes());
+    }
+}
+
+fn take_home(field: Field<'_>) -> Result<ArenaHome, FieldError> {
+    let group = Group::read(field, "the home of the arenas", home::LARGEST)?;
+    if group.is_empty() {
+        return Ok(ArenaHome::Store);
+    }
+    let id = <[u8; 16]>::try_from(group.bytes(home::REGION_ID)?)
+        .map_err(|_| group.malformed(home::REGION_ID))?;
+    Ok(ArenaHome::Region {
+        id: u128::from_le_bytes(id),
+        path: PathBuf::from(OsStr::from_bytes(group.bytes(home::PATH)?)),
+    })
+}
+
+fn take_loss(field: Field<'_>) -> Result<RegionLoss, FieldError> {
+    let group = Group::read(field, "a lost region", loss::LARGEST)?;
+    let loss = RegionLoss {
+        kept: group.number(loss::KEPT)?,
+        promised: group.number(loss::PROMISED)?,
+    };
+    if loss.kept > loss.promised || loss.promised > MAX_SEQUENCE {
+        return Err(group.malformed(loss::PROMISED));
+    }
+    Ok(loss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::levels::state::ManifestState;
+    use crate::levels::testing::new_state;
+
+    fn applied(state: &ManifestState, edit: &Edit) -> ManifestState {
+        let read = Edit::decode(&edit.encode()).unwrap();
+        assert_eq!(&read, edit);
+        state.apply(&read).unwrap()
+    }
+
+    #[test]
+    fn the_home_of_the_arenas_and_every_loss_outlive_a_rewrite() {
+        let region = ArenaHome::Region {
+            id: 0x0123,
+            path: PathBuf::from(OsStr::from_bytes(b"/not \xff UTF-8")),
+        };
+        let lost = |kept, promised| RegionLoss { kept, promised };
+        let mut state = new_state();
+        for (home, loss) in [
+            (Some(region.clone()), lost(3, 3)),
+            (None, lost(4, 9)),
+            (Some(ArenaHome::Store), lost(9, 9)),
+        ] {
+            let edit = Edit {
+                arena_home: home.clone(),
+                region_losses: vec![loss],
+                ..Edit::default()
+            };
+            assert!(edit.to_string().contains("writes after number"));
+            state = applied(&state, &edit);
+            let again = Edit::decode(&state.as_edit().encode()).unwrap();
+            let again = ManifestState::begin(&again).unwrap();
+            assert_eq!(again.arena_home, state.arena_home);
+            assert_eq!(again.region_losses, state.region_losses);
+            if let Some(home) = home {
+                assert_eq!(state.arena_home, home);
+            }
+        }
+        assert_eq!(state.region_losses.len(), 3);
+        let impossible = Edit {
+            region_losses: vec![lost(2, 1)],
+            ..Edit::default()
+        };
+        assert!(Edit::decode(&impossible.encode()).is_err());
+    }
 }

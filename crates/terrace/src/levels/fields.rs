@@ -159,6 +159,10 @@ impl<'a> Group<'a> {
         Ok(Group { fields, what })
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     fn field(&self, tag: u32) -> Option<&Field<'a>> {
         self.fields.iter().find(|field| field.tag == tag)
     }

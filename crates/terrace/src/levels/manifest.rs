@@ -142,7 +142,8 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     })
 }
 
-pub(super) fn read_file(
+/// The whole of a file that is no longer than `longest_bytes`.
+pub(crate) fn read_file(
     storage: &dyn Storage,
     path: &Path,
     longest_bytes: u64,

@@ -28,13 +28,17 @@ mod table_meta;
 pub(crate) mod testing;
 mod version;
 
+pub use edit::RegionLoss;
+
 pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
-    ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded, TableMoved,
-    TableRemoved,
+    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded,
+    TableMoved, TableRemoved,
 };
-pub(crate) use manifest::{Manifest, ManifestError, ManifestOptions, load, manifest_number};
+pub(crate) use manifest::{
+    Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file,
+};
 pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{KeyRange, ObsoleteTables, Table, TableMeta};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::edit::{ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, TableAdded};
+use super::edit::{
+    ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, RegionLoss, TableAdded,
+};
 use super::table_meta::ObsoleteTables;
 use super::version::{Place, StructureError, Version};
 use super::{FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
@@ -34,6 +36,9 @@ pub(crate) struct ManifestState {
     pub(crate) persisted_until: SequenceNumber,
     /// Set while the last edit was a clean close.
     pub(crate) clean_close: Option<CleanClose>,
+    pub(crate) arena_home: ArenaHome,
+    /// Every loss that was accepted, in order.
+    pub(crate) region_losses: Vec<RegionLoss>,
 }
 
 impl ManifestState {
@@ -65,6 +70,8 @@ impl ManifestState {
             flushed_sequence: 0,
             persisted_until: 0,
             clean_close: None,
+            arena_home: ArenaHome::Store,
+            region_losses: Vec::new(),
         };
         empty.fold(edit)
     }
@@ -147,7 +154,29 @@ impl ManifestState {
         advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
         next.clean_close = edit.clean_close;
         next.identity.domain = edit.domain.unwrap_or(next.identity.domain);
+        if let Some(home) = &edit.arena_home {
+            next.arena_home = home.clone();
+        }
+        next.region_losses.extend(&edit.region_losses);
         Ok(next)
+    }
+
+    /// Whether the arenas may hold writes that are nowhere else. After a clean close it is known;
+    /// after anything else every live arena may.
+    pub(crate) fn may_hold_writes(&self) -> bool {
+        let all_in_tables = self
+            .clean_close
+            .is_some_and(|close| close.last_sequence <= self.flushed_sequence);
+        !self.live_arenas.is_empty() && !all_in_tables
+    }
+
+    /// What is lost if nothing behind `kept` is left, `kept` being the last number that is.
+    pub(crate) fn loss_after(&self, kept: SequenceNumber) -> RegionLoss {
+        let given = self.clean_close.map_or(0, |close| close.last_sequence);
+        RegionLoss {
+            kept,
+            promised: kept.max(self.persisted_until).max(given),
+        }
     }
 
     /// One edit that makes this state out of nothing: the first record of a fresh manifest.
@@ -185,6 +214,8 @@ impl ManifestState {
             next_sub_level: Some(self.next_sub_level),
             next_keyspace: Some(self.next_keyspace),
             clean_close: self.clean_close,
+            arena_home: Some(self.arena_home.clone()).filter(|home| *home != ArenaHome::Store),
+            region_losses: self.region_losses.clone(),
             ..Edit::default()
         }
     }

@@ -1,0 +1,380 @@
+//! Where a store's arenas live: in its own directory, or in a *region directory* on a device or
+//! mount of their own.
+//!
+//! Goal: new writes never vanish because a directory was left out, mistaken for another, or not
+//! mounted. A region directory says in its file `REGION` which store it belongs to and has a number
+//! of its own; the manifest says under which number the live arenas are. The number decides, not
+//! the path, so that a device may be mounted elsewhere. The order: the file is durable before the
+//! manifest names its number, and the manifest does so (in the edit that retires all older arenas)
+//! before the first arena is made there.
+//!
+//! A store may move to another home whenever no arena holds a write that is nowhere else: after
+//! `flush` and `close`. From its own directory it may move at any time, since that is always at
+//! hand. Until all is decided nothing is written, so that a refused opening changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use terrace_storage::{ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::coding::Decoder;
+use crate::db::files;
+use crate::levels::{ArenaHome, ManifestState, read_file};
+use crate::options::{Durability, Options};
+use crate::{Error, Result};
+
+const NAME: &str = "REGION";
+const TEMPORARY_NAME: &str = "REGION.tmp";
+const MAGIC: &[u8; 8] = b"TerrRegn";
+const VERSION: u32 = 1;
+const IDENTITY_BYTES: usize = 56;
+
+/// What the file `REGION` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RegionIdentity {
+    store_id: u128,
+    region_id: u128,
+}
+
+/// Where the arenas are that the manifest names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OldArenas {
+    In(PathBuf),
+    /// Not at hand, and no write is in them alone.
+    NotNeeded,
+    /// Not at hand, and the caller goes on without.
+    Lost,
+}
+
+/// Where arenas were and where they will be.
+pub(crate) struct Homes {
+    pub(crate) old: OldArenas,
+    pub(crate) new: ArenaHome,
+    /// Of the new home.
+    pub(crate) directory: PathBuf,
+    /// On the region directory.
+    pub(crate) lock: Option<Box<dyn Lock>>,
+}
+
+/// The region directory that was asked for. Refuses one that cannot be any store's, before the
+/// store itself is made.
+pub(crate) fn given(
+    storage: &dyn Storage,
+    path: &Path,
+    options: &Options,
+    store_exists: bool,
+) -> Result<Option<PathBuf>> {
+    let Some(directory) = &options.region_dir else {
+        return Ok(None);
+    };
+    let absolute = |path: &Path| {
+        std::path::absolute(path)
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    };
+    let directory = absolute(directory)?;
+    if directory == absolute(path)? {
+        return Err(Error::invalid(format!(
+            "region_dir is the store's own directory, {}; leave it unset",
+            path.display()
+        )));
+    }
+    match examine(storage, path, &directory)? {
+        Some(identity) if !store_exists => Err(wrong(path, &directory, foreign(identity, None))),
+        _ => Ok(Some(directory)),
+    }
+}
+
+/// Finds the old arenas and takes the new home.
+///
+/// # Errors
+/// [`Error::WrongRegion`] if the directory is another store's or the writes are elsewhere,
+/// [`Error::RegionLost`] if they are nowhere, [`Error::Busy`] if the directory is in use.
+pub(crate) fn settle(
+    storage: &dyn Storage,
+    path: &Path,
+    given: Option<PathBuf>,
+    options: &Options,
+    state: &ManifestState,
+) -> Result<Homes> {
+    let found = match &given {
+        Some(directory) => examine(storage, path, directory)?,
+        None => None,
+    };
+    let store_id = state.identity.store_id;
+    if let (Some(directory), Some(identity)) = (&given, found)
+        && identity.store_id != store_id
+    {
+        let detail = foreign(identity, Some(store_id));
+        return Err(wrong(path, directory, detail));
+    }
+    let old = old_arenas(storage, path, given.as_deref(), found, options, state)?;
+    let own = |old| Homes {
+        old,
+        new: ArenaHome::Store,
+        directory: path.to_path_buf(),
+        lock: None,
+    };
+    let Some(directory) = given else {
+        return Ok(own(old));
+    };
+    let (identity, lock) = if options.read_only {
+        match found {
+            Some(identity) => (identity, share(storage, &directory)?),
+            // Nothing is there to be read, nothing will be written.
+            None => return Ok(own(old)),
+        }
+    } else {
+        let (identity, lock) = claim(storage, path, &directory, store_id, found)?;
+        (identity, Some(lock))
+    };
+    Ok(Homes {
+        old,
+        new: ArenaHome::Region {
+            id: identity.region_id,
+            path: directory.clone(),
+        },
+        directory,
+        lock,
+    })
+}
+
+fn old_arenas(
+    storage: &dyn Storage,
+    path: &Path,
+    given: Option<&Path>,
+    found: Option<RegionIdentity>,
+    options: &Options,
+    state: &ManifestState,
+) -> Result<OldArenas> {
+    if Durability::of(state.identity.domain) == Durability::Volatile {
+        // They died with the process.
+        return Ok(OldArenas::NotNeeded);
+    }
+    let ArenaHome::Region { id, path: recorded } = &state.arena_home else {
+        return Ok(OldArenas::In(path.to_path_buf()));
+    };
+    let is_the_one = |identity: RegionIdentity| identity.region_id == *id;
+    if let Some(directory) = given
+        && found.is_some_and(is_the_one)
+    {
+        return Ok(OldArenas::In(directory.to_path_buf()));
+    }
+    if !state.may_hold_writes() {
+        return Ok(OldArenas::NotNeeded);
+    }
+    // What cannot be read there is as lost as what is not there.
+    let elsewhere = examine(storage, path, recorded).ok().flatten();
+    if elsewhere.is_some_and(is_the_one) {
+        let region = given.unwrap_or(path);
+        let detail = format!(
+            "unflushed writes are in {0}; open the store with region_dir {0}, or flush and close \
+             it there before it moves",
+            recorded.display()
+        );
+        return Err(wrong(path, region, detail));
+    }
+    if options.accept_region_loss {
+        return Ok(OldArenas::Lost);
+    }
+    Err(lost(state, recorded))
+}
+
+/// The error for writes that are missing with `path`.
+pub(crate) fn lost(state: &ManifestState, path: &Path) -> Error {
+    let loss = state.loss_after(state.flushed_sequence);
+    Error::RegionLost {
+        path: path.to_path_buf(),
+        last_durable_sequence: loss.kept,
+        last_promised_sequence: loss.promised,
+    }
+}
+
+fn wrong(store: &Path, region: &Path, detail: String) -> Error {
+    Error::WrongRegion {
+        store: store.to_path_buf(),
+        region: region.to_path_buf(),
+        detail,
+    }
+}
+
+fn foreign(identity: RegionIdentity, store_id: Option<u128>) -> String {
+    let this = store_id.map_or_else(|| "new".to_owned(), |id| format!("store {id:032x}"));
+    format!(
+        "it belongs to store {:032x}, and this one is {this}; name another directory, or empty \
+         this one if that store is gone",
+        identity.store_id
+    )
+}
+
+/// Whose region a directory is: nobody's if it is empty or not there. Writes nothing.
+fn examine(
+    storage: &dyn Storage,
+    store: &Path,
+    directory: &Path,
+) -> Result<Option<RegionIdentity>> {
+    let entries = match storage.list(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    let file = directory.join(NAME);
+    if entries.iter().any(|entry| entry.name == NAME) {
+        let bytes = read_file(storage, &file, 1 << 16, Purpose::Recovery)?;
+        return decode(&file, &bytes).map(Some);
+    }
+    for entry in entries {
+        match entry.name.as_str() {
+            // `mkfs` leaves the last one on a file system of the region's own.
+            files::LOCK | TEMPORARY_NAME | "lost+found" => {}
+            name if files::is_arena(name) => {
+                let detail = "the file is missing, but arenas are there";
+                return Err(Error::corruption(&file, 0, detail));
+            }
+            name => {
+                let detail =
+                    format!("it holds {name:?}; name a directory that is empty or not there yet");
+                return Err(wrong(store, directory, detail));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn busy(directory: &Path) -> Error {
+    Error::Busy {
+        path: directory.to_path_buf(),
+    }
+}
+
+/// A reader's lock; `None` where no file is there to be locked.
+fn share(storage: &dyn Storage, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
+    match storage.lock(&directory.join(files::LOCK), LockKind::Shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            ErrorKind::Locked => Err(busy(directory)),
+            _ => Err(error.into()),
+        },
+    }
+}
+
+/// Makes the directory this store's, durably, if it is nobody's.
+fn claim(
+    storage: &dyn Storage,
+    store: &Path,
+    directory: &Path,
+    store_id: u128,
+    found: Option<RegionIdentity>,
+) -> Result<(RegionIdentity, Box<dyn Lock>)> {
+    storage.create_directory(directory)?;
+    let lock = storage.lock(&directory.join(files::LOCK), LockKind::Exclusive);
+    let lock = lock.map_err(|error| match error.kind() {
+        ErrorKind::Locked => busy(directory),
+        _ => error.into(),
+    })?;
+    // Somebody else may have taken it before it was locked.
+    match examine(storage, store, directory)? {
+        now if now != found => Err(busy(directory)),
+        Some(identity) => {
+            // The process that wrote it may have died before the name was durable.
+            storage.sync_directory(directory)?;
+            Ok((identity, lock))
+        }
+        None => {
+            let identity = RegionIdentity {
+                store_id,
+                region_id: rand::random(),
+            };
+            write(storage, directory, identity)?;
+            Ok((identity, lock))
+        }
+    }
+}
+
+/// By a rename, so that the file is whole or absent.
+fn write(storage: &dyn Storage, directory: &Path, identity: RegionIdentity) -> Result<()> {
+    let temporary = directory.join(TEMPORARY_NAME);
+    match storage.remove(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let file = storage.open(&temporary, OpenOptions::buffered(OpenMode::CreateNew))?;
+    file.write_at(&encode(identity), 0, Purpose::Recovery)?;
+    file.sync(Purpose::Recovery)?;
+    storage.rename(&temporary, &directory.join(NAME))?;
+    Ok(storage.sync_directory(directory)?)
+}
+
+fn encode(identity: RegionIdentity) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(identity.store_id.to_le_bytes());
+    bytes.extend(identity.region_id.to_le_bytes());
+    bytes.extend(xxh3_64(&bytes).to_le_bytes());
+    bytes
+}
+
+fn decode(file: &Path, bytes: &[u8]) -> Result<RegionIdentity> {
+    let mut decoder = Decoder::new(bytes);
+    if decoder.take(MAGIC.len()) != Some(MAGIC) {
+        let detail = "it does not begin like a region's identity";
+        return Err(Error::corruption(file, 0, detail));
+    }
+    if let Some(version) = decoder.u32()
+        && version != VERSION
+    {
+        let detail = format!("region format version {version}");
+        return Err(Error::unsupported(file, detail));
+    }
+    take_identity(decoder, bytes).ok_or_else(|| {
+        Error::corruption(file, 8, "the checksum does not match, or it is cut short")
+    })
+}
+
+fn take_identity(mut rest: Decoder<'_>, bytes: &[u8]) -> Option<RegionIdentity> {
+    let reserved = rest.u32()?;
+    let mut number = || {
+        let low = u128::from(rest.u64()?);
+        Some(low | u128::from(rest.u64()?) << 64)
+    };
+    let identity = RegionIdentity {
+        store_id: number()?,
+        region_id: number()?,
+    };
+    let checksum = rest.u64()?;
+    let covered = bytes.get(..IDENTITY_BYTES - 8)?;
+    (reserved == 0 && rest.is_empty() && checksum == xxh3_64(covered)).then_some(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_is_read_as_it_was_written_and_no_bit_may_change() {
+        let identity = RegionIdentity {
+            store_id: 0x0123_4567_89ab_cdef_0011_2233_4455_6677,
+            region_id: 8,
+        };
+        let file = Path::new("REGION");
+        let bytes = encode(identity);
+        assert_eq!(bytes.len(), IDENTITY_BYTES);
+        assert_eq!(
+            bytes[..24],
+            *b"TerrRegn\x01\0\0\0\0\0\0\0\x77\x66\x55\x44\x33\x22\x11\0"
+        );
+        assert_eq!(bytes[48..], [7, 97, 35, 130, 36, 200, 73, 241]);
+        assert_eq!(decode(file, &bytes).unwrap(), identity);
+        for cut in 0..bytes.len() {
+            assert!(decode(file, &bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let unknown = matches!(decode(file, &damaged), Err(Error::Unsupported { .. }));
+            assert!(decode(file, &damaged).is_err(), "bit {bit}");
+            assert_eq!(unknown, (64..96).contains(&bit), "bit {bit}");
+        }
+        assert!(decode(file, &[&bytes[..], b"x"].concat()).is_err());
+    }
+}
