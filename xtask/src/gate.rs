@@ -31,6 +31,10 @@ const STEPS: &[Step] = &[
         run: |root| tests(root, &[]),
     },
     Step {
+        name: "shuttle",
+        run: shuttle,
+    },
+    Step {
         name: "benches",
         run: benches,
     },
@@ -114,7 +118,7 @@ fn summarise(results: &[(&str, Outcome, Duration)]) -> ExitCode {
             Outcome::Skipped(_) => (&mut skipped, "skipped"),
         };
         *count += 1;
-        println!("{name:<16} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
+        println!("{name:<18} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
     }
     for (name, outcome, _) in results {
         if let Outcome::Failed(what) = outcome {
@@ -176,6 +180,29 @@ pub fn tests(root: &Path, arguments: &[String]) -> Outcome {
             .args(["test", "--workspace", "--locked"])
             .args(arguments),
     )
+}
+
+/// Concurrent structures under a scheduler that tries thousands of orders, and lints of what only
+/// this build compiles.
+fn shuttle(root: &Path) -> Outcome {
+    let build = [
+        "-p",
+        "terrace",
+        "--features",
+        "shuttle",
+        "--lib",
+        "--locked",
+    ];
+    let linted = show(
+        cargo(root)
+            .args(["clippy", "--profile", "test"])
+            .args(build)
+            .args(["--tests", "--", "-D", "warnings"]),
+    );
+    if !matches!(linted, Outcome::Passed) {
+        return linted;
+    }
+    show(cargo(root).arg("test").args(build).arg("shuttle_tests"))
 }
 
 /// One of the engine's test programs, at another scale than by default.

@@ -36,6 +36,7 @@ pub mod internal;
 mod key;
 mod levels;
 mod options;
+mod sync;
 mod table;
 mod write_buffer;
 

@@ -1,19 +1,58 @@
 //! Who may write next: the commit queue.
 //!
-//! One thread at a time is the *leader*. A writer that finds the queue idle leads at once, with no
-//! hand-over; others wait, and the leader's successor takes as many of them as fit into its group.
-//! A group forms by itself while the group before it is being written: there is no timer.
+//! One thread at a time is the *leader* and writes. A writer that finds the queue idle leads at
+//! once: one atomic exchange before its write and one after it, no lock and no allocation. Others
+//! leave their request in `waiting`, and whoever leads next takes the requests at its front as one
+//! *group*. A group forms by itself while the group before it is being written.
 //!
-//! Invariant: `leading` is true exactly while some thread is inside `lead` or has been told to
-//! lead and not yet woken. A ticket that was answered or told to lead is in no list any more.
+//! Leadership is not handed to anybody: a leader that ends leaves it *vacant* and wakes one waiting
+//! thread, and the first thread to come takes it, be it the woken one, one that has not gone to
+//! sleep yet, or one that has just arrived. So no write waits for a particular thread to wake up,
+//! which takes longer than a write. A leader's own request need not be in the group it writes.
+//!
+//! Requests get consecutive positions when they start to wait, and groups are taken from the front,
+//! so one number says who has been answered: `answered`. Failed groups are remembered beside it
+//! until every member has read its answer.
+//!
+//! A sync costs more than the wakes of a whole group. So a leader about to sync first lets as many
+//! requests arrive as there were the last time, for a fraction of a sync at most;
+//! where they do not come, because the writers have other things to do, it soon stops trying.
+//!
+//! Invariants: (1) `role` is `IDLE` only if nobody waits; (2) `role` becomes `VACANT`, or leaves it,
+//! under the lock only; (3) when it is `VACANT`, some thread that may lead is awake or has been
+//! notified.
+
+mod leadership;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::ops::Range;
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
+use self::leadership::Leadership;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Instant, Mutex, MutexGuard, hint, thread};
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
+
+/// No leader, and nobody waits.
+const IDLE: u8 = 0;
+/// Somebody leads, and nobody waits: the leader ends with one exchange.
+const LED: u8 = 1;
+/// Somebody leads, and others wait: the leader ends under the lock.
+const CROWDED: u8 = 2;
+/// No leader, and others wait.
+const VACANT: u8 = 3;
+
+/// How long a waiting thread looks for its answer before it sleeps: about the time of a small
+/// write. Spinning longer, or yielding, takes the processor from the leader, or gives it to work
+/// that keeps it for milliseconds.
+const SPINS: u32 = 60;
+/// How often a leader about to sync lets others run while it expects them.
+const GATHERING_YIELDS: u32 = 60;
+/// And how long: a good part of a sync. One yield may take longer where the processors are busy.
+const GATHERING_TIME: Duration = Duration::from_micros(100);
+/// After expecting others in vain, this many syncs at most go by without expecting them.
+const MOST_SKIPPED_GATHERINGS: u32 = 64;
 
 /// Where a group stops growing. A single batch may be larger.
 #[derive(Clone, Copy, Debug)]
@@ -26,243 +65,304 @@ pub(crate) struct GroupLimits {
 pub(crate) struct Request {
     /// May be empty: a request to persist only.
     pub(crate) batch: WriteBatch,
+    /// Whether the group that it is in is to be persisted.
     pub(crate) sync: bool,
-    /// Not a write: wants to be leader alone (seal, close).
-    pub(crate) exclusive: bool,
 }
 
-enum Outcome {
-    Waiting,
-    Lead,
-    Done(Result<()>),
-}
-
-struct Ticket {
-    request: Request,
-    outcome: Mutex<Outcome>,
-    answered: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    leading: bool,
-    waiting: VecDeque<Arc<Ticket>>,
-}
-
-/// The requests that are written together. The leader's own comes first.
+/// The requests that are written together.
 pub(crate) struct Group<'a> {
-    own: &'a Request,
-    followers: Vec<Arc<Ticket>>,
+    requests: &'a [Request],
 }
 
 impl Group<'_> {
     /// The batches that hold writes, in the order of their numbers.
     pub(crate) fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
-        self.requests()
-            .map(|request| &request.batch)
-            .filter(|batch| !batch.is_empty())
+        let batches = self.requests.iter().map(|request| &request.batch);
+        batches.filter(|batch| !batch.is_empty())
     }
 
     /// Whether one of them asked for persistence.
     pub(crate) fn sync(&self) -> bool {
-        self.requests().any(|request| request.sync)
+        self.requests.iter().any(|request| request.sync)
     }
+}
 
-    fn requests(&self) -> impl Iterator<Item = &Request> {
-        std::iter::once(self.own).chain(self.followers.iter().map(|ticket| &ticket.request))
-    }
+enum Waiting {
+    Write(Request),
+    /// Its owner wants to lead alone; nobody else may lead while it is at the front.
+    Alone,
+}
+
+/// The answer to the members of a group that failed.
+struct Failure {
+    positions: Range<u64>,
+    error: Error,
+    unread: u64,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    /// The position of the first in `waiting`.
+    front: u64,
+    /// How often something was taken from `waiting`; tells where to sleep.
+    round: usize,
+    failures: Vec<Failure>,
+    /// Memory for the next group.
+    spare: Vec<Request>,
+    /// Syncs left without gathering, and how many there will be after the next failed attempt.
+    gathering_skips: (u32, u32),
 }
 
 /// The queue. See the head of the file.
 pub(crate) struct CommitQueue {
+    role: AtomicU8,
+    /// Every position below has its answer.
+    answered: AtomicU64,
+    /// Every position below has been given.
+    arrived: AtomicU64,
+    /// Whether `failures` holds anything.
+    some_failed: AtomicBool,
+    /// Whether the leader is inside a sync: not worth spinning for.
+    syncing: AtomicBool,
+    /// How many requests there were at the end of the last sync: its group and those behind it.
+    crowd: AtomicUsize,
     state: Mutex<State>,
+    /// Where writers sleep: those of round `n` at `n % 2`, so that waking a group leaves the next
+    /// one asleep.
+    rounds: [Condvar; 2],
+    /// Where those sleep who want to lead alone.
+    alone: Condvar,
     limits: GroupLimits,
 }
 
 impl CommitQueue {
     pub(crate) fn new(limits: GroupLimits) -> Self {
         CommitQueue {
-            state: Mutex::default(),
+            role: AtomicU8::new(IDLE),
+            answered: AtomicU64::new(0),
+            arrived: AtomicU64::new(0),
+            some_failed: AtomicBool::new(false),
+            syncing: AtomicBool::new(false),
+            crowd: AtomicUsize::new(0),
+            state: Mutex::new(State::default()),
+            rounds: [Condvar::new(), Condvar::new()],
+            alone: Condvar::new(),
             limits,
         }
     }
 
     /// Has `request` written, by this thread or as part of another one's group. `commit` writes a
-    /// group; its answer is every member's.
+    /// group, which need not hold this request; its answer is every member's. If it panics, the
+    /// members are answered with [`Error::Closed`].
     pub(crate) fn submit(
         &self,
         request: Request,
-        commit: impl FnOnce(&Group<'_>) -> Result<()>,
+        commit: impl Fn(&Group<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut state = self.state.lock();
-        if !state.leading {
-            state.leading = true;
-            drop(state);
-            return self.lead(&request, commit);
+        let others_expected = request.sync && self.crowd.load(Ordering::Relaxed) > 1;
+        if !others_expected && self.lead_if_idle() {
+            let mut leadership = Leadership::over(self, 0..0, Vec::new());
+            leadership.announce_sync(request.sync);
+            return commit(&Group {
+                requests: std::slice::from_ref(&request),
+            });
         }
-        let ticket = Arc::new(Ticket {
-            request,
-            outcome: Mutex::new(Outcome::Waiting),
-            answered: Condvar::new(),
-        });
-        state.waiting.push_back(Arc::clone(&ticket));
+        let position = self.enter(Waiting::Write(request));
+        loop {
+            self.look_for_answer(position);
+            let mut state = self.state.lock();
+            loop {
+                if let Some(answer) = self.answer(&mut state, position) {
+                    return answer;
+                }
+                if self.may_lead(&state, position) {
+                    break;
+                }
+                self.sleep(&mut state, position);
+            }
+            self.lead_group(state, &commit);
+        }
+    }
+
+    /// Runs `action` while nobody else leads.
+    pub(crate) fn alone<T>(&self, action: impl FnOnce() -> T) -> T {
+        if self.lead_if_idle() {
+            let _leadership = Leadership::over(self, 0..0, Vec::new());
+            return action();
+        }
+        let position = self.enter(Waiting::Alone);
+        let mut state = self.state.lock();
+        while !(state.front == position && self.role.load(Ordering::Acquire) == VACANT) {
+            self.alone.wait(&mut state);
+        }
+        self.role.store(CROWDED, Ordering::Relaxed);
+        state.waiting.pop_front();
+        state.front += 1;
+        state.round += 1;
         drop(state);
-        match ticket.wait() {
-            Some(answer) => answer,
-            None => self.lead(&ticket.request, commit),
+        // Nobody but this thread waits for the answer, and it has gone through already.
+        let _leadership = Leadership::over(self, position..position + 1, Vec::new());
+        action()
+    }
+
+    /// One exchange, for whoever comes when nobody is there.
+    fn lead_if_idle(&self) -> bool {
+        let exchanged = self
+            .role
+            .compare_exchange(IDLE, LED, Ordering::Acquire, Ordering::Relaxed);
+        exchanged.is_ok()
+    }
+
+    /// Starts to wait.
+    fn enter(&self, waiting: Waiting) -> u64 {
+        let mut state = self.state.lock();
+        let position = state.front + state.waiting.len() as u64;
+        state.waiting.push_back(waiting);
+        self.arrived.store(position + 1, Ordering::Relaxed);
+        // Whoever leads must look here when it ends; if nobody does, the role is free to take.
+        let noticed = |role| match role {
+            IDLE => Some(VACANT),
+            LED => Some(CROWDED),
+            _ => None,
+        };
+        let _unchanged_if_noticed =
+            self.role
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, noticed);
+        position
+    }
+
+    /// Spins as long as that may be cheaper than sleeping.
+    fn look_for_answer(&self, position: u64) {
+        for _ in 0..SPINS {
+            if self.answered.load(Ordering::Acquire) > position
+                || self.role.load(Ordering::Relaxed) == VACANT
+                || self.syncing.load(Ordering::Relaxed)
+            {
+                return;
+            }
+            hint::spin_loop();
         }
     }
 
-    fn lead(&self, own: &Request, commit: impl FnOnce(&Group<'_>) -> Result<()>) -> Result<()> {
-        let followers = if own.exclusive {
-            Vec::new()
-        } else {
-            self.followers(own)
+    fn answer(&self, state: &mut State, position: u64) -> Option<Result<()>> {
+        if self.answered.load(Ordering::Acquire) <= position {
+            return None;
+        }
+        if !self.some_failed.load(Ordering::Acquire) {
+            return Some(Ok(()));
+        }
+        let own = |failure: &Failure| failure.positions.contains(&position);
+        let Some(at) = state.failures.iter().position(own) else {
+            return Some(Ok(()));
         };
-        let group = Group { own, followers };
-        // If `commit` panics the next leader must still be called: nobody may wait for ever.
-        let mut succession = Succession {
-            queue: self,
-            followers: &group.followers,
-            answer: None,
-        };
-        let answer = commit(&group);
-        succession.answer = Some(answer.clone());
-        drop(succession);
-        answer
+        let failure = state.failures.get_mut(at)?;
+        let error = failure.error.clone();
+        failure.unread -= 1;
+        if failure.unread == 0 {
+            state.failures.swap_remove(at);
+            self.some_failed
+                .store(!state.failures.is_empty(), Ordering::Release);
+        }
+        Some(Err(error))
     }
 
-    /// Takes waiting requests from the front while they fit beside `own`.
-    fn followers(&self, own: &Request) -> Vec<Arc<Ticket>> {
-        let mut state = self.state.lock();
-        let (mut bytes, mut records) = (own.batch.size_bytes(), own.batch.records());
-        let mut taken = 0;
-        for ticket in &state.waiting {
-            let request = &ticket.request;
+    fn may_lead(&self, state: &State, position: u64) -> bool {
+        self.role.load(Ordering::Acquire) == VACANT
+            && position >= state.front
+            && matches!(state.waiting.front(), Some(Waiting::Write(_)))
+    }
+
+    /// Sleeps until this position may have been answered, or somebody is to lead.
+    fn sleep(&self, state: &mut MutexGuard<'_, State>, position: u64) {
+        let is_taken = position < state.front;
+        let round = state.round + usize::from(!is_taken);
+        self.round(round).wait(state);
+    }
+
+    fn round(&self, round: usize) -> &Condvar {
+        let [even, odd] = &self.rounds;
+        if round.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// Takes the role, and a group from the front, and writes it.
+    fn lead_group<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        commit: impl Fn(&Group<'_>) -> Result<()>,
+    ) {
+        self.role.store(CROWDED, Ordering::Relaxed);
+        if self.wants_to_gather(&mut state) {
+            state = self.gather(state);
+        }
+        let mut requests = std::mem::take(&mut state.spare);
+        let first = state.front;
+        self.take_group(&mut state, &mut requests);
+        let positions = first..state.front;
+        drop(state);
+        let mut leadership = Leadership::over(self, positions, requests);
+        leadership.announce_sync(leadership.requests.iter().any(|request| request.sync));
+        leadership.outcome = Some(commit(&Group {
+            requests: &leadership.requests,
+        }));
+    }
+
+    /// Moves requests from the front while they fit beside each other.
+    fn take_group(&self, state: &mut State, requests: &mut Vec<Request>) {
+        let (mut bytes, mut records) = (0usize, 0u32);
+        while let Some(Waiting::Write(request)) = state.waiting.front() {
             bytes = bytes.saturating_add(request.batch.size_bytes());
             records = records.saturating_add(request.batch.records());
             let is_full = bytes > self.limits.bytes || records > self.limits.records;
-            if request.exclusive || is_full {
+            if is_full && !requests.is_empty() {
                 break;
             }
-            taken += 1;
+            if let Some(Waiting::Write(request)) = state.waiting.pop_front() {
+                requests.push(request);
+                state.front += 1;
+            }
         }
-        state.waiting.drain(..taken).collect()
+        state.round += 1;
     }
 
-    /// Makes the first waiting request's thread the leader, or the queue idle.
-    fn hand_over(&self) {
-        let mut state = self.state.lock();
-        let successor = state.waiting.pop_front();
-        state.leading = successor.is_some();
+    fn wants_to_gather(&self, state: &mut State) -> bool {
+        let syncs = matches!(state.waiting.front(), Some(Waiting::Write(request)) if request.sync);
+        let is_short = state.waiting.len() < self.crowd.load(Ordering::Relaxed);
+        if !(syncs && is_short) {
+            return false;
+        }
+        let (skips, _) = &mut state.gathering_skips;
+        let skip = *skips > 0;
+        *skips = skips.saturating_sub(1);
+        !skip
+    }
+
+    /// Lets the requests arrive that are expected. The caller has the role already.
+    fn gather<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let expected = state.front + self.crowd.load(Ordering::Relaxed) as u64;
         drop(state);
-        if let Some(ticket) = successor {
-            ticket.answer(Outcome::Lead);
+        let mut yields = 0;
+        let began = Instant::now();
+        let is_short = || self.arrived.load(Ordering::Relaxed) < expected;
+        while is_short() && yields < GATHERING_YIELDS && began.elapsed() < GATHERING_TIME {
+            thread::yield_now();
+            yields += 1;
         }
+        let in_vain = is_short();
+        let mut state = self.state.lock();
+        let (skips, next_skips) = &mut state.gathering_skips;
+        if in_vain {
+            *skips = *next_skips;
+            *next_skips = (*next_skips * 2 + 1).min(MOST_SKIPPED_GATHERINGS);
+        } else {
+            *next_skips = 0;
+        }
+        state
     }
 }
 
-/// Ends a leadership: answers the followers and calls the next leader.
-struct Succession<'a> {
-    queue: &'a CommitQueue,
-    followers: &'a [Arc<Ticket>],
-    answer: Option<Result<()>>,
-}
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
 
-impl Drop for Succession<'_> {
-    fn drop(&mut self) {
-        let answer = self.answer.take().unwrap_or(Err(Error::Closed));
-        self.queue.hand_over();
-        for ticket in self.followers {
-            ticket.answer(Outcome::Done(answer.clone()));
-        }
-    }
-}
-
-impl Ticket {
-    fn answer(&self, outcome: Outcome) {
-        *self.outcome.lock() = outcome;
-        self.answered.notify_one();
-    }
-
-    /// Waits for an answer; `None` means that this thread leads.
-    fn wait(&self) -> Option<Result<()>> {
-        let mut outcome = self.outcome.lock();
-        loop {
-            match std::mem::replace(&mut *outcome, Outcome::Waiting) {
-                Outcome::Waiting => self.answered.wait(&mut outcome),
-                Outcome::Lead => return None,
-                Outcome::Done(answer) => return Some(answer),
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn request(exclusive: bool) -> Request {
-        let mut batch = WriteBatch::new();
-        if !exclusive {
-            batch.put(b"key", b"value").unwrap();
-        }
-        Request {
-            batch,
-            sync: false,
-            exclusive,
-        }
-    }
-
-    #[test]
-    fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
-        let queue = CommitQueue::new(GroupLimits {
-            bytes: 1 << 20,
-            records: 1000,
-        });
-        let (inside, written, alone) = (
-            AtomicUsize::new(0),
-            AtomicUsize::new(0),
-            AtomicUsize::new(0),
-        );
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let (queue, inside, written, alone) = (&queue, &inside, &written, &alone);
-                scope.spawn(move || {
-                    for i in 0..500 {
-                        let exclusive = (i + thread) % 50 == 0;
-                        let commit = |group: &Group<'_>| {
-                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                            written.fetch_add(group.batches().count(), Ordering::SeqCst);
-                            alone.fetch_add(usize::from(exclusive), Ordering::SeqCst);
-                            assert!(!exclusive || group.requests().count() == 1);
-                            std::thread::yield_now();
-                            inside.fetch_sub(1, Ordering::SeqCst);
-                            Ok(())
-                        };
-                        queue.submit(request(exclusive), commit).unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(
-            written.load(Ordering::SeqCst),
-            2000 - alone.load(Ordering::SeqCst)
-        );
-        assert_eq!(alone.load(Ordering::SeqCst), 40);
-        assert!(!queue.state.lock().leading);
-    }
-
-    #[test]
-    fn a_failure_is_answered_to_the_whole_group() {
-        let queue = CommitQueue::new(GroupLimits {
-            bytes: 1 << 20,
-            records: 1000,
-        });
-        let answer = queue.submit(request(false), |_| Err(Error::Closed));
-        assert!(matches!(answer, Err(Error::Closed)));
-        queue.submit(request(false), |_| Ok(())).unwrap();
-    }
-}
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;

@@ -208,7 +208,7 @@ impl Store {
     /// The owner's part of closing: no more writes, then what was written is made safe and the
     /// manifest says that nothing is missing.
     pub(crate) fn finish(&self) -> Result<()> {
-        let writer = self.as_leader_to_close()?;
+        let writer = self.as_leader_to_close();
         self.background.stop();
         let Some(writer) = writer else { return Ok(()) };
         if let Some(cause) = self.poisoned() {

@@ -70,61 +70,55 @@ impl Store {
         }
         let request = Request {
             batch,
-            sync: options.sync,
-            exclusive: false,
+            sync: options.sync || self.durability == Durability::PowerSafe,
         };
         self.queue.submit(request, |group| self.commit(group))
     }
 
     /// Runs `action` as the only leader.
     pub(crate) fn as_leader<T>(&self, action: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        let request = Request {
-            batch: WriteBatch::new(),
-            sync: false,
-            exclusive: true,
-        };
-        let mut result = None;
-        self.queue.submit(request, |_| {
-            result = Some(action(
-                self.writer()?.lock().as_mut().ok_or(Error::Closed)?,
-            )?);
-            Ok(())
-        })?;
-        result.ok_or(Error::Closed)
+        self.queue
+            .alone(|| action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?))
     }
 
     /// Takes the leader's role away for good: no write comes after this.
-    pub(crate) fn as_leader_to_close(&self) -> Result<Option<Writer>> {
-        let request = Request {
-            batch: WriteBatch::new(),
-            sync: false,
-            exclusive: true,
-        };
-        let mut writer = None;
-        self.queue.submit(request, |_| {
-            writer = self.writer.lock().take();
-            Ok(())
-        })?;
-        Ok(writer)
+    pub(crate) fn as_leader_to_close(&self) -> Option<Writer> {
+        self.queue.alone(|| self.writer.lock().take())
     }
 
     fn commit(&self, group: &Group<'_>) -> Result<()> {
-        self.check_writable()?;
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
-        let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
-        if !payload.is_empty() {
-            let payload_bytes = payload.iter().map(|part| part.len()).sum();
-            let records = group.batches().map(WriteBatch::records).sum();
-            self.hold_back(writer, payload_bytes)?;
-            self.make_room(writer, payload_bytes, records)?;
-            self.append(writer, &payload, records, group.sync())?;
-        } else {
-            self.persist_all(writer)?;
+        let mut batches = group.batches();
+        match (batches.next(), batches.next()) {
+            (None, _) => self.persist_all(writer)?,
+            // The usual group needs no list.
+            (Some(only), None) => {
+                self.write_frame(writer, &[only.payload()], only.records(), group.sync())?;
+            }
+            _ => {
+                let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
+                let records = group.batches().map(WriteBatch::records).sum();
+                self.write_frame(writer, &payload, records, group.sync())?;
+            }
         }
         // Forwarding to a read buffer belongs here, before the writes become visible.
         self.visible.store(writer.last_sequence, Ordering::Release);
         Ok(())
+    }
+
+    /// Writes one frame as soon as the store is not behind and there is room for it.
+    fn write_frame(
+        &self,
+        writer: &mut Writer,
+        payload: &[&[u8]],
+        records: u32,
+        sync: bool,
+    ) -> Result<()> {
+        let payload_bytes = payload.iter().map(|part| part.len()).sum();
+        self.hold_back(writer, payload_bytes)?;
+        self.make_room(writer, payload_bytes, records)?;
+        self.append(writer, payload, records, sync)
     }
 
     /// Stores the frame, persists it if asked to, and makes its records findable.
@@ -155,7 +149,7 @@ impl Store {
         self.counters
             .user_bytes
             .fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
-        if sync || self.durability == Durability::PowerSafe {
+        if sync {
             self.persist_all(writer)?;
         }
         writer

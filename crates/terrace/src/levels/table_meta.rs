@@ -4,11 +4,10 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::key::{KeyspaceId, SequenceNumber};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableProperties;
 
 /// User keys from `smallest`, which is included, to `largest`, which may be.
@@ -202,7 +201,10 @@ impl ObsoleteTables {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;
+
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
 

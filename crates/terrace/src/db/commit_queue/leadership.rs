@@ -1,0 +1,107 @@
+//! A leader's term, and how it ends.
+
+use std::ops::Range;
+
+use super::{CommitQueue, Failure, IDLE, LED, Request, State, VACANT, Waiting};
+use crate::sync::atomic::Ordering;
+use crate::{Error, Result};
+
+/// A thread's time as leader. Dropping it answers the group and frees the role, also if `commit`
+/// panics: nobody may wait for ever.
+pub(super) struct Leadership<'a> {
+    queue: &'a CommitQueue,
+    /// Those who are answered at the end; empty if the leader did not have to wait itself.
+    positions: Range<u64>,
+    pub(super) requests: Vec<Request>,
+    sync: bool,
+    /// `None` if `commit` panicked.
+    pub(super) outcome: Option<Result<()>>,
+}
+
+impl<'a> Leadership<'a> {
+    pub(super) fn over(
+        queue: &'a CommitQueue,
+        positions: Range<u64>,
+        requests: Vec<Request>,
+    ) -> Self {
+        Leadership {
+            queue,
+            positions,
+            requests,
+            sync: false,
+            outcome: None,
+        }
+    }
+
+    pub(super) fn announce_sync(&mut self, sync: bool) {
+        self.sync = sync;
+        self.queue.syncing.store(sync, Ordering::Relaxed);
+    }
+
+    /// Answers the group: notes a failure first, then that there is an answer.
+    fn answer(&mut self, state: &mut State) {
+        let members = self.positions.end - self.positions.start;
+        let failed = match self.outcome.take() {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some((error, members)),
+            // A leader that panics does not come back for its own answer.
+            None => Some((Error::Closed, members - 1)),
+        };
+        if let Some((error, unread)) = failed.filter(|(_, unread)| *unread > 0) {
+            state.failures.push(Failure {
+                positions: self.positions.clone(),
+                error,
+                unread,
+            });
+            self.queue.some_failed.store(true, Ordering::Relaxed);
+        }
+        // Release: whoever finds its position answered finds the failure, if there was one.
+        self.queue
+            .answered
+            .store(self.positions.end, Ordering::Release);
+    }
+}
+
+impl Drop for Leadership<'_> {
+    fn drop(&mut self) {
+        let queue = self.queue;
+        let was_waiting = !self.positions.is_empty();
+        if !was_waiting {
+            let ended =
+                queue
+                    .role
+                    .compare_exchange(LED, IDLE, Ordering::Release, Ordering::Relaxed);
+            if ended.is_ok() {
+                return;
+            }
+        }
+        let members = self.requests.len().max(1);
+        self.requests.clear();
+        let mut state = queue.state.lock();
+        if was_waiting {
+            self.answer(&mut state);
+            state.spare = std::mem::take(&mut self.requests);
+        }
+        if self.sync {
+            let crowd = members + state.waiting.len();
+            queue.crowd.store(crowd, Ordering::Relaxed);
+        }
+        let role = match state.waiting.front() {
+            None => IDLE,
+            Some(_) => VACANT,
+        };
+        queue.role.store(role, Ordering::Release);
+        let alone_is_next = matches!(state.waiting.front(), Some(Waiting::Alone));
+        let round = state.round;
+        drop(state);
+        // The next leader first: the others wake up while it writes.
+        if alone_is_next {
+            queue.alone.notify_all();
+        } else if role == VACANT {
+            queue.round(round + 1).notify_one();
+        }
+        if was_waiting {
+            queue.round(round).notify_all();
+        }
+    }
+}

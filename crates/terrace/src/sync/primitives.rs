@@ -1,0 +1,81 @@
+//! Shuttle's primitives, with the interface of those that are used otherwise.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+pub(crate) use shuttle::sync::atomic;
+pub(crate) use shuttle::{hint, thread};
+
+/// As `parking_lot::Mutex`.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+/// As `parking_lot::MutexGuard`. Empty only inside [`Condvar::wait`].
+pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+
+/// As `parking_lot::Condvar`.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(shuttle::sync::Condvar);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(shuttle::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(Some(
+            self.0.lock().unwrap_or_else(|broken| broken.into_inner()),
+        ))
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap()
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_deref_mut().unwrap()
+    }
+}
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Condvar::default()
+    }
+
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let held = guard.0.take().unwrap();
+        guard.0 = Some(
+            self.0
+                .wait(held)
+                .unwrap_or_else(|broken| broken.into_inner()),
+        );
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Time stands still: a schedule depends on nothing but its seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instant;
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        Instant
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Duration::ZERO
+    }
+}
