@@ -141,6 +141,12 @@ impl Region {
         self.device.description()
     }
 
+    /// Whether frames are stored where they survive, by the CPU, so that no write to a file is
+    /// counted for them.
+    pub fn stores_in_place(&self) -> bool {
+        self.device.reads_in_place()
+    }
+
     /// The name of a slot in errors.
     pub fn file(&self, slot: u64) -> PathBuf {
         self.device.file(slot)

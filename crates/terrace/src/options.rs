@@ -9,7 +9,7 @@ use terrace_storage::{RealStorage, Storage};
 
 use crate::levels::Domain;
 use crate::table::Compression;
-use crate::{Error, Result};
+use crate::{Error, PersistMethod, Result};
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +34,11 @@ impl fmt::Display for Durability {
 }
 
 impl Durability {
-    pub(crate) fn domain(self) -> Domain {
+    /// What the manifest calls it, on a region whose power safety is emulated or is not.
+    pub(crate) fn domain(self, emulated: bool) -> Domain {
         match self {
             Durability::CrashSafe => Domain::CrashSafe,
+            Durability::PowerSafe if emulated => Domain::EmulatedPowerSafe,
             Durability::PowerSafe => Domain::PowerSafe,
             Durability::Volatile => Domain::Volatile,
         }
@@ -178,6 +180,12 @@ pub struct Options {
     /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
     /// false, and such an opening is [`Error::RegionLost`].
     pub accept_region_loss: bool,
+    /// How arenas in files take new writes; of no effect where `region` is given or the store is
+    /// `Volatile`. Default: as suits the file system.
+    pub persist_method: PersistMethod,
+    /// Take memory that a power cut empties (a tmpfs) for one that it does not. For benchmarks
+    /// only: statistics and manifest say so. Default: false.
+    pub emulate_power_safety: bool,
     /// Who runs flushes and compactions. Default: threads.
     pub background: Background,
 }
@@ -213,6 +221,8 @@ impl Default for Options {
             region: None,
             region_dir: None,
             accept_region_loss: false,
+            persist_method: PersistMethod::Auto,
+            emulate_power_safety: false,
             background: Background::Threads,
         }
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Db, Durability, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{Db, Durability, IterOptions, Options, PersistMethod, WriteBatch, WriteOptions};
 
 const THREADS: u64 = 4;
 /// How many of a thread's batches are there at a time.
@@ -37,25 +37,42 @@ enum Kind {
     CrashSafe,
     CrashSafeWithSync,
     PowerSafe,
+    Mapped,
+    /// On a file system in memory.
+    MappedMemory,
 }
 
 impl Kind {
-    const ALL: [Kind; 3] = [Kind::CrashSafe, Kind::CrashSafeWithSync, Kind::PowerSafe];
+    const ALL: [Kind; 5] = [
+        Kind::CrashSafe,
+        Kind::CrashSafeWithSync,
+        Kind::PowerSafe,
+        Kind::Mapped,
+        Kind::MappedMemory,
+    ];
+
+    fn method(self) -> PersistMethod {
+        match self {
+            Kind::Mapped | Kind::MappedMemory => PersistMethod::Mapped,
+            _ => PersistMethod::Written,
+        }
+    }
 
     fn durability(self) -> Durability {
         match self {
-            Kind::CrashSafe | Kind::CrashSafeWithSync => Durability::CrashSafe,
             Kind::PowerSafe => Durability::PowerSafe,
+            _ => Durability::CrashSafe,
         }
     }
 
     fn syncs(self, number: u64) -> bool {
-        self == Kind::CrashSafeWithSync && number.is_multiple_of(8)
+        matches!(self, Kind::CrashSafeWithSync | Kind::Mapped) && number.is_multiple_of(8)
     }
 
     fn options(self) -> Options {
         Options {
             durability: Some(self.durability()),
+            persist_method: self.method(),
             arena_bytes: 64 << 10,
             arena_index_bytes: 256 << 10,
             table_bytes: 32 << 10,
@@ -242,7 +259,11 @@ fn test_directory() -> PathBuf {
 fn survives_kills(kind: Kind) {
     let kills = support::scale("TERRACE_KILLS", 20);
     let seed = support::scale("TERRACE_KILL_SEED", 1);
-    let directory = tempfile::tempdir_in(test_directory()).unwrap();
+    let home = match kind {
+        Kind::MappedMemory => PathBuf::from("/dev/shm"),
+        _ => test_directory(),
+    };
+    let directory = tempfile::tempdir_in(home).unwrap();
     let path = directory.path().join("store");
     let mut counters = [0; THREADS as usize];
     for round in 0..kills {
@@ -260,6 +281,8 @@ fn survives_kills(kind: Kind) {
         let read_only = Options {
             read_only: true,
             create_if_missing: false,
+            // It need not be the method that wrote the arenas.
+            persist_method: PersistMethod::Written,
             ..kind.options()
         };
         match Db::open(&path, read_only) {
@@ -312,4 +335,32 @@ fn synced_writes_survive_sigkill() {
 #[test]
 fn power_safe_writes_survive_sigkill() {
     survives_kills(Kind::PowerSafe);
+}
+
+/// Whether a store in this directory can be opened with the method `mapped`.
+fn takes_mappings(directory: &Path) -> bool {
+    let Ok(directory) = tempfile::tempdir_in(directory) else {
+        return false;
+    };
+    match Db::open(directory.path(), Kind::Mapped.options()) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.to_string().contains("cannot be used on"), "{error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn mapped_writes_survive_sigkill() {
+    if takes_mappings(&test_directory()) {
+        survives_kills(Kind::Mapped);
+    }
+}
+
+#[test]
+fn writes_mapped_in_memory_survive_sigkill() {
+    if takes_mappings(Path::new("/dev/shm")) {
+        survives_kills(Kind::MappedMemory);
+    }
 }

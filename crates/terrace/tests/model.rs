@@ -8,12 +8,13 @@ mod support;
 use support::machine::{Machine, Method};
 use support::model::Model;
 use support::script::{KEYSPACES, Run, Script};
-use terrace::Background;
+use terrace::{Background, Db, Options, PersistMethod};
+
+/// Short lives, so that the model's replay of snapshots stays cheap.
+const OPERATIONS_PER_STORE: u64 = 2_000;
 
 fn model(method: Method, background: Background, share: u64) {
     let operations = support::scale("TERRACE_MODEL_OPERATIONS", 20_000) / share;
-    // Short lives, so that the model's replay of snapshots stays cheap.
-    const OPERATIONS_PER_STORE: u64 = 2_000;
     for life in 0..operations.div_ceil(OPERATIONS_PER_STORE) {
         let machine = Machine::new(method, life);
         let options = terrace::Options {
@@ -55,6 +56,92 @@ fn power_safe_agrees_with_the_model() {
     model(Method::WrittenPowerSafe, Background::Inline, 2);
 }
 
+/// Methods that need the kernel, on a file system in memory where there is one: each sync of a
+/// disk takes long. `dax` takes that memory for persistent memory.
+fn on_real_files(method: PersistMethod) {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    let directory = memory.unwrap_or_else(|_| tempfile::tempdir().unwrap());
+    let options = support::script::tiny(Options {
+        persist_method: method,
+        emulate_power_safety: true,
+        background: Background::Inline,
+        ..Options::default()
+    });
+    let operations = support::scale("TERRACE_MODEL_OPERATIONS", 20_000) / 4;
+    for life in 0..operations.div_ceil(OPERATIONS_PER_STORE) {
+        let mut script = Script::new(life, true);
+        let mut run = Run::new(Model::default());
+        run.path = directory.path().join(life.to_string());
+        if let Err(error) = run.open(options.clone()) {
+            // A file system or a CPU that cannot do it; the region's own tests say which can.
+            assert!(error.to_string().contains("cannot be used on"), "{error}");
+            return;
+        }
+        assert_eq!(run.db().statistics().method, method.to_string());
+        for _ in 0..OPERATIONS_PER_STORE.min(operations) {
+            let operation = script.next();
+            run.apply(operation.clone(), &options)
+                .unwrap_or_else(|error| panic!("store {life}: {operation:?} failed: {error}"));
+        }
+        run.model.check(run.db(), &KEYSPACES).unwrap();
+        terrace::internal::check_ages(run.db()).unwrap();
+    }
+}
+
+#[test]
+fn mapped_agrees_with_the_model() {
+    on_real_files(PersistMethod::Mapped);
+}
+
+#[test]
+fn dax_agrees_with_the_model() {
+    on_real_files(PersistMethod::Dax);
+}
+
+/// Each opening with another method than the one before: each reads the
+/// arenas that the others left.
+#[test]
+fn a_store_may_be_opened_with_another_method() {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    let directory = memory.unwrap_or_else(|_| tempfile::tempdir().unwrap());
+    let methods = [
+        PersistMethod::Written,
+        PersistMethod::Mapped,
+        PersistMethod::Dax,
+        PersistMethod::Mapped,
+    ];
+    let mut written = 0;
+    for (round, method) in methods.into_iter().cycle().take(12).enumerate() {
+        let options = Options {
+            persist_method: method,
+            emulate_power_safety: true,
+            background: Background::Inline,
+            ..Options::default()
+        };
+        let db = match Db::open(directory.path(), support::script::tiny(options)) {
+            Ok(db) => db,
+            Err(error) if error.to_string().contains("cannot be used on") => continue,
+            Err(error) => panic!("round {round}: {error}"),
+        };
+        for earlier in 0..written {
+            let key = format!("key{earlier}");
+            assert!(
+                db.get(key.as_bytes()).unwrap().is_some(),
+                "{method} lost {key}"
+            );
+        }
+        for _ in 0..500 {
+            db.put(format!("key{written}").as_bytes(), b"value")
+                .unwrap();
+            written += 1;
+        }
+        // What is still in arenas stays there for the next method to find.
+        db.close().unwrap();
+        assert!(round == 0 || db.statistics().recovery.writes > 0);
+    }
+    assert!(written > 500);
+}
+
 #[test]
 fn volatile_agrees_with_the_model() {
     model(Method::Volatile, Background::Inline, 1);
@@ -74,7 +161,7 @@ fn stored_through_the_page_cache_agrees_with_the_model() {
 /// arenas of the other kind are neither looked for nor lost.
 #[test]
 fn a_changed_durability_is_kept_and_nothing_is_lost() {
-    use terrace::{Db, Durability, Options};
+    use terrace::Durability;
     let machine = Machine::new(Method::Written, 1);
     let open = |durability| {
         Db::open(

@@ -50,6 +50,7 @@ fn as_json(statistics: &Statistics) -> Value {
     json!({
         "durability": statistics.durability.to_string(),
         "method": statistics.method,
+        "emulated": statistics.emulated,
         "file_system": statistics.file_system,
         "region_medium": statistics.region_medium,
         "region_dir": statistics.region_dir,
@@ -200,6 +201,9 @@ fn as_text(statistics: &Statistics) -> String {
 
 fn survives(statistics: &Statistics) -> String {
     let what = match statistics.durability {
+        terrace::Durability::PowerSafe if statistics.emulated => {
+            "would survive a power cut if this were a disk: emulated"
+        }
         terrace::Durability::CrashSafe => "survives the death of the process",
         terrace::Durability::PowerSafe => "survives a power cut",
         terrace::Durability::Volatile => "survives nothing until it is in a table",

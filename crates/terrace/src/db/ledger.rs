@@ -50,7 +50,8 @@ impl Store {
                 .max(ledger.state.persisted_until),
         );
         // Opened with another durability: recorded by the edit that retires the old arenas.
-        let domain = self.durability.domain();
+        let emulated = self.region.description().emulated;
+        let domain = self.durability.domain(emulated);
         edit.domain = (domain != ledger.state.identity.domain).then_some(domain);
         // So is another home of the arenas, before the first one is made there.
         edit.arena_home =

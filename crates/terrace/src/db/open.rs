@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use terrace_region::{Region, WrittenOptions};
+use terrace_region::Region;
 use terrace_storage::{CountingStorage, ErrorKind, Lock, LockKind, Storage};
 
 use crate::db::Store;
@@ -373,7 +373,10 @@ fn open_manifest(
     let identity = Identity {
         store_id: rand::random(),
         hash_seed: rand::random(),
-        domain: options.durability.unwrap_or(Durability::CrashSafe).domain(),
+        domain: options
+            .durability
+            .unwrap_or(Durability::CrashSafe)
+            .domain(options.emulate_power_safety),
     };
     let (manifest, state) = Manifest::create(storage, path, identity, manifest_options)?;
     Ok((Some(manifest), state, false))
@@ -422,11 +425,11 @@ fn open_region(
         (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
         (None, _) => {
             let storage = Arc::clone(storage) as Arc<dyn Storage>;
-            Region::written(
+            options.persist_method.open(
                 storage,
                 directory,
                 options.arena_bytes,
-                WrittenOptions::default(),
+                options.emulate_power_safety,
             )
         }
     };

@@ -31,6 +31,8 @@ pub struct Statistics {
     pub durability: Durability,
     /// The persist method of the region: `written`, `volatile`, ...
     pub method: &'static str,
+    /// Power safety is pretended, for a benchmark.
+    pub emulated: bool,
     /// The file system that holds the store.
     pub file_system: String,
     /// What the arenas lie on: a file system's name, or `dram`.
@@ -228,12 +230,19 @@ impl Store {
             .map(|table| table.memory_bytes())
             .sum();
         let io = self.storage.snapshot();
-        let written_bytes = io.total().written_bytes;
         let user_bytes = self.counters.user_bytes.load(Ordering::Relaxed);
+        // Stores into a mapping pass no counter.
+        let stored_bytes = if self.region.stores_in_place() {
+            user_bytes
+        } else {
+            0
+        };
+        let written_bytes = io.total().written_bytes + stored_bytes;
         let (retries, last_error) = self.background.retries();
         Statistics {
             durability: self.durability,
             method: region.method,
+            emulated: region.emulated,
             file_system: self.file_system.name.clone(),
             region_medium: region.medium,
             region_dir: match &self.arena_home {

@@ -1,5 +1,7 @@
 //! Random operations on a small store, applied to the store and the model alike.
 
+use std::path::PathBuf;
+
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::internal;
@@ -141,6 +143,8 @@ impl Script {
 /// A store under a script.
 pub struct Run {
     pub db: Option<Db>,
+    /// Where the store lies.
+    pub path: PathBuf,
     pub model: Model,
     pub snapshots: Vec<(Snapshot, State)>,
     /// Every acknowledged write survives a power cut.
@@ -159,6 +163,7 @@ impl Run {
     pub fn new(model: Model) -> Self {
         Run {
             db: None,
+            path: "/store".into(),
             model,
             snapshots: Vec::new(),
             power_safe: false,
@@ -171,7 +176,7 @@ impl Run {
 
     /// Opens the store and its keyspaces.
     pub fn open(&mut self, options: Options) -> Result<()> {
-        let db = Db::open("/store", options)?;
+        let db = Db::open(&self.path, options)?;
         internal::create_second(&db)?;
         self.db = Some(db);
         Ok(())

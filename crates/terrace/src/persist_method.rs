@@ -1,0 +1,123 @@
+//! How new writes reach what survives: the choice of a persist method, and the region it opens.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use terrace_region::{DaxOptions, MappedOptions, Region, WrittenOptions};
+use terrace_storage::{FileSystem, Storage};
+
+/// How arenas in files take new writes. All methods write the same bytes, so a store may be opened
+/// with another one than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum PersistMethod {
+    /// The one that suits the file system.
+    #[default]
+    Auto,
+    /// One `pwrite` for each commit group; one fdatasync persists. On any file system.
+    Written,
+    /// Stores into the mapped file: no system call for a write, one fdatasync persists. On ext4, xfs
+    /// and tmpfs; elsewhere opening is an error that says what to do.
+    Mapped,
+    /// Stores into persistent memory; writing cache lines back persists. On ext4 and xfs mounted
+    /// with `-o dax=always`; elsewhere opening is an error that says what to do.
+    Dax,
+}
+
+impl fmt::Display for PersistMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PersistMethod::Auto => "auto",
+            PersistMethod::Written => "written",
+            PersistMethod::Mapped => "mapped",
+            PersistMethod::Dax => "dax",
+        })
+    }
+}
+
+impl FromStr for PersistMethod {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        use PersistMethod::{Auto, Dax, Mapped, Written};
+        let found = [Auto, Written, Mapped, Dax]
+            .into_iter()
+            .find(|method| method.to_string() == text);
+        found.ok_or_else(|| {
+            format!("there is no persist method {text:?}; use auto, written, mapped or dax")
+        })
+    }
+}
+
+/// What `Auto` means on a file system: never `Auto`.
+pub(crate) fn default_method(_file_system: &FileSystem) -> PersistMethod {
+    PersistMethod::Written
+}
+
+impl PersistMethod {
+    /// Opens the region of files in a directory.
+    pub(crate) fn open(
+        self,
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        arena_bytes: u64,
+        emulate_power_safety: bool,
+    ) -> terrace_region::Result<Region> {
+        let method = match self {
+            PersistMethod::Auto => default_method(&storage.file_system(directory)?),
+            method => method,
+        };
+        match method {
+            PersistMethod::Auto | PersistMethod::Written => {
+                let options = WrittenOptions {
+                    emulate_power_safety,
+                    ..WrittenOptions::default()
+                };
+                Region::written(storage, directory, arena_bytes, options)
+            }
+            PersistMethod::Mapped => {
+                let options = MappedOptions {
+                    emulate_power_safety,
+                };
+                Region::mapped(storage, directory, arena_bytes, options)
+            }
+            PersistMethod::Dax => {
+                let options = DaxOptions {
+                    emulate_power_safety,
+                };
+                Region::dax(storage, directory, arena_bytes, options)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_method_works_on_every_file_system() {
+        for (name, overwrites_in_place) in [("ext4", true), ("tmpfs", true), ("overlay", false)] {
+            let file_system = FileSystem {
+                name: name.to_owned(),
+                overwrites_in_place,
+                survives_power_cut: name != "tmpfs",
+            };
+            assert_eq!(default_method(&file_system), PersistMethod::Written);
+        }
+    }
+
+    #[test]
+    fn a_method_is_known_by_its_name() {
+        for method in ["auto", "written", "mapped", "dax"] {
+            assert_eq!(method.parse::<PersistMethod>().unwrap().to_string(), method);
+        }
+        let error = "mmap".parse::<PersistMethod>().unwrap_err();
+        assert!(
+            error.contains("use auto, written, mapped or dax"),
+            "{error}"
+        );
+    }
+}
