@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, full_disk, mutants, peers, tools};
+use crate::{Outcome, full_disk, guest, mutants, peers, tools};
 
 struct Step {
     name: &'static str,
@@ -41,6 +41,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "full disk",
         run: full_disk::run,
+    },
+    Step {
+        name: "guest",
+        run: guest::run,
     },
     Step {
         name: "mutants",

@@ -2,6 +2,7 @@
 
 mod full_disk;
 mod gate;
+mod guest;
 mod mutants;
 mod peers;
 mod process;
@@ -27,6 +28,7 @@ Usage: cargo xtask <command>
   test [ARGS]         the tests: cargo test --workspace
   mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
   full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
+  guest               the tests of DAX in an emulated guest (needs qemu; see guest/)
   peers [--with-rocksdb]
                       compare with other stores, at a scale that only checks values
   fuzz [SECONDS]      run each fuzz target for some seconds (default 20)";
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         "test" => gate::tests(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
+        "guest" if rest.is_empty() => guest::run(&root),
         "peers" => match rest {
             [] => peers::run(&root),
             [flag] if flag == WITH_ROCKSDB => peers::with_rocksdb(&root),

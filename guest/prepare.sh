@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds a small Linux guest out of Debian packages: a kernel with DAX, busybox, mke2fs, and the
+# programs given. The kernel is fetched once and kept.
+#
+# usage: guest/prepare.sh DIRECTORY [PROGRAM ...]
+#   makes DIRECTORY/vmlinuz and DIRECTORY/initrd.gz; the programs land in the guest's /bin and are
+#   statically linked, or scripts
+#
+# Exit codes: 0 done, 3 something is missing that can be installed or needs a network (it says what).
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+directory=$1
+shift
+programs=()
+for program in "$@"; do programs+=("$(realpath "$program")"); done
+PATH=$PATH:/usr/sbin:/sbin
+
+missing() {
+    echo "$1"
+    exit 3
+}
+
+for tool in busybox:busybox-static cpio:cpio depmod:kmod mke2fs:e2fsprogs dpkg:dpkg apt-get:apt; do
+    command -v "${tool%%:*}" >/dev/null || missing "${tool%%:*} is not installed (package ${tool##*:})"
+done
+ldd "$(command -v busybox)" >/dev/null 2>&1 && missing "busybox is not static (package busybox-static)"
+
+mkdir -p "$directory"
+cd "$directory"
+
+# The whole of it, or nothing: a download that was cut short must not be taken for a kernel.
+if [ ! -e vmlinuz ]; then
+    rm -rf packages kernel
+    mkdir packages kernel
+    package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends:/ { print $2; exit }')
+    [ -n "$package" ] || missing "no package linux-image-cloud-amd64 (Debian's apt-get update is needed)"
+    (cd packages && apt-get -qq -o APT::Sandbox::User=root download "$package") ||
+        missing "the kernel package $package cannot be downloaded"
+    dpkg -x packages/"$package"_*.deb kernel
+    depmod -b kernel "$(ls kernel/lib/modules)"
+    cp kernel/boot/vmlinuz-* vmlinuz.new
+    mv vmlinuz.new vmlinuz
+fi
+
+version=$(ls kernel/lib/modules)
+libraries=lib/x86_64-linux-gnu
+root=$PWD/root
+rm -rf root
+mkdir -p root/{bin,sbin,dev,proc,sys,tmp,mnt,etc,lib64} "root/$libraries" "root/lib/modules/$version"
+cp "$(command -v busybox)" root/bin/busybox
+cp "$here/init" root/init
+cp "$(command -v mke2fs)" root/sbin/
+cp /etc/mke2fs.conf root/etc/
+ldd "$(command -v mke2fs)" | awk '/=> \// { print $3 }' | xargs -I{} cp -L {} "root/$libraries/"
+cp -L /lib64/ld-linux-x86-64.so.2 root/lib64/
+for program in "${programs[@]}"; do cp "$program" root/bin/; done
+
+cp kernel/lib/modules/"$version"/modules.{builtin,order,builtin.modinfo} "root/lib/modules/$version/"
+for module in nd_e820 nd_pmem loop ext4; do
+    modprobe -d "$PWD/kernel" -S "$version" --show-depends "$module" 2>/dev/null |
+        awk '/^insmod/ { print $2 }' || true
+done | sort -u | while read -r file; do
+    inside=${file#"$PWD"/kernel/}
+    mkdir -p "root/$(dirname "$inside")"
+    cp "$file" "root/$inside"
+done
+depmod -b "$root" "$version"
+
+(cd root && find . -print0 | cpio --null -o -H newc --quiet | gzip -1) >initrd.gz
