@@ -30,7 +30,7 @@ pub fn create_second(db: &Db) -> Result<()> {
         id: SECOND,
         name: "second".to_owned(),
     };
-    store.install(Edit {
+    store.install_edit(Edit {
         keyspaces_created: vec![created],
         ..Edit::default()
     })

@@ -41,6 +41,7 @@ mod sync;
 mod table;
 mod write_buffer;
 
+pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
 pub use db::iterator::{DbIterator, Entries, IterOptions};
 pub use db::recover::Recovery;

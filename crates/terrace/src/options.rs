@@ -7,6 +7,7 @@ use std::sync::Arc;
 use terrace_region::{CAPACITY_STEP_BYTES, Device};
 use terrace_storage::{RealStorage, Storage};
 
+use crate::db::events::EventListener;
 use crate::levels::Domain;
 use crate::table::Compression;
 use crate::{Error, PersistMethod, Result};
@@ -85,7 +86,8 @@ impl fmt::Debug for RegionSource {
 /// Who runs flushes and compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Background {
-    /// Threads of the store's own: one keeps a spare arena ready, one flushes, one compacts.
+    /// Threads of the store's own: one keeps a spare arena ready, one flushes,
+    /// [`Options::compaction_threads`] merge and one installs what they wrote.
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do
@@ -158,6 +160,13 @@ pub struct Options {
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
 
+    /// Merges, or slices of one, that run at a time. Default: one less than there are processors, at
+    /// least 1. A few more threads, which mostly wait, flush, install and prepare arenas.
+    pub compaction_threads: usize,
+    /// The largest slice of a merge, in bytes of input: each is installed on its own, so a crash or
+    /// a close loses no more work than one slice for each thread. Default: 256 MiB.
+    pub slice_bytes: u64,
+
     /// Bytes of table blocks kept in memory. Default: 64 MiB.
     pub block_cache_bytes: u64,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
@@ -188,6 +197,9 @@ pub struct Options {
     pub emulate_power_safety: bool,
     /// Who runs flushes and compactions. Default: threads.
     pub background: Background,
+    /// Is told what the store does in the background, as it happens. Default: nobody; see
+    /// [`Db::events`](crate::Db::events) for the last events.
+    pub event_listener: Option<Arc<dyn EventListener>>,
 }
 
 impl Default for Options {
@@ -214,6 +226,9 @@ impl Default for Options {
             debt_stop_bytes: 64 << 30,
             level1_bytes: 256 << 20,
             level_ratio: 10,
+            compaction_threads: std::thread::available_parallelism()
+                .map_or(1, |processors| processors.get().saturating_sub(1).max(1)),
+            slice_bytes: 256 << 20,
             block_cache_bytes: 64 << 20,
             max_open_tables: 1000,
             manifest_bytes: 4 << 20,
@@ -224,6 +239,7 @@ impl Default for Options {
             persist_method: PersistMethod::Auto,
             emulate_power_safety: false,
             background: Background::Threads,
+            event_listener: None,
         }
     }
 }
@@ -242,7 +258,7 @@ impl Options {
 
     /// Refuses values that no store can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 16] = [
+        let ranges: [(&str, u64, u64, u64); 18] = [
             ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
             (
                 "arena_index_bytes",
@@ -288,6 +304,8 @@ impl Options {
             ),
             ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
             ("level_ratio", self.level_ratio, 2, 1000),
+            ("compaction_threads", self.compaction_threads as u64, 1, 64),
+            ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
             ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {

@@ -6,8 +6,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::compaction::drop_rules::DropRules;
+use crate::compaction::slices::Slice;
 use crate::cursor::Cursor;
-use crate::key::{InternalKey, Kind};
+use crate::key::{InternalKey, Kind, MAX_SEQUENCE};
 use crate::{Error, Result};
 
 /// Where the versions that stay are written.
@@ -25,24 +26,34 @@ pub(crate) trait TableSink {
     fn finish(&mut self) -> Result<Option<Self::Table>>;
 }
 
-/// Writes the versions that `rules` keep, in tables of about `table_bytes`, and gives the tables.
+/// Writes the versions of a slice that `rules` keep, in tables of about `table_bytes`, and gives the
+/// tables.
 ///
 /// # Errors
 /// [`Error::Closed`] if `cancelled` becomes true; [`Error::Unsupported`] for a kind of record that
 /// this version cannot merge; the sink's and the cursor's own. The caller removes the tables.
 pub(crate) fn merge<S: TableSink>(
-    versions: &mut dyn Cursor,
+    versions: &mut impl Cursor,
+    slice: &Slice,
     mut rules: DropRules<'_>,
     table_bytes: u64,
     cancelled: &AtomicBool,
     sink: &mut S,
 ) -> Result<Vec<S::Table>> {
     let mut tables = Vec::new();
-    versions.seek_to_first()?;
+    match &slice.from {
+        Some(from) => versions.seek(InternalKey::seek(from, MAX_SEQUENCE))?,
+        None => versions.seek_to_first()?,
+    }
     while versions.valid() {
         let key = versions.key();
-        if rules.is_new_user_key(&key) && sink.table_bytes() >= table_bytes {
-            tables.extend(sink.finish()?);
+        if rules.is_new_user_key(&key) {
+            if slice.to.as_deref().is_some_and(|to| to <= key.user_key) {
+                break;
+            }
+            if sink.table_bytes() >= table_bytes {
+                tables.extend(sink.finish()?);
+            }
         }
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -161,6 +172,7 @@ pub(crate) mod tests {
         let rules = DropRules::new(&[4, 9], &|_| true);
         merge(
             &mut cursor,
+            &Slice::ALL,
             rules,
             2,
             &AtomicBool::new(cancelled),
@@ -183,6 +195,38 @@ pub(crate) mod tests {
         let tables = run(versions, false).unwrap();
         let a_b = vec![(b"a".to_vec(), 1), (b"b".to_vec(), 8), (b"b".to_vec(), 3)];
         assert_eq!(tables, [a_b, vec![(b"c".to_vec(), 2)]]);
+    }
+
+    #[test]
+    fn slices_together_are_the_whole() {
+        let versions = || {
+            let keys = ["a", "b", "b\0", "c"]
+                .into_iter()
+                .flat_map(|key| [(key, 9), (key, 4)]);
+            keys.map(|(key, sequence)| version(key, sequence, Kind::Put))
+                .collect::<Vec<_>>()
+        };
+        let mut slices = Vec::new();
+        for (from, to) in [(None, Some("b")), (Some("b"), Some("c")), (Some("c"), None)] {
+            let key = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
+            let slice = Slice {
+                from: key(from),
+                to: key(to),
+                input_bytes: 0,
+            };
+            let mut cursor = VersionsCursor::new(versions());
+            let rules = DropRules::new(&[4, 9], &|_| true);
+            let never = AtomicBool::new(false);
+            let mut sink = Tables::default();
+            let tables = merge(&mut cursor, &slice, rules, 100, &never, &mut sink).unwrap();
+            slices.extend(tables);
+        }
+        let sizes: Vec<_> = slices.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [2, 4, 2]);
+        let all = versions()
+            .into_iter()
+            .map(|(key, tag, _)| (key, tag.sequence()));
+        assert!(slices.concat().into_iter().eq(all));
     }
 
     #[test]

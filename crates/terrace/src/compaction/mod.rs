@@ -1,11 +1,13 @@
 //! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
 
+pub(crate) mod claim;
 pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod policy;
+pub(crate) mod slices;
 
 use crate::cursor::Cursor;
 pub(crate) use merging::MergingCursor;

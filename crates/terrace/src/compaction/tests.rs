@@ -1,26 +1,28 @@
 //! Flushes, merges and moves on tables in memory, held against a list of all writes: what the
-//! policy, the legality rules, the drop rules, the merge and the version set do together.
+//! policy, the claims, the legality rules, the drop rules, the merge, its slices and the version
+//! set do together. Several merges are under way at a time, and their slices are built and
+//! installed in any order that the engine allows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 
+use super::MergingCursor;
+use super::claim::Claim;
 use super::drop_rules::DropRules;
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
 use super::policy::leveled::Leveled;
 use super::policy::{Choice, ChoiceKind, Policy};
-use super::{MergingCursor, Versions};
+use super::slices::{Sample, Slice, divide, slice_edit};
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
-use crate::levels::{
-    Edit, KeyRange, ManifestState, Place, Table, TableAdded, TableMeta, check_age_rule,
-};
+use crate::levels::{Edit, KeyRange, ManifestState, Table, TableAdded, TableMeta, check_age_rule};
 
 /// A store without files: the levels, and the contents of every table by number.
 struct Store {
@@ -32,17 +34,35 @@ struct Store {
     buffer: Vec<Entry>,
     snapshots: Vec<u64>,
     merges: usize,
+    jobs: Vec<Job>,
+    next_table: u64,
+    most_jobs: usize,
+}
+
+/// A merge under way.
+struct Job {
+    choice: Choice,
+    slices: Vec<Slice>,
+    installed: usize,
+    /// Outputs of the slices that are built and not installed.
+    built: VecDeque<Vec<(TableMeta, Vec<Entry>)>>,
+}
+
+impl Job {
+    fn claim(&self) -> Claim {
+        let claim = Claim::of(&self.choice).unwrap();
+        claim.beginning_at(&self.slices[self.installed])
+    }
 }
 
 /// Tables of at most a few versions.
 struct Sink<'a> {
-    contents: &'a mut BTreeMap<u64, Vec<Entry>>,
-    next_number: u64,
+    next_number: &'a mut u64,
     open: Vec<Entry>,
 }
 
 impl TableSink for Sink<'_> {
-    type Table = TableMeta;
+    type Table = (TableMeta, Vec<Entry>);
 
     fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
         self.open
@@ -54,7 +74,7 @@ impl TableSink for Sink<'_> {
         self.open.len() as u64
     }
 
-    fn finish(&mut self) -> Result<Option<TableMeta>> {
+    fn finish(&mut self) -> Result<Option<Self::Table>> {
         let entries = std::mem::take(&mut self.open);
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
             return Ok(None);
@@ -66,11 +86,10 @@ impl TableSink for Sink<'_> {
             size_bytes: entries.len() as u64,
             min_sequence: sequences().min().unwrap(),
             max_sequence: sequences().max().unwrap(),
-            ..meta(self.next_number, "", "")
+            ..meta(*self.next_number, "", "")
         };
-        self.contents.insert(self.next_number, entries);
-        self.next_number += 1;
-        Ok(Some(table))
+        *self.next_number += 1;
+        Ok(Some((table, entries)))
     }
 }
 
@@ -90,6 +109,9 @@ impl Store {
             buffer: Vec::new(),
             snapshots: Vec::new(),
             merges: 0,
+            jobs: Vec::new(),
+            next_table: 1,
+            most_jobs: 0,
         }
     }
 
@@ -121,85 +143,130 @@ impl Store {
             .retain(|number, _| levels(listed).find(*number).is_some());
     }
 
-    fn run_merge(
+    fn run_merge<C: Cursor>(
         &mut self,
-        inputs: Versions,
+        mut inputs: MergingCursor<C>,
+        slice: &Slice,
         table_bytes: u64,
         older: &dyn Fn(&[u8]) -> bool,
-    ) -> Vec<TableMeta> {
-        let mut inputs = inputs;
+    ) -> Vec<(TableMeta, Vec<Entry>)> {
         let stripes = self.stripes();
         let mut sink = Sink {
-            next_number: self.state.next_table_number,
-            contents: &mut self.contents,
+            next_number: &mut self.next_table,
             open: Vec::new(),
         };
         let rules = DropRules::new(&stripes, older);
-        merge(
-            &mut inputs,
-            rules,
-            table_bytes,
-            &AtomicBool::new(false),
-            &mut sink,
-        )
-        .unwrap()
+        let never = AtomicBool::new(false);
+        merge(&mut inputs, slice, rules, table_bytes, &never, &mut sink).unwrap()
     }
 
     fn flush(&mut self) {
         let buffer = VersionsCursor::new(std::mem::take(&mut self.buffer));
-        let inputs = MergingCursor::new(vec![Box::new(buffer) as Box<dyn Cursor + Send>]);
-        let tables = self.run_merge(inputs, u64::MAX, &|_| true);
+        let tables = self.run_merge(
+            MergingCursor::new(vec![buffer]),
+            &Slice::ALL,
+            u64::MAX,
+            &|_| true,
+        );
         let place = self.state.next_flush_place(crate::KeyspaceId::DEFAULT);
-        self.add(&[], place, tables);
-    }
-
-    fn add(&mut self, removed: &[u64], place: Place, tables: Vec<TableMeta>) {
-        let added = tables.into_iter().map(|table| TableAdded { place, table });
-        let edit = replace(removed, added.collect());
+        let added = tables.into_iter().map(|(table, entries)| {
+            self.contents.insert(table.number, entries);
+            TableAdded { place, table }
+        });
+        let edit = replace(&[], added.collect());
         self.install(&edit);
     }
 
-    /// One merge or move; false if nothing is over its target.
-    fn compact(&mut self) -> bool {
+    /// Begins a merge or does a move; false if there is none that may begin.
+    fn begin(&mut self) -> bool {
         let levels = Arc::clone(levels(&self.state.version));
-        let Some(choice) = self.policy.pick(&levels) else {
+        let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
+        let Some(choice) = self.policy.pick(&levels, &claims) else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();
-        match choice.kind {
-            ChoiceKind::Move => {
-                let moves = choice
-                    .inputs
-                    .iter()
-                    .map(|i| moved(i.table.number, choice.output));
-                let edit = Edit {
-                    tables_moved: moves.collect(),
-                    ..Edit::default()
-                };
-                self.install(&edit);
-            }
-            ChoiceKind::Merge => self.carry_out(&choice),
+        if choice.kind == ChoiceKind::Merge {
+            let samples = choice.inputs.iter().flat_map(|input| {
+                let inside = self.inside(&input.table).into_iter();
+                inside.map(|(user_key, ..)| Sample { user_key, bytes: 1 })
+            });
+            let slices = divide(samples.collect(), SLICE_VERSIONS);
+            self.jobs.push(Job {
+                choice,
+                slices,
+                installed: 0,
+                built: VecDeque::new(),
+            });
+            self.most_jobs = self.most_jobs.max(self.jobs.len());
+            return true;
         }
+        let inputs = choice.inputs.iter();
+        let edit = Edit {
+            tables_moved: inputs
+                .map(|input| moved(input.table.number, choice.output))
+                .collect(),
+            ..Edit::default()
+        };
+        self.install(&edit);
         true
     }
 
-    fn carry_out(&mut self, choice: &Choice) {
+    /// Builds one more slice of a merge, if one is left.
+    fn build(&mut self, at: usize) {
         let levels = Arc::clone(levels(&self.state.version));
-        let open = |table: &Arc<Table>| Box::new(self.cursor(table)) as Box<dyn Cursor + Send>;
-        let inputs = choice
-            .inputs
-            .iter()
-            .map(|input| open(&input.table))
+        let job = &self.jobs[at];
+        let Some(slice) = job.slices.get(job.installed + job.built.len()).cloned() else {
+            return;
+        };
+        let choice = job.choice.clone();
+        let inputs = choice.inputs.iter();
+        let inputs = inputs
+            .filter(|input| slice.overlaps(&input.table.bounds))
+            .map(|input| self.cursor(&input.table))
             .collect();
-        let older = |key: &[u8]| older_elsewhere(&levels, choice, key);
-        let tables = self.run_merge(MergingCursor::new(inputs), 3, &older);
-        let removed: Vec<u64> = choice.inputs.iter().map(|i| i.table.number).collect();
-        self.add(&removed, choice.output, tables);
-        self.merges += 1;
+        let older = |key: &[u8]| older_elsewhere(&levels, &choice, key);
+        let tables = self.run_merge(MergingCursor::new(inputs), &slice, 3, &older);
+        self.jobs[at].built.push_back(tables);
+    }
+
+    /// Installs the first slice of a merge, if it is built.
+    fn install_slice(&mut self, at: usize) {
+        let job = &mut self.jobs[at];
+        let Some(built) = job.built.pop_front() else {
+            return;
+        };
+        let (tables, entries): (Vec<_>, Vec<_>) = built.into_iter().unzip();
+        let slice = &job.slices[job.installed];
+        let edit = slice_edit(crate::KeyspaceId::DEFAULT, &job.choice, slice, &tables);
+        job.installed += 1;
+        if job.installed == job.slices.len() {
+            self.jobs.remove(at);
+            self.merges += 1;
+        }
+        let numbers = tables.iter().map(|table| table.number);
+        self.contents.extend(numbers.zip(entries));
+        self.install(&edit);
+    }
+
+    /// One merge or move, from beginning to end.
+    fn compact(&mut self) -> bool {
+        let began = self.begin();
+        while !self.jobs.is_empty() {
+            self.build(0);
+            self.install_slice(0);
+        }
+        began
+    }
+
+    /// What counts of a table.
+    fn inside(&self, table: &Table) -> Vec<Entry> {
+        let entries = self.contents[&table.number].iter();
+        let inside = entries.filter(|entry| table.bounds.contains(&entry.0));
+        inside.cloned().collect()
     }
 
     fn cursor(&self, table: &Table) -> VersionsCursor {
-        VersionsCursor::new(self.contents[&table.number].clone())
+        VersionsCursor::new(self.inside(table))
     }
 
     /// As a reader goes: the buffer, then the tables from the youngest on; the first version found
@@ -236,12 +303,21 @@ impl Store {
 }
 
 const KEYS: u8 = 16;
+/// Versions that make a slice.
+const SLICE_VERSIONS: u64 = 6;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write { key: u8, value: bool },
+    Write {
+        key: u8,
+        value: bool,
+    },
     Flush,
-    Compact,
+    Begin,
+    Build(prop::sample::Index),
+    Install(prop::sample::Index),
+    /// A slice fails, or the store is closed.
+    Abandon(prop::sample::Index),
     TakeSnapshot,
     DropSnapshot(prop::sample::Index),
 }
@@ -250,7 +326,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..KEYS, prop::bool::weighted(0.6)).prop_map(|(key, value)| Step::Write { key, value }),
         3 => Just(Step::Flush),
-        3 => Just(Step::Compact),
+        3 => Just(Step::Begin),
+        8 => any::<prop::sample::Index>().prop_map(Step::Build),
+        8 => any::<prop::sample::Index>().prop_map(Step::Install),
+        1 => any::<prop::sample::Index>().prop_map(Step::Abandon),
         1 => Just(Step::TakeSnapshot),
         1 => any::<prop::sample::Index>().prop_map(Step::DropSnapshot),
     ]
@@ -268,9 +347,19 @@ proptest! {
             match step {
                 Step::Write { key, value } => store.write(key, value),
                 Step::Flush => store.flush(),
-                Step::Compact => {
-                    store.compact();
+                Step::Begin => {
+                    store.begin();
                 }
+                Step::Build(at) if !store.jobs.is_empty() => {
+                    store.build(at.index(store.jobs.len()));
+                }
+                Step::Install(at) if !store.jobs.is_empty() => {
+                    store.install_slice(at.index(store.jobs.len()));
+                }
+                Step::Abandon(at) if !store.jobs.is_empty() => {
+                    store.jobs.remove(at.index(store.jobs.len()));
+                }
+                Step::Build(_) | Step::Install(_) | Step::Abandon(_) => {}
                 Step::TakeSnapshot => store.snapshots.push(store.visible()),
                 Step::DropSnapshot(at) if !store.snapshots.is_empty() => {
                     let at = at.index(store.snapshots.len());
@@ -281,6 +370,10 @@ proptest! {
             store.check();
         }
         store.flush();
+        while !store.jobs.is_empty() {
+            store.build(0);
+            store.install_slice(0);
+        }
         let mut rounds = 0;
         while store.compact() {
             store.check();
@@ -302,17 +395,11 @@ fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
         while store.compact() {}
         store.check();
     }
-    let all: Vec<_> = levels(&store.state.version)
-        .tables()
-        .map(|(_, t)| t.number)
-        .collect();
-    let open = |number: &u64| {
-        let cursor = VersionsCursor::new(store.contents[number].clone());
-        Box::new(cursor) as Box<dyn Cursor + Send>
-    };
-    let inputs = MergingCursor::new(all.iter().map(open).collect());
-    let tables = store.run_merge(inputs, u64::MAX, &|_| false);
-    let last: Vec<_> = store.contents[&tables[0].number].clone();
+    let tables = levels(&store.state.version).tables();
+    let inputs = tables.map(|(_, table)| store.cursor(table)).collect();
+    let inputs = MergingCursor::new(inputs);
+    let tables = store.run_merge(inputs, &Slice::ALL, u64::MAX, &|_| false);
+    let last = &tables[0].1;
     let live = store
         .writes
         .iter()
@@ -323,6 +410,30 @@ fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
     assert_eq!(last.len(), live);
     assert!(last.iter().all(|entry| entry.1.kind() == Some(Kind::Put)));
     assert!(store.merges > 10, "only {} merges", store.merges);
+}
+
+/// Two merges with keys or levels apart are under way together, and one is sliced.
+#[test]
+fn merges_overlap_in_time() {
+    let mut store = Store::new(2, 6);
+    for round in 0..60u64 {
+        for key in 0..KEYS {
+            store.write(
+                (key * 7 + round as u8) % KEYS,
+                (round + u64::from(key)) % 5 != 0,
+            );
+        }
+        store.flush();
+        while store.begin() {}
+        for at in (0..store.jobs.len()).rev() {
+            store.build(at);
+            store.build(at);
+            store.install_slice(at);
+            store.check();
+        }
+    }
+    assert!(store.most_jobs >= 2, "{} merges at a time", store.most_jobs);
+    assert!(store.merges > 10, "{} merges", store.merges);
 }
 
 #[test]

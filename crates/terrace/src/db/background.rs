@@ -5,6 +5,10 @@
 //! The last failure is shown in the statistics and to writers that cannot go on without the step.
 //! Only a poisoned store ends the repeating: nothing can succeed there until it is reopened.
 //!
+//! Merges have several threads, which share their work by the board of [`Jobs`](super::jobs::Jobs);
+//! each other step runs in one thread at a time. What merges wrote is synced and installed by a
+//! thread of its own, so that a merge goes on while its last tables reach the disk.
+//!
 //! With [`Background::Inline`](options::Background::Inline) the step runs in the caller's thread,
 //! one caller at a time; a step that wants its own worker again is already inside it.
 
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::db::Store;
 use crate::options;
@@ -29,20 +33,23 @@ pub(crate) struct Background {
     spare: Arc<Worker>,
     flush: Arc<Worker>,
     compaction: Arc<Worker>,
+    install: Arc<Worker>,
 }
 
 impl Background {
-    pub(crate) fn new(kind: options::Background) -> Self {
-        let worker = |name, step| Arc::new(Worker::new(kind, name, step));
+    pub(crate) fn new(kind: options::Background, compaction_threads: usize) -> Self {
+        let inline = kind == options::Background::Inline;
+        let worker = |name, step, threads| Arc::new(Worker::new(inline, name, step, threads));
         Background {
-            spare: worker("terrace-spare", Store::prepare_spare),
-            flush: worker("terrace-flush", Store::flush_step),
-            compaction: worker("terrace-compact", Store::compaction_step),
+            spare: worker("terrace-spare", Store::prepare_spare, 1),
+            flush: worker("terrace-flush", Store::flush_step, 1),
+            compaction: worker("terrace-merge", Store::compaction_step, compaction_threads),
+            install: worker("terrace-install", Store::install_step, 1),
         }
     }
 
-    fn workers(&self) -> [&Arc<Worker>; 3] {
-        [&self.spare, &self.flush, &self.compaction]
+    fn workers(&self) -> [&Arc<Worker>; 4] {
+        [&self.spare, &self.flush, &self.compaction, &self.install]
     }
 
     /// Starts the threads, if there are to be any.
@@ -77,9 +84,22 @@ impl Background {
         self.flush.wait(store)
     }
 
-    /// Waits for one more step of the compaction worker; its failure if it failed.
+    /// Waits until merges get on; false if there is nothing left to merge. Their failure if one
+    /// fails.
     pub(crate) fn wait_for_compaction(&self, store: &Store) -> Result<bool> {
-        self.compaction.wait(store)
+        if self.compaction.inline {
+            return self.compaction.wait(store);
+        }
+        store.jobs.wait(|| self.compaction.kick(store))
+    }
+
+    /// A slice is built: installs it, at once if there are no threads for it.
+    pub(crate) fn install(&self, store: &Store) -> Result<()> {
+        if self.install.inline {
+            return self.install.repeat(store);
+        }
+        self.install.kick(store);
+        Ok(())
     }
 
     /// Steps that failed, and a last failure.
@@ -106,34 +126,42 @@ struct Worker {
     name: &'static str,
     step: Step,
     inline: bool,
+    /// Threads that may be inside the step at a time.
+    threads: usize,
     state: Mutex<State>,
-    changed: Condvar,
+    /// There is a new wish, or the end has come.
+    wished: Condvar,
+    /// A step ended.
+    ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    wanted: bool,
+    /// How often the step was wished for. A thread rests when it has seen the last wish and found
+    /// nothing to do.
+    wishes: u64,
     stopped: bool,
-    /// The thread that is inside the step.
-    running: Option<ThreadId>,
+    /// The threads that are inside the step.
+    running: Vec<ThreadId>,
     /// Steps that ended, well or not.
     rounds: u64,
     /// How the last step ended.
     last: Option<Result<bool>>,
     failures: u64,
     last_failure: Option<Error>,
-    thread: Option<JoinHandle<()>>,
+    handles: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
-    fn new(kind: options::Background, name: &'static str, step: Step) -> Self {
-        let inline = kind == options::Background::Inline;
+    fn new(inline: bool, name: &'static str, step: Step, threads: usize) -> Self {
         Worker {
             name,
             step,
             inline,
+            threads: if inline { 1 } else { threads },
             state: Mutex::default(),
-            changed: Condvar::new(),
+            wished: Condvar::new(),
+            ended: Condvar::new(),
         }
     }
 
@@ -141,46 +169,52 @@ impl Worker {
         if self.inline {
             return Ok(());
         }
-        let (worker, store) = (Arc::clone(self), Arc::clone(store));
-        let thread = thread::Builder::new().name(self.name.to_owned());
-        let thread = thread.spawn(move || worker.run(&store)).map_err(|error| {
-            let operation = terrace_storage::Operation::Open;
-            Error::from(terrace_storage::Error::new(
-                operation,
-                self.name.as_ref(),
-                error,
-            ))
-        })?;
-        self.state.lock().thread = Some(thread);
+        for number in 1..=self.threads {
+            let name = if self.threads == 1 {
+                self.name.to_owned()
+            } else {
+                format!("{}-{number}", self.name)
+            };
+            let (worker, store) = (Arc::clone(self), Arc::clone(store));
+            let thread = thread::Builder::new().name(name);
+            let thread = thread.spawn(move || worker.run(&store)).map_err(|error| {
+                let operation = terrace_storage::Operation::Open;
+                Error::from(terrace_storage::Error::new(
+                    operation,
+                    self.name.as_ref(),
+                    error,
+                ))
+            })?;
+            self.state.lock().handles.push(thread);
+        }
         Ok(())
     }
 
-    /// The thread: waits for a wish, repeats the step until it has nothing to do.
+    /// A thread: waits for a wish, repeats the step until it has nothing to do.
     fn run(&self, store: &Store) {
-        let mut pause = FIRST_PAUSE;
-        while self.next_wish() {
-            match self.repeat(store) {
-                Ok(()) => pause = FIRST_PAUSE,
-                Err(_) => {
-                    let mut state = self.state.lock();
-                    state.wanted = store.poisoned().is_none();
-                    if state.wanted && !state.stopped {
-                        self.changed.wait_for(&mut state, pause);
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                    }
-                }
+        let (mut seen, mut pause) = (0, FIRST_PAUSE);
+        while let Some(wish) = self.next_wish(seen) {
+            seen = wish;
+            if self.repeat(store).is_ok() {
+                pause = FIRST_PAUSE;
+                continue;
+            }
+            let mut state = self.state.lock();
+            if store.poisoned().is_none() && !state.stopped {
+                self.wished.wait_for(&mut state, pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                seen = state.wishes.wrapping_sub(1);
             }
         }
     }
 
-    /// Waits until the step is wanted; false if the worker is to end.
-    fn next_wish(&self) -> bool {
+    /// Waits for another wish than the last one seen; `None` if the thread is to end.
+    fn next_wish(&self, seen: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        while !state.wanted && !state.stopped {
-            self.changed.wait(&mut state);
+        while state.wishes == seen && !state.stopped {
+            self.wished.wait(&mut state);
         }
-        state.wanted = false;
-        !state.stopped
+        (!state.stopped).then_some(state.wishes)
     }
 
     fn repeat(&self, store: &Store) -> Result<()> {
@@ -188,17 +222,21 @@ impl Worker {
         Ok(())
     }
 
-    /// One step in this thread. Not while it runs in another one.
+    /// One step in this thread. Not while it runs in as many others as it may.
     fn run_step(&self, store: &Store) -> Result<bool> {
-        let mut state = self.wait_while_running(self.state.lock());
+        let mut state = self.state.lock();
+        while state.running.len() >= self.threads {
+            self.ended.wait(&mut state);
+        }
         if state.stopped {
             return Ok(false);
         }
-        state.running = Some(thread::current().id());
+        let this = thread::current().id();
+        state.running.push(this);
         drop(state);
         let done = (self.step)(store);
         let mut state = self.state.lock();
-        state.running = None;
+        state.running.retain(|&other| other != this);
         state.rounds += 1;
         if let Err(error) = &done {
             state.failures += 1;
@@ -206,20 +244,13 @@ impl Worker {
         }
         state.last = Some(done.clone());
         drop(state);
-        self.changed.notify_all();
+        self.ended.notify_all();
         done
-    }
-
-    fn wait_while_running<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        while state.running.is_some() {
-            self.changed.wait(&mut state);
-        }
-        state
     }
 
     /// Whether this very thread is inside the step.
     fn is_inside(&self) -> bool {
-        self.state.lock().running == Some(thread::current().id())
+        self.state.lock().running.contains(&thread::current().id())
     }
 
     fn kick(&self, store: &Store) {
@@ -230,8 +261,8 @@ impl Worker {
             }
             return;
         }
-        self.state.lock().wanted = true;
-        self.changed.notify_all();
+        self.state.lock().wishes += 1;
+        self.wished.notify_all();
     }
 
     fn wait(&self, store: &Store) -> Result<bool> {
@@ -243,11 +274,11 @@ impl Worker {
             };
         }
         let mut state = self.state.lock();
-        state.wanted = true;
-        self.changed.notify_all();
+        state.wishes += 1;
+        self.wished.notify_all();
         let rounds = state.rounds;
         while state.rounds == rounds && !state.stopped {
-            self.changed.wait(&mut state);
+            self.ended.wait(&mut state);
         }
         if state.stopped {
             return Err(Error::Closed);
@@ -258,17 +289,20 @@ impl Worker {
     fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
-        self.changed.notify_all();
+        self.wished.notify_all();
+        self.ended.notify_all();
         // The last owner of the store may be dropped inside a step; it cannot wait for itself.
-        if state.running != Some(thread::current().id()) {
-            state = self.wait_while_running(state);
+        let this = thread::current().id();
+        while state.running.iter().any(|&running| running != this) {
+            self.ended.wait(&mut state);
         }
-        let thread = state.thread.take();
+        let handles = std::mem::take(&mut state.handles);
         drop(state);
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
-        {
-            // A panic in the step has been reported on standard error already.
-            let _ = thread.join();
+        for handle in handles {
+            if handle.thread().id() != this {
+                // A panic in the step has been reported on standard error already.
+                let _ = handle.join();
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::compaction::debt::{self, Targets};
 use crate::db::Store;
+use crate::db::events::EventKind;
 use crate::db::view::View;
 use crate::db::write::Writer;
 use crate::levels::Version;
@@ -96,7 +97,10 @@ impl Store {
                 Slowdown::Stop { cause } => {
                     let began = Instant::now();
                     let waited = self.background.wait_for_compaction(self);
-                    self.stalls.add(cause, began.elapsed());
+                    let time = began.elapsed();
+                    self.stalls.add(cause, time);
+                    self.events
+                        .record(EventKind::WritersStopped { cause, time });
                     waited?;
                     self.check_writable()?;
                 }

@@ -1,29 +1,38 @@
 //! Merging tables downwards: the policy decides, this file carries it out.
 //!
-//! The inputs stay listed until one edit replaces them by the outputs; their files go when the last
-//! reader's version that lists them is gone. A merge that fails or is cut short throws its outputs
-//! away and is decided anew.
+//! Several workers take turns at the board of jobs (`jobs.rs`). A worker begins what the policy
+//! chooses: a move is one edit, a merge is divided into slices. Then workers build slices, each its
+//! own, and hand them to the installing thread, which syncs them and has each take the place of its
+//! inputs by one edit, in the order of the keys. The inputs stay listed, narrowed to what is not
+//! merged yet; their files go when the last reader's version that lists them is gone.
+//!
+//! A slice that fails or is cut short by a close throws its outputs away. The rest of its merge is
+//! decided anew; what is installed stays.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_storage::{Purpose, Storage};
 
-use crate::compaction::Versions;
+use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
+use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::leveled::Leveled;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
+use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::events::EventKind;
+use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
+use crate::db::read::reader;
 use crate::db::table_files::TableFiles;
-use crate::levels::{
-    Edit, KeyspaceLevels, SubLevelCursor, TableAdded, TableMeta, TableMoved, TableRemoved,
-};
+use crate::levels::{Edit, SubLevelCursor, TableMoved};
 use crate::options::Options;
 use crate::table::{CursorOptions, table_path};
-use crate::{Error, Result};
+use crate::{Error, KeyspaceId, Result};
 
 /// The policy that the options describe.
 pub(crate) fn policy(options: &Options) -> Box<dyn Policy> {
@@ -39,100 +48,272 @@ pub(crate) fn policy(options: &Options) -> Box<dyn Policy> {
 }
 
 impl Store {
-    /// The compaction worker's step: the most urgent merge or move of the first keyspace that
-    /// has one.
+    /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
+        let done = self.compact();
+        self.delete_obsolete();
+        if let Err(error) = &done {
+            self.jobs.ended(Err(error.clone()));
+        }
+        done
+    }
+
+    fn compact(&self) -> Result<bool> {
         self.check_poison()?;
+        if self.closing.load(Ordering::Acquire) {
+            self.jobs.ended(Err(Error::Closed));
+            return Ok(false);
+        }
+        match self.jobs.next(|claims| self.choose(claims))? {
+            None => return Ok(false),
+            Some(Work::Begin(begun)) => self.begin(&begun)?,
+            Some(Work::Build(work)) => self.build(work)?,
+        }
+        Ok(true)
+    }
+
+    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed.
+    fn choose(&self, claims: &[(KeyspaceId, Claim)]) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
         for levels in version.keyspaces.values() {
-            if let Some(choice) = self.policy.pick(levels) {
-                check_legal(levels, &choice).map_err(|broken| {
-                    Error::invalid(format!(
-                        "the policy chose against the order of ages: {broken}"
-                    ))
-                })?;
-                self.carry_out(levels, &choice)?;
-                self.delete_obsolete();
-                return Ok(true);
-            }
+            let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
+            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
+            let Some(choice) = self.policy.pick(levels, &claims) else {
+                continue;
+            };
+            check_legal(levels, &choice).map_err(|broken| {
+                Error::invalid(format!(
+                    "the policy chose against the order of ages: {broken}"
+                ))
+            })?;
+            return Ok(Some((levels.id, choice)));
         }
-        self.delete_obsolete();
-        Ok(false)
+        Ok(None)
     }
 
-    fn carry_out(&self, levels: &KeyspaceLevels, choice: &Choice) -> Result<()> {
-        match choice.kind {
-            ChoiceKind::Move => self.move_tables(levels, choice),
-            ChoiceKind::Merge => self.merge_tables(levels, choice),
+    fn begin(&self, begun: &Begun) -> Result<()> {
+        let done = match begun.choice.kind {
+            ChoiceKind::Move => self.move_tables(begun),
+            ChoiceKind::Merge => self.divide(begun),
+        };
+        if done.is_err() || begun.choice.kind == ChoiceKind::Move {
+            self.jobs.remove(begun.job);
+            self.jobs.ended(done.clone().map(|()| true));
         }
+        // There may be something for the others, too.
+        self.background.compaction_wanted(self);
+        done
     }
 
-    fn move_tables(&self, levels: &KeyspaceLevels, choice: &Choice) -> Result<()> {
-        let moved = |number| TableMoved {
-            keyspace: levels.id,
+    fn move_tables(&self, begun: &Begun) -> Result<()> {
+        let (keyspace, to) = (begun.keyspace, begun.choice.output);
+        let inputs = begun.choice.inputs.iter();
+        let numbers: Vec<u64> = inputs.map(|input| input.table.number).collect();
+        let moved = |&number| TableMoved {
+            keyspace,
             number,
-            to: choice.output,
+            to,
         };
-        let edit = Edit {
-            tables_moved: choice
-                .inputs
-                .iter()
-                .map(|input| moved(input.table.number))
-                .collect(),
+        self.install_edit(Edit {
+            tables_moved: numbers.iter().map(moved).collect(),
             ..Edit::default()
-        };
-        self.install(edit)?;
+        })?;
         self.counters
             .moves
-            .fetch_add(choice.inputs.len() as u64, Ordering::Relaxed);
+            .fetch_add(numbers.len() as u64, Ordering::Relaxed);
+        self.events.record(EventKind::TablesMoved {
+            keyspace,
+            tables: numbers,
+            output_level: to.level,
+        });
         Ok(())
     }
 
-    fn merge_tables(&self, levels: &KeyspaceLevels, choice: &Choice) -> Result<()> {
-        self.check_space(choice)?;
+    /// Divides a merge into slices and puts them on the board.
+    fn divide(&self, begun: &Begun) -> Result<()> {
+        let choice = &begun.choice;
+        let options = CursorOptions::uncached(Purpose::Compaction);
+        let (mut samples, mut input_bytes) = (Vec::new(), 0);
+        for input in &choice.inputs {
+            let table = &input.table;
+            let keys = reader(&self.tables, table)?.sampled_keys(options)?;
+            let bytes = table.size_bytes / (keys.len() as u64).max(1);
+            input_bytes += table.size_bytes;
+            let inside = keys.into_iter().filter(|key| table.bounds.contains(key));
+            samples.extend(inside.map(|user_key| Sample { user_key, bytes }));
+        }
+        let each_bytes = slice_bytes(
+            input_bytes,
+            self.options.compaction_threads,
+            self.options.table_bytes,
+            self.options.slice_bytes,
+        );
+        let slices = divide(samples, each_bytes);
+        let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
+        self.events.record(EventKind::MergeBegun {
+            job: begun.job,
+            keyspace: begun.keyspace,
+            reason: choice.reason.to_string(),
+            input_levels: levels.into_iter().collect(),
+            output_level: choice.output.level,
+            tables: choice.inputs.len(),
+            input_bytes,
+            slices: slices.len(),
+        });
+        self.jobs.divided(begun.job, slices);
+        Ok(())
+    }
+
+    /// Builds a slice and hands it on.
+    fn build(&self, work: SliceWork) -> Result<()> {
+        self.events.record(EventKind::SliceBegun {
+            job: work.job,
+            slice: work.number,
+            from: work.slice.from.clone(),
+            to: work.slice.to.clone(),
+        });
+        match self.write_slice(work.clone()) {
+            Ok(built) => {
+                if let Some(useless) = self.jobs.built(built) {
+                    self.abandon(useless.work.clone(), Some(useless), Error::Closed);
+                    return Ok(());
+                }
+                self.background.install(self)
+            }
+            Err(error) => {
+                self.jobs.not_built(&work);
+                self.abandon(work, None, error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn write_slice(&self, work: SliceWork) -> Result<BuiltSlice> {
+        self.check_space(work.reserved_bytes)?;
+        let (choice, slice) = (&*work.choice, &work.slice);
+        let version = Arc::clone(&self.view.load().version);
+        let levels = version.keyspace(work.keyspace).ok_or(Error::Closed)?;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
         let snapshots = self.snapshots.stripes(|| self.visible());
+        // What merges under way take from one place and put into another is listed at one of them
+        // in every version, so it is enough to ask any.
         let older = |user_key: &[u8]| older_elsewhere(levels, choice, user_key);
         let rules = DropRules::new(&snapshots, &older);
-        let mut files = TableFiles::new(self, levels.id, choice.output, Purpose::Compaction);
+        let mut sink = TableFiles::new(self, work.keyspace, choice.output, Purpose::Compaction);
         let merged = merge(
-            &mut self.inputs(choice),
+            &mut self.inputs(choice, slice),
+            slice,
             rules,
-            self.options.table_bytes,
+            slice.even_table_bytes(self.options.table_bytes),
             &self.closing,
-            &mut files,
+            &mut sink,
         );
-        let written = merged.and_then(|tables| {
-            self.storage.sync_directory(self.directory())?;
-            self.install(replace(levels, choice, &tables))
+        let files = sink.into_files();
+        match merged {
+            Ok(tables) => Ok(BuiltSlice {
+                work,
+                tables,
+                files,
+            }),
+            Err(error) => self.settle_files(files, Err(error)),
+        }
+    }
+
+    /// The versions of all inputs of a slice in order: one cursor for each sub-level. The block
+    /// cache is neither asked nor filled.
+    fn inputs(&self, choice: &Choice, slice: &Slice) -> MergingCursor<impl Cursor + use<>> {
+        let options = CursorOptions::uncached(Purpose::Compaction);
+        let mut by_age = BTreeMap::<_, Vec<_>>::new();
+        let inputs = choice.inputs.iter();
+        for input in inputs.filter(|input| slice.overlaps(&input.table.bounds)) {
+            let tables = by_age.entry(input.place.age).or_default();
+            tables.push(Arc::clone(&input.table));
+        }
+        let cursor = |mut tables: Vec<Arc<crate::levels::Table>>| {
+            tables.sort_by(|a, b| a.bounds.smallest.cmp(&b.bounds.smallest));
+            SubLevelCursor::over_tables(tables, self.opener(options))
+        };
+        MergingCursor::new(by_age.into_values().map(cursor).collect())
+    }
+
+    /// The installing thread's step: the next slice that nothing is missing before takes the place
+    /// of its inputs.
+    pub(crate) fn install_step(&self) -> Result<bool> {
+        self.check_poison()?;
+        let Some(built) = self.jobs.take_installable() else {
+            return Ok(false);
+        };
+        let installed = self.install_slice(built);
+        if let Err(error) = &installed {
+            self.jobs.ended(Err(error.clone()));
+        }
+        self.delete_obsolete();
+        self.background.compaction_wanted(self);
+        installed.map(|()| true)
+    }
+
+    fn install_slice(&self, mut built: BuiltSlice) -> Result<()> {
+        let work = built.work.clone();
+        let durable = built
+            .files
+            .sync()
+            .and_then(|()| Ok(self.storage.sync_directory(self.directory())?));
+        let edit = slice_edit(work.keyspace, &work.choice, &work.slice, &built.tables);
+        if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
+            self.abandon(work, Some(built), error.clone());
+            return Err(error);
+        }
+        self.counters.slices.fetch_add(1, Ordering::Relaxed);
+        self.events.record(EventKind::SliceInstalled {
+            job: work.job,
+            slice: work.number,
+            tables: built.tables.len(),
+            input_bytes: work.slice.input_bytes,
+            written_bytes: built.tables.iter().map(|table| table.size_bytes).sum(),
         });
-        files.settle(written)?;
-        self.counters.merges.fetch_add(1, Ordering::Relaxed);
+        if let Some(ended) = self.jobs.installed(&work) {
+            self.merge_ended(&ended);
+        }
         Ok(())
     }
 
-    /// The versions of all inputs in order. The block cache is neither asked nor filled.
-    fn inputs(&self, choice: &Choice) -> Versions {
-        let options = CursorOptions::uncached(Purpose::Compaction);
-        let cursor = |tables| -> Box<dyn Cursor + Send> {
-            Box::new(SubLevelCursor::over_tables(tables, self.opener(options)))
-        };
-        // Each table on its own: inputs of one sub-level need not be neighbours.
-        let inputs = choice.inputs.iter();
-        Versions::new(
-            inputs
-                .map(|input| cursor(vec![Arc::clone(&input.table)]))
-                .collect(),
-        )
+    /// Throws a slice away, and what is built of the merge behind it.
+    fn abandon(&self, work: SliceWork, built: Option<BuiltSlice>, error: Error) {
+        let (useless, ended) = self.jobs.give_up(&work);
+        for built in useless.into_iter().chain(built) {
+            let _ = self.settle_files(built.files, Err::<(), _>(error.clone()));
+        }
+        self.events.record(EventKind::SliceFailed {
+            job: work.job,
+            slice: work.number,
+            error,
+        });
+        if let Some(ended) = ended {
+            self.merge_ended(&ended);
+        }
+    }
+
+    fn merge_ended(&self, ended: &Ended) {
+        if ended.installed == ended.slices {
+            self.counters.merges.fetch_add(1, Ordering::Relaxed);
+        }
+        self.events.record(EventKind::MergeEnded {
+            job: ended.job,
+            installed: ended.installed,
+            slices: ended.slices,
+        });
+    }
+
+    /// Ends background work. What merges have built and not installed is thrown away.
+    pub(crate) fn stop_background(&self) {
+        self.background.stop();
+        for built in self.jobs.close() {
+            let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
+        }
     }
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
-    fn check_space(&self, choice: &Choice) -> Result<()> {
-        let needed_bytes = choice
-            .inputs
-            .iter()
-            .map(|input| input.table.size_bytes)
-            .sum();
+    fn check_space(&self, needed_bytes: u64) -> Result<()> {
         if self.storage.free_space_bytes(self.directory())? < needed_bytes {
             return Err(Error::NoSpace {
                 path: self.path.clone(),
@@ -143,7 +324,7 @@ impl Store {
     }
 
     /// Makes an edit durable and shows its version to readers.
-    pub(crate) fn install(&self, edit: Edit) -> Result<()> {
+    pub(crate) fn install_edit(&self, edit: Edit) -> Result<()> {
         let mut ledger = self.ledger.lock();
         self.record(&mut ledger, edit)?;
         let version = Arc::clone(&ledger.state.version);
@@ -154,9 +335,14 @@ impl Store {
     /// Removes the files of tables that nobody lists any more. What cannot be removed now is an
     /// orphan, removed by the next opening.
     pub(crate) fn delete_obsolete(&self) {
-        for number in self.obsolete.take() {
+        let numbers = self.obsolete.take();
+        for &number in &numbers {
             self.tables.remove(number);
             let _ = self.storage.remove(&table_path(&self.path, number));
+        }
+        if !numbers.is_empty() {
+            self.events
+                .record(EventKind::TablesDeleted { tables: numbers });
         }
     }
 
@@ -167,25 +353,5 @@ impl Store {
             self.check_writable()?;
         }
         Ok(())
-    }
-}
-
-fn replace(levels: &KeyspaceLevels, choice: &Choice, tables: &[TableMeta]) -> Edit {
-    let removed = |number| TableRemoved {
-        keyspace: levels.id,
-        number,
-    };
-    let added = |table: &TableMeta| TableAdded {
-        place: choice.output,
-        table: table.clone(),
-    };
-    Edit {
-        tables_removed: choice
-            .inputs
-            .iter()
-            .map(|input| removed(input.table.number))
-            .collect(),
-        tables_added: tables.iter().map(added).collect(),
-        ..Edit::default()
     }
 }

@@ -13,10 +13,12 @@ use terrace_storage::{Purpose, Storage};
 
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::merge::merge;
+use crate::compaction::slices::Slice;
 use crate::db::Store;
+use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
 use crate::db::open::region_error;
-use crate::db::table_files::TableFiles;
+use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Result, SequenceNumber};
@@ -62,9 +64,18 @@ impl Store {
         generations: Vec<u64>,
         last_sequence: SequenceNumber,
     ) -> Result<()> {
+        let arenas = memtables.len();
+        if arenas > 0 {
+            self.events.record(EventKind::FlushBegun { arenas });
+        }
         let mut files = Vec::new();
+        let (mut table_count, mut written_bytes) = (0, 0);
         let written = self.write_tables(memtables, &mut files);
         let installed = written.and_then(|tables| {
+            for table in tables.iter().flatten() {
+                table_count += 1;
+                written_bytes += table.size_bytes;
+            }
             let mut ledger = self.ledger.lock();
             let edit = flush_edit(&ledger, tables, generations, last_sequence);
             self.record(&mut ledger, edit)?;
@@ -80,9 +91,16 @@ impl Store {
         });
         for files in files {
             // The outcome is the same for all; each only keeps or removes its own.
-            let _ = files.settle(installed.clone());
+            let _ = self.settle_files(files, installed.clone());
         }
         installed?;
+        if arenas > 0 {
+            self.events.record(EventKind::FlushEnded {
+                arenas,
+                tables: table_count,
+                written_bytes,
+            });
+        }
         for table in memtables {
             self.pins.flushed(table);
             self.recycle(table.arena().slot());
@@ -93,10 +111,10 @@ impl Store {
     }
 
     /// One table for each keyspace that each MemTable touches, synced with its name.
-    fn write_tables<'a>(
-        &'a self,
+    fn write_tables(
+        &self,
         memtables: &[Arc<MemTable>],
-        files: &mut Vec<TableFiles<'a>>,
+        files: &mut Vec<NewFiles>,
     ) -> Result<Vec<Vec<TableMeta>>> {
         // A flush sees one arena; whatever lies below may hold older versions.
         let older = |_: &[u8]| true;
@@ -108,15 +126,18 @@ impl Store {
             let mut tables = Vec::new();
             for keyspace in memtable.keyspaces() {
                 let place = self.ledger.lock().state.next_flush_place(keyspace);
-                files.push(TableFiles::new(self, keyspace, place, Purpose::Flush));
-                let Some(sink) = files.last_mut() else {
-                    continue;
-                };
+                let mut sink = TableFiles::new(self, keyspace, place, Purpose::Flush);
                 let rules = DropRules::new(&snapshots, &older);
                 let mut versions = memtable.cursor(keyspace);
-                tables.extend(merge(&mut versions, rules, u64::MAX, &never, sink)?);
+                let all = &Slice::ALL;
+                let merged = merge(&mut versions, all, rules, u64::MAX, &never, &mut sink);
+                files.push(sink.into_files());
+                tables.extend(merged?);
             }
             written.push(tables);
+        }
+        for files in files.iter_mut() {
+            files.sync()?;
         }
         if !files.is_empty() {
             self.storage.sync_directory(self.directory())?;

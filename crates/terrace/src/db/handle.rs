@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::db::Store;
+use crate::db::events::Event;
 use crate::db::iterator::{DbIterator, IterOptions};
 use crate::db::snapshot::Snapshot;
 use crate::db::statistics::{LevelsReport, Statistics};
@@ -170,6 +171,12 @@ impl Db {
     /// What the store holds and has done.
     pub fn statistics(&self) -> Statistics {
         self.store.statistics()
+    }
+
+    /// What the store did in the background, the last thousand events, oldest first. See
+    /// [`Options::event_listener`] for being told as it happens.
+    pub fn events(&self) -> Vec<Event> {
+        self.store.events.kept()
     }
 
     /// Every table, in its place.

@@ -8,10 +8,12 @@ pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
+pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod flush;
 pub(crate) mod handle;
 pub(crate) mod iterator;
+pub(crate) mod jobs;
 pub(crate) mod ledger;
 pub(crate) mod open;
 pub(crate) mod pins;
@@ -41,6 +43,8 @@ use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
+use crate::db::events::EventLog;
+use crate::db::jobs::Jobs;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -57,7 +61,7 @@ use crate::{Error, Result, SequenceNumber};
 /// An open store.
 ///
 /// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
-/// `view_change`. No lock is held while a caller's code runs, and readers take none of them.
+/// `view_change`. The board of jobs is locked alone. No lock is held while a caller's code runs, and readers take none of them.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) options: Options,
@@ -90,6 +94,8 @@ pub(crate) struct Store {
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) arenas: Mutex<Arenas>,
     pub(crate) background: Background,
+    pub(crate) jobs: Jobs,
+    pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,
     pub(crate) backlog: Backlog,
@@ -231,7 +237,7 @@ impl Store {
         } else {
             self.finish()
         };
-        self.background.stop();
+        self.stop_background();
         self.closed.store(true, Ordering::Release);
         self.locks.lock().clear();
         *outcome = Some(finished.clone());

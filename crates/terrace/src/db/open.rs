@@ -21,7 +21,9 @@ use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compact::policy;
+use crate::db::events::EventLog;
 use crate::db::files;
+use crate::db::jobs::Jobs;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
@@ -103,7 +105,9 @@ impl Store {
                 loss: recovered.report.region_loss,
             }),
             arenas: Mutex::new(Arenas::default()),
-            background: Background::new(options.background),
+            background: Background::new(options.background, options.compaction_threads),
+            jobs: Jobs::default(),
+            events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
             backlog,
             stalls: Stalls::default(),
@@ -209,7 +213,7 @@ impl Store {
     /// manifest says that nothing is missing.
     pub(crate) fn finish(&self) -> Result<()> {
         let writer = self.as_leader_to_close();
-        self.background.stop();
+        self.stop_background();
         let Some(writer) = writer else { return Ok(()) };
         if let Some(cause) = self.poisoned() {
             return Err(cause);

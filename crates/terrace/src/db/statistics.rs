@@ -20,6 +20,7 @@ pub(crate) struct Counters {
     pub(crate) user_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) merges: AtomicU64,
+    pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
 }
 
@@ -65,6 +66,8 @@ pub struct Statistics {
     pub flushes: u64,
     /// Merges done.
     pub merges: u64,
+    /// Slices of merges that were installed.
+    pub slices: u64,
     /// Tables moved without being read.
     pub moves: u64,
     /// Background steps that failed and were repeated.
@@ -291,6 +294,7 @@ impl Store {
             longest_stall: self.stalls.longest(),
             flushes: self.counters.flushes.load(Ordering::Relaxed),
             merges: self.counters.merges.load(Ordering::Relaxed),
+            slices: self.counters.slices.load(Ordering::Relaxed),
             moves: self.counters.moves.load(Ordering::Relaxed),
             retries,
             last_error,

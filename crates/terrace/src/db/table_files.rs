@@ -1,8 +1,9 @@
-//! Tables being written: files that nobody lists yet.
+//! Tables being written, and tables written that nobody lists yet.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_storage::{Purpose, Storage};
+use terrace_storage::{File, Purpose, Storage};
 
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
@@ -14,15 +15,47 @@ use crate::{KeyspaceId, Result};
 /// The device class of the store's own directory.
 const OWN_DIRECTORY: u8 = 1;
 
+/// Files that no edit names yet. Whoever holds them settles them.
+pub(crate) struct NewFiles {
+    purpose: Purpose,
+    /// Every file begun, finished or not.
+    numbers: Vec<u64>,
+    /// Those that are finished and not synced.
+    unsynced: Vec<Arc<dyn File>>,
+}
+
+impl NewFiles {
+    /// Makes the files durable. Their names are made so by syncing the directory.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        for file in self.unsynced.drain(..) {
+            file.sync(self.purpose)?;
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
+    /// known whether the manifest lists them.
+    pub(crate) fn settle_files<T>(&self, files: NewFiles, installed: Result<T>) -> Result<T> {
+        drop(files.unsynced);
+        if installed.is_err() && self.poisoned().is_none() {
+            for number in files.numbers {
+                self.tables.remove(number);
+                let _ = self.storage.remove(&table_path(&self.path, number));
+            }
+        }
+        installed
+    }
+}
+
 /// Writes tables for one place of one keyspace.
 pub(crate) struct TableFiles<'a> {
     store: &'a Store,
     keyspace: KeyspaceId,
     place: Place,
-    purpose: Purpose,
     open: Option<(u64, TableWriter<'a>)>,
-    /// Every file begun, finished or not.
-    numbers: Vec<u64>,
+    files: NewFiles,
 }
 
 impl<'a> TableFiles<'a> {
@@ -36,33 +69,26 @@ impl<'a> TableFiles<'a> {
             store,
             keyspace,
             place,
-            purpose,
             open: None,
-            numbers: Vec::new(),
+            files: NewFiles {
+                purpose,
+                numbers: Vec::new(),
+                unsynced: Vec::new(),
+            },
         }
     }
 
-    /// Removes every file if the tables were not installed. After a poisoned edit they stay: it is
-    /// not known whether the manifest lists them.
-    pub(crate) fn settle<T>(self, installed: Result<T>) -> Result<T> {
+    /// Ends the writing: what is unfinished is removed.
+    pub(crate) fn into_files(self) -> NewFiles {
         drop(self.open);
-        if installed.is_err() && self.store.poisoned().is_none() {
-            for number in self.numbers {
-                self.store.tables.remove(number);
-                let _ = self
-                    .store
-                    .storage
-                    .remove(&table_path(&self.store.path, number));
-            }
-        }
-        installed
+        self.files
     }
 
     fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
         if self.open.is_none() {
             let store = self.store;
             let number = store.next_table.fetch_add(1, Ordering::Relaxed);
-            self.numbers.push(number);
+            self.files.numbers.push(number);
             let options = TableOptions {
                 block_bytes: store.options.block_bytes,
                 restart_interval: store.options.restart_interval,
@@ -71,7 +97,7 @@ impl<'a> TableFiles<'a> {
                 hash_seed: store.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,
-                purpose: self.purpose,
+                purpose: self.files.purpose,
             };
             let path = table_path(&store.path, number);
             self.open = Some((number, TableWriter::create(&*store.storage, path, options)?));
@@ -100,7 +126,8 @@ impl TableSink for TableFiles<'_> {
         let Some((number, writer)) = self.open.take() else {
             return Ok(None);
         };
-        let properties = writer.finish()?;
+        let (properties, file) = writer.finish_unsynced()?;
+        self.files.unsynced.push(file);
         Ok(Some(TableMeta {
             number,
             keyspace: self.keyspace,

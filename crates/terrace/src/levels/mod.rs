@@ -34,7 +34,7 @@ pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
     ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded,
-    TableMoved, TableRemoved,
+    TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use manifest::{
     Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file,

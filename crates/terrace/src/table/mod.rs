@@ -25,6 +25,7 @@ mod index_builder;
 mod inspect;
 mod properties;
 mod reader;
+mod sample;
 mod source;
 mod tally;
 mod walk;

@@ -112,7 +112,17 @@ impl<'a> TableWriter<'a> {
 
     /// Writes what is left and syncs the file. The caller makes its name durable by syncing the
     /// directory. A table without entries is an error; whatever the error, the file is removed.
-    pub(crate) fn finish(mut self) -> Result<TableProperties> {
+    #[cfg(test)]
+    pub(crate) fn finish(self) -> Result<TableProperties> {
+        let purpose = self.options.purpose;
+        let (properties, file) = self.finish_unsynced()?;
+        file.sync(purpose)?;
+        Ok(properties)
+    }
+
+    /// Writes what is left and gives the file to the caller, who syncs or removes it. Whatever the
+    /// error, the file is removed.
+    pub(crate) fn finish_unsynced(mut self) -> Result<(TableProperties, Arc<dyn File>)> {
         if self.is_empty() {
             return Err(Error::invalid("a table needs at least one entry"));
         }
@@ -146,9 +156,8 @@ impl<'a> TableWriter<'a> {
         self.output.buffer.extend_from_slice(&trailer);
         properties.file_bytes = self.output.offset();
         self.output.write(self.options.purpose)?;
-        self.output.file.sync(self.options.purpose)?;
         self.finished = true;
-        Ok(properties)
+        Ok((properties, Arc::clone(&self.output.file)))
     }
 
     /// Ends the data block, if it has entries, before `next`.

@@ -2,24 +2,38 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_storage::{
     DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
 };
 
-/// Shared with the test, which opens it.
+/// Shared with the test, which opens it: how many writes may pass.
 #[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<AtomicBool>);
+pub struct Gate(Arc<AtomicU64>);
 
 impl Gate {
     pub fn open(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Lets some writes through and no more.
+    pub fn close_after(&self, writes: u64) {
+        self.0.store(writes, Ordering::SeqCst);
     }
 
     fn pass(&self) {
-        while !self.0.load(Ordering::SeqCst) {
+        let one_less = |left: u64| match left {
+            0 => None,
+            u64::MAX => Some(u64::MAX),
+            left => Some(left - 1),
+        };
+        while self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+            .is_err()
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -25,6 +25,8 @@ pub fn tiny(options: Options) -> Options {
         block_bytes: 256,
         restart_interval: 4,
         table_bytes: 4 << 10,
+        slice_bytes: 4 << 10,
+        compaction_threads: 2,
         level0_merge: 2,
         level0_slowdown: 1000,
         level0_stop: 1001,

@@ -10,11 +10,16 @@
 //! Level 0 weighs its bytes before it goes down: while it would drag more than a ratio's worth of
 //! level 1 along, as in a keyspace that leaves a little in every arena, some of its sub-levels are
 //! merged into one of them instead. That frees readers of the probes for a fraction of the writes.
+//!
+//! What is under way counts as done for the level it leaves and is left alone. A level whose merge
+//! has to wait for deeper ones claims its keys all the same: nothing less urgent may begin that
+//! would make it wait longer.
 
 use std::sync::Arc;
 
+use crate::compaction::claim::Claim;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason};
-use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
+use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel, Table};
 
 /// What the leveled policy goes by.
 #[derive(Clone, Debug)]
@@ -36,12 +41,12 @@ impl Leveled {
         self.level1_bytes.saturating_mul(ratio)
     }
 
-    /// How urgent a level is, in percent; the last level never is.
-    fn urgency_percent(&self, number: u8, level: &Level) -> u64 {
+    /// How urgent a level is, in percent, by what is not on its way down already.
+    fn urgency_percent(&self, number: u8, remaining: &Level) -> u64 {
         if number == 0 {
-            level.sub_levels.len() as u64 * 100 / self.level0_merge.max(1) as u64
+            remaining.sub_levels.len() as u64 * 100 / self.level0_merge.max(1) as u64
         } else {
-            let percent = u128::from(level.size_bytes()) * 100;
+            let percent = u128::from(remaining.size_bytes()) * 100;
             (percent / u128::from(self.target_bytes(number).max(1))) as u64
         }
     }
@@ -98,42 +103,109 @@ impl Leveled {
         }
         self.choose(reason, inputs, next, Place::base(1))
     }
+
+    /// Of the tables that may be merged now the one whose merge writes the fewest bytes of the next
+    /// level for each byte of its own; of equals the one with the smallest keys.
+    fn pick_by_size(
+        &self,
+        reason: Reason,
+        number: u8,
+        level: &Level,
+        next: &Level,
+        claims: &[Claim],
+    ) -> Option<Choice> {
+        let cost = |input: &Input| {
+            let dragged: u64 = overlapping(number + 1, next, &input.table.bounds)
+                .map(|below| below.table.size_bytes)
+                .sum();
+            // In thousandths, so that sizes that differ little still count.
+            u128::from(dragged) * 1000 / u128::from(input.table.size_bytes.max(1))
+        };
+        let mut inputs: Vec<Input> = all(number, level).collect();
+        inputs.sort_by_cached_key(cost);
+        let output = Place::base(number + 1);
+        inputs.into_iter().find_map(|input| {
+            let choice = self.choose(reason, vec![input], next, output)?;
+            let claim = Claim::of(&choice)?;
+            let waits = claims.iter().any(|other| other.conflicts_with(&claim));
+            (!waits).then_some(choice)
+        })
+    }
 }
 
 impl Policy for Leveled {
-    fn pick(&self, levels: &KeyspaceLevels) -> Option<Choice> {
+    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
         let last = levels.levels.len().checked_sub(1)?;
         let above_last = levels.levels.iter().zip(0u8..).take(last);
-        let (percent, number) = above_last
-            .map(|(level, number)| (self.urgency_percent(number, level), number))
-            // Of equally urgent levels the upper one: what is below it fills up from it.
-            .max_by_key(|&(percent, number)| (percent, std::cmp::Reverse(number)))?;
-        let limit = if number == 0 { 100 } else { 101 };
-        if percent < limit {
-            return None;
+        let mut urgent: Vec<(u64, u8, Level)> = above_last
+            .map(|(level, number)| (number, remaining(level, under_way)))
+            .map(|(number, level)| (self.urgency_percent(number, &level), number, level))
+            .filter(|&(percent, number, _)| percent >= if number == 0 { 100 } else { 101 })
+            .collect();
+        // Of equally urgent levels the upper one: what is below it fills up from it.
+        urgent.sort_by_key(|&(percent, number, _)| (std::cmp::Reverse(percent), number));
+        let mut claims = under_way.to_vec();
+        for (percent, number, remaining) in urgent {
+            let at = usize::from(number);
+            let (level, next) = (levels.levels.get(at)?, levels.levels.get(at + 1)?);
+            if number > 0 {
+                let reason = Reason::LevelSize {
+                    level: number,
+                    percent,
+                };
+                let choice = self.pick_by_size(reason, number, &remaining, next, &claims);
+                if choice.is_some() {
+                    return choice;
+                }
+            } else if let Some(choice) = self.pick_in_level0(&remaining, next) {
+                let claim = Claim::of(&choice)?;
+                if !claims.iter().any(|other| other.conflicts_with(&claim)) {
+                    return Some(choice);
+                }
+                if level.sub_levels.len() == remaining.sub_levels.len() {
+                    claims.push(claim);
+                }
+            }
         }
-        let at = usize::from(number);
-        let (level, next) = (levels.levels.get(at)?, levels.levels.get(at + 1)?);
-        let output = Place::base(number + 1);
-        if number == 0 {
-            return self.pick_in_level0(level, next);
+        None
+    }
+}
+
+/// What of a level is not on its way down.
+fn remaining(level: &Level, under_way: &[Claim]) -> Level {
+    let stays = |table: &Arc<Table>| {
+        let mut claims = under_way.iter();
+        !claims.any(|claim| claim.carries_down(table.number))
+    };
+    let sub_levels = level.sub_levels.iter().map(|sub_level| {
+        if sub_level.tables.iter().all(stays) {
+            return Arc::clone(sub_level);
         }
-        let reason = Reason::LevelSize {
-            level: number,
-            percent,
-        };
-        self.choose(reason, vec![cheapest(number, level, next)?], next, output)
+        let tables = sub_level.tables.iter().filter(|table| stays(table));
+        Arc::new(SubLevel {
+            tables: tables.cloned().collect(),
+            ..**sub_level
+        })
+    });
+    Level {
+        sub_levels: sub_levels
+            .filter(|sub_level| !sub_level.tables.is_empty())
+            .collect(),
+    }
+}
+
+fn place(number: u8, sub_level: &SubLevel) -> Place {
+    Place {
+        level: number,
+        sub_level: sub_level.number,
+        age: sub_level.age,
     }
 }
 
 /// Every table of a level with its place, the youngest sub-level first.
 fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
     level.sub_levels.iter().flat_map(move |sub_level| {
-        let place = Place {
-            level: number,
-            sub_level: sub_level.number,
-            age: sub_level.age,
-        };
+        let place = place(number, sub_level);
         sub_level.tables.iter().map(move |table| Input {
             place,
             table: Arc::clone(table),
@@ -147,19 +219,6 @@ fn overlapping<'a>(
     range: &'a KeyRange,
 ) -> impl Iterator<Item = Input> + 'a {
     all(number, level).filter(|input| input.table.bounds.overlaps(range))
-}
-
-/// The table whose merge writes the fewest bytes of the next level for each byte of its own; of
-/// equals the one with the smallest keys.
-fn cheapest(number: u8, level: &Level, next: &Level) -> Option<Input> {
-    let cost = |input: &Input| {
-        let dragged: u64 = overlapping(number + 1, next, &input.table.bounds)
-            .map(|below| below.table.size_bytes)
-            .sum();
-        // In thousandths, so that sizes that differ little still count.
-        u128::from(dragged) * 1000 / u128::from(input.table.size_bytes.max(1))
-    };
-    all(number, level).min_by_key(|input| cost(input))
 }
 
 /// Of all runs of neighbouring sub-levels the one whose merge writes the fewest bytes for each

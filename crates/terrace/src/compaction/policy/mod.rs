@@ -1,16 +1,18 @@
-//! What to merge next: a pure function of the levels, tested without I/O.
+//! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
 
 pub(crate) mod leveled;
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::compaction::claim::Claim;
 use crate::levels::{KeyspaceLevels, Place, Table};
 
 /// A way to keep the levels in shape.
 pub(crate) trait Policy: Send + Sync {
-    /// The most urgent merge or move of a keyspace; `None` if nothing is over its target.
-    fn pick(&self, levels: &KeyspaceLevels) -> Option<Choice>;
+    /// The most urgent merge or move of a keyspace that may begin beside what is under way there;
+    /// `None` if nothing is over its target, or only what has to wait.
+    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice>;
 }
 
 /// A merge or a move that a policy wants.
@@ -22,6 +24,13 @@ pub(crate) struct Choice {
     pub(crate) inputs: Vec<Input>,
     /// The sub-level that takes the outputs.
     pub(crate) output: Place,
+}
+
+impl Choice {
+    /// Whether it makes level 0 smaller, which nothing else should wait for.
+    pub(crate) fn is_of_level0(&self) -> bool {
+        matches!(self.reason, Reason::Level0SubLevels(_))
+    }
 }
 
 /// A table that takes part.
@@ -60,8 +69,13 @@ impl fmt::Display for Choice {
             write!(f, " {}@{}.{}", table.number, place.level, place.age)?;
         }
         let Place { level, age, .. } = self.output;
-        write!(f, " -> {level}.{age} because ")?;
-        match self.reason {
+        write!(f, " -> {level}.{age} because {}", self.reason)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::Level0SubLevels(count) => write!(f, "level 0 has {count} sub-levels"),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")

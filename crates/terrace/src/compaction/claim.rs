@@ -1,0 +1,121 @@
+//! What a merge under way keeps others from touching.
+//!
+//! A merge reads sub-levels of some ages and puts its outputs into the oldest of them or below, so
+//! until its last edit the keys between its first and its last one may change hands anywhere in
+//! that span of ages. Two merges whose keys or whose ages are apart know nothing of each other:
+//! neither takes an input or an output place of the other, and none of the versions that one moves
+//! can pass a version that the other moves.
+
+use std::collections::BTreeSet;
+
+use crate::compaction::policy::Choice;
+use crate::compaction::slices::Slice;
+use crate::levels::{KeyRange, Place};
+
+/// Keys and ages, both as closed spans.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    range: KeyRange,
+    youngest_age: u64,
+    output: Place,
+    /// The numbers of the inputs that leave their level for a deeper one.
+    carried_down: BTreeSet<u64>,
+}
+
+impl Claim {
+    /// What a choice would claim; `None` if it has no inputs.
+    pub(crate) fn of(choice: &Choice) -> Option<Claim> {
+        let inputs = choice.inputs.iter();
+        Some(Claim {
+            range: KeyRange::hull(inputs.clone().map(|input| &input.table.bounds))?,
+            youngest_age: inputs.clone().map(|input| input.place.age).max()?,
+            output: choice.output,
+            carried_down: inputs
+                .filter(|input| input.place.level < choice.output.level)
+                .map(|input| input.table.number)
+                .collect(),
+        })
+    }
+
+    /// What is left of the claim when all before a slice is installed.
+    pub(crate) fn beginning_at(mut self, slice: &Slice) -> Claim {
+        if let Some(from) = &slice.from
+            && *from > self.range.smallest
+        {
+            self.range.smallest.clone_from(from);
+        }
+        self
+    }
+
+    /// Whether both may not be under way at the same time.
+    pub(crate) fn conflicts_with(&self, other: &Claim) -> bool {
+        self.range.overlaps(&other.range)
+            && self.output.age <= other.youngest_age
+            && other.output.age <= self.youngest_age
+    }
+
+    /// Whether a table is on its way to a deeper level.
+    pub(crate) fn carries_down(&self, number: u64) -> bool {
+        self.carried_down.contains(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::policy::{ChoiceKind, Input, Reason};
+    use crate::levels::testing::{added, flush_place, levels, version};
+
+    fn claim(inputs: &[(Place, &str, &str)], output: Place) -> Claim {
+        let tables = (1u64..).zip(inputs);
+        let version = version(
+            tables
+                .map(|(number, &(place, from, to))| added(place, number, from, to))
+                .collect(),
+        );
+        let inputs = levels(&version).tables().map(|(place, table)| Input {
+            place,
+            table: table.clone(),
+        });
+        let choice = Choice {
+            reason: Reason::Level0SubLevels(1),
+            kind: ChoiceKind::Merge,
+            inputs: inputs.collect(),
+            output,
+        };
+        Claim::of(&choice).unwrap()
+    }
+
+    #[test]
+    fn merges_conflict_if_both_keys_and_ages_meet() {
+        let down = claim(&[(flush_place(1), "c", "m")], Place::base(1));
+        let beside = claim(&[(Place::base(1), "n", "z")], Place::base(2));
+        let below = claim(&[(Place::base(2), "a", "z")], Place::base(3));
+        let above = claim(
+            &[(flush_place(3), "a", "z"), (flush_place(2), "a", "z")],
+            flush_place(2),
+        );
+        let under = claim(&[(Place::base(1), "m", "n")], Place::base(2));
+        let passing = claim(&[(flush_place(2), "k", "k")], Place::base(1));
+        for other in [&beside, &below, &above] {
+            assert!(!down.conflicts_with(other) && !other.conflicts_with(&down));
+        }
+        for other in [&under, &passing, &down] {
+            assert!(down.conflicts_with(other) && other.conflicts_with(&down));
+        }
+    }
+
+    #[test]
+    fn what_is_installed_is_claimed_no_more() {
+        let down = claim(&[(flush_place(1), "c", "m")], Place::base(1));
+        let rest = down.clone().beginning_at(&Slice {
+            from: Some(b"h".to_vec()),
+            to: None,
+            input_bytes: 1,
+        });
+        let left = claim(&[(Place::base(1), "a", "g")], Place::base(2));
+        let right = claim(&[(Place::base(1), "a", "h")], Place::base(2));
+        assert!(down.conflicts_with(&left) && !rest.conflicts_with(&left));
+        assert!(rest.conflicts_with(&right));
+    }
+}

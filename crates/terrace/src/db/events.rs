@@ -1,0 +1,281 @@
+//! What a store does in the background, told as it happens and kept for a while.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use crate::write_buffer::slowdown::StallCause;
+use crate::{Error, KeyspaceId};
+
+/// Events that a store keeps; the oldest go first.
+const KEPT: usize = 1000;
+
+/// Is told of everything that a store does in the background. See
+/// [`Options::event_listener`](crate::Options::event_listener).
+pub trait EventListener: fmt::Debug + Send + Sync {
+    /// Called by the thread that did it, which goes on when this returns. Must not call the store.
+    fn event(&self, event: &Event);
+}
+
+/// Something that happened in the background of a store.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// From 1 on, in the order in which events were recorded.
+    pub number: u64,
+    /// When.
+    pub time: SystemTime,
+    /// The name of the thread that did it; empty if it has none.
+    pub thread: String,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened. Bytes are those of table files; keys are user keys.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// Arenas are being written to tables of level 0.
+    FlushBegun {
+        /// How many of them.
+        arenas: usize,
+    },
+    /// Their tables are installed.
+    FlushEnded {
+        /// How many of them.
+        arenas: usize,
+        /// Tables written.
+        tables: usize,
+        /// Bytes of these tables.
+        written_bytes: u64,
+    },
+    /// A merge has been divided into slices.
+    MergeBegun {
+        /// The number of the merge.
+        job: u64,
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Why, in words.
+        reason: String,
+        /// The levels of the inputs, ascending.
+        input_levels: Vec<u8>,
+        /// The level of the outputs.
+        output_level: u8,
+        /// Tables read.
+        tables: usize,
+        /// Bytes of these tables.
+        input_bytes: u64,
+        /// Slices, each built and installed on its own.
+        slices: usize,
+    },
+    /// A slice is being built.
+    SliceBegun {
+        /// The number of the merge.
+        job: u64,
+        /// The number of the slice, from 0 on.
+        slice: usize,
+        /// Its first key; `None`: the first of the inputs.
+        from: Option<Vec<u8>>,
+        /// The first key behind it; `None`: it ends with the inputs.
+        to: Option<Vec<u8>>,
+    },
+    /// Readers find a slice's outputs in place of its inputs, durably.
+    SliceInstalled {
+        /// The number of the merge.
+        job: u64,
+        /// The number of the slice.
+        slice: usize,
+        /// Tables written.
+        tables: usize,
+        /// About how many bytes were read.
+        input_bytes: u64,
+        /// Bytes written.
+        written_bytes: u64,
+    },
+    /// A slice was thrown away, and those behind it with it. What is left of the merge is decided
+    /// anew.
+    SliceFailed {
+        /// The number of the merge.
+        job: u64,
+        /// The number of the slice.
+        slice: usize,
+        /// Why; [`Error::Closed`] if the store is being closed.
+        error: Error,
+    },
+    /// No slice of a merge is under way any more.
+    MergeEnded {
+        /// The number of the merge.
+        job: u64,
+        /// Slices that were installed.
+        installed: usize,
+        /// Slices that there were to be.
+        slices: usize,
+    },
+    /// Tables changed their level and were not rewritten.
+    TablesMoved {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Their numbers.
+        tables: Vec<u64>,
+        /// Their level now.
+        output_level: u8,
+    },
+    /// Files of tables that nobody lists any more are deleted.
+    TablesDeleted {
+        /// Their numbers.
+        tables: Vec<u64>,
+    },
+    /// Writers waited and could not go on before.
+    WritersStopped {
+        /// What for.
+        cause: StallCause,
+        /// How long.
+        time: Duration,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.number, self.thread)?;
+        match &self.kind {
+            EventKind::FlushBegun { arenas } => write!(f, "flush of {arenas} arenas begun"),
+            EventKind::FlushEnded {
+                arenas,
+                tables,
+                written_bytes,
+            } => write!(
+                f,
+                "flush of {arenas} arenas ended: {tables} tables, {written_bytes} bytes"
+            ),
+            EventKind::MergeBegun {
+                job,
+                keyspace,
+                reason,
+                input_levels,
+                output_level,
+                tables,
+                input_bytes,
+                slices,
+            } => write!(
+                f,
+                "merge {job} begun: keyspace {keyspace}, {tables} tables of levels \
+                 {input_levels:?} with {input_bytes} bytes into level {output_level} in {slices} \
+                 slices, because {reason}"
+            ),
+            EventKind::SliceBegun {
+                job,
+                slice,
+                from,
+                to,
+            } => {
+                write!(f, "slice {slice} of merge {job} begun")?;
+                if let Some(from) = from {
+                    write!(f, " from {}", from.escape_ascii())?;
+                }
+                if let Some(to) = to {
+                    write!(f, " up to {}", to.escape_ascii())?;
+                }
+                Ok(())
+            }
+            EventKind::SliceInstalled {
+                job,
+                slice,
+                tables,
+                input_bytes,
+                written_bytes,
+            } => write!(
+                f,
+                "slice {slice} of merge {job} installed: {input_bytes} bytes to {tables} tables \
+                 with {written_bytes} bytes"
+            ),
+            EventKind::SliceFailed { job, slice, error } => {
+                write!(f, "slice {slice} of merge {job} thrown away: {error}")
+            }
+            EventKind::MergeEnded {
+                job,
+                installed,
+                slices,
+            } => write!(f, "merge {job} ended with {installed} of {slices} slices"),
+            EventKind::TablesMoved {
+                keyspace,
+                tables,
+                output_level,
+            } => write!(
+                f,
+                "tables {tables:?} of keyspace {keyspace} moved to level {output_level}"
+            ),
+            EventKind::TablesDeleted { tables } => write!(f, "tables {tables:?} deleted"),
+            EventKind::WritersStopped { cause, time } => {
+                write!(f, "writers stopped for {time:?}: {cause}")
+            }
+        }
+    }
+}
+
+/// The last events of a store.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    listener: Option<Arc<dyn EventListener>>,
+    kept: Mutex<(u64, VecDeque<Event>)>,
+}
+
+impl EventLog {
+    pub(crate) fn new(listener: Option<Arc<dyn EventListener>>) -> Self {
+        EventLog {
+            listener,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Keeps an event and tells the listener. Not on the path of a read or an ordinary write.
+    pub(crate) fn record(&self, kind: EventKind) {
+        let thread = std::thread::current();
+        let event = {
+            let mut kept = self.kept.lock();
+            let (last, events) = &mut *kept;
+            *last += 1;
+            let event = Event {
+                number: *last,
+                time: SystemTime::now(),
+                thread: thread.name().unwrap_or_default().to_owned(),
+                kind,
+            };
+            if events.len() == KEPT {
+                events.pop_front();
+            }
+            events.push_back(event.clone());
+            event
+        };
+        if let Some(listener) = &self.listener {
+            listener.event(&event);
+        }
+    }
+
+    /// Those that are kept, oldest first.
+    pub(crate) fn kept(&self) -> Vec<Event> {
+        self.kept.lock().1.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_events_are_kept_in_order() {
+        let log = EventLog::new(None);
+        for arenas in 0..KEPT + 3 {
+            log.record(EventKind::FlushBegun { arenas });
+        }
+        let kept = log.kept();
+        assert_eq!((kept.len(), kept[0].number), (KEPT, 4));
+        assert!(
+            kept.windows(2)
+                .all(|pair| pair[0].number + 1 == pair[1].number)
+        );
+        assert!(kept[0].to_string().ends_with("flush of 3 arenas begun"));
+    }
+}

@@ -1,0 +1,326 @@
+//! The board of the jobs under way: what is claimed, which slices wait to be built, and which built
+//! ones to be installed.
+//!
+//! A job is put on the board by the worker that chose it and stays there until its last edit is
+//! durable, so that whoever chooses next sees its claim. Slices are handed out in the order of
+//! their keys and installed in that order, by one thread. A slice that fails takes those behind it
+//! with it: the job ends there, and what is left of its inputs, narrowed to it, is decided anew.
+//!
+//! The board is changed after the version is, never before. So whoever looks at the board first and
+//! then at the version sees claims that are too large for a moment and never too small.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::compaction::claim::Claim;
+use crate::compaction::policy::Choice;
+use crate::compaction::slices::Slice;
+use crate::db::table_files::NewFiles;
+use crate::levels::TableMeta;
+use crate::{Error, KeyspaceId, Result};
+
+/// The jobs under way.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    board: Mutex<Board>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Board {
+    last_id: u64,
+    jobs: Vec<Job>,
+    /// Bytes that slices being built are expected to write.
+    reserved_bytes: u64,
+    /// Steps that changed something, failed, or found that nothing is left to do.
+    rounds: u64,
+    /// How the last of them ended.
+    last: Option<Result<bool>>,
+    closed: bool,
+}
+
+/// A choice that is being carried out.
+struct Job {
+    id: u64,
+    keyspace: KeyspaceId,
+    choice: Arc<Choice>,
+    claim: Claim,
+    /// In key order; none before the job is divided, and none for a move.
+    slices: Vec<Slice>,
+    /// The first slice that nobody has taken.
+    next: usize,
+    /// The first slice that is not installed.
+    installed: usize,
+    /// Slices from here on are not to be built or installed any more.
+    end: usize,
+    /// Slices that workers are building.
+    building: usize,
+    built: BTreeMap<usize, BuiltSlice>,
+}
+
+/// A choice that its worker is to begin.
+pub(crate) struct Begun {
+    pub(crate) job: u64,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) choice: Arc<Choice>,
+}
+
+/// A slice that its worker is to build.
+#[derive(Clone)]
+pub(crate) struct SliceWork {
+    pub(crate) job: u64,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) choice: Arc<Choice>,
+    pub(crate) number: usize,
+    pub(crate) slice: Slice,
+    /// Bytes that this slice and all others being built need.
+    pub(crate) reserved_bytes: u64,
+}
+
+/// A slice whose outputs are written and wait for their edit.
+pub(crate) struct BuiltSlice {
+    pub(crate) work: SliceWork,
+    pub(crate) tables: Vec<TableMeta>,
+    pub(crate) files: NewFiles,
+}
+
+/// What a worker does next.
+pub(crate) enum Work {
+    Begin(Begun),
+    Build(SliceWork),
+}
+
+/// A job that is no longer on the board.
+pub(crate) struct Ended {
+    pub(crate) job: u64,
+    pub(crate) installed: usize,
+    pub(crate) slices: usize,
+}
+
+impl Job {
+    fn claim(&self) -> Claim {
+        match self.slices.get(self.installed) {
+            Some(slice) => self.claim.clone().beginning_at(slice),
+            None => self.claim.clone(),
+        }
+    }
+
+    fn has_waiting_slice(&self) -> bool {
+        self.next < self.end
+    }
+
+    fn take_slice(&mut self) -> Option<(usize, Slice)> {
+        let number = self.next;
+        let slice = self.slices.get(number).filter(|_| number < self.end)?;
+        self.next += 1;
+        self.building += 1;
+        Some((number, slice.clone()))
+    }
+}
+
+impl Jobs {
+    /// The next work, if there is some. `choose` is asked what to begin, given what is claimed in
+    /// each keyspace; level 0 goes before the slices of deeper merges that wait to be built.
+    pub(crate) fn next(
+        &self,
+        choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Result<Option<(KeyspaceId, Choice)>>,
+    ) -> Result<Option<Work>> {
+        let mut board = self.board.lock();
+        let waiting = board.jobs.iter().position(Job::has_waiting_slice);
+        let upper = board
+            .jobs
+            .iter()
+            .position(|job| job.has_waiting_slice() && job.choice.is_of_level0());
+        if let Some(at) = upper {
+            return Ok(board.take_slice(at));
+        }
+        let claims: Vec<_> = board
+            .jobs
+            .iter()
+            .map(|job| (job.keyspace, job.claim()))
+            .collect();
+        let chosen = choose(&claims)?;
+        match (chosen, waiting) {
+            (Some((keyspace, choice)), waiting) if waiting.is_none() || choice.is_of_level0() => {
+                Ok(board.begin(keyspace, choice))
+            }
+            (_, Some(at)) => Ok(board.take_slice(at)),
+            _ => {
+                if board.jobs.is_empty() {
+                    self.note(&mut board, Ok(false));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The job is divided: its slices wait for workers.
+    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>) {
+        let mut board = self.board.lock();
+        if let Some(job) = board.job(job) {
+            job.end = slices.len();
+            job.slices = slices;
+        }
+    }
+
+    /// A slice waits to be installed. Given back if one before it failed meanwhile.
+    pub(crate) fn built(&self, built: BuiltSlice) -> Option<BuiltSlice> {
+        let mut board = self.board.lock();
+        board.release(&built.work);
+        let closed = board.closed;
+        match board.job(built.work.job) {
+            Some(job) if built.work.number < job.end && !closed => {
+                job.built.insert(built.work.number, built);
+                None
+            }
+            _ => Some(built),
+        }
+    }
+
+    /// A slice that nothing is missing before.
+    pub(crate) fn take_installable(&self) -> Option<BuiltSlice> {
+        let mut board = self.board.lock();
+        if board.closed {
+            return None;
+        }
+        board
+            .jobs
+            .iter_mut()
+            .find_map(|job| job.built.remove(&job.installed))
+    }
+
+    /// The slice is installed. The job, if this was its last one.
+    pub(crate) fn installed(&self, work: &SliceWork) -> Option<Ended> {
+        let mut board = self.board.lock();
+        if let Some(job) = board.job(work.job) {
+            job.installed = work.number + 1;
+        }
+        let ended = board.end_if_done(work.job);
+        self.note(&mut board, Ok(true));
+        ended
+    }
+
+    /// Gives up a slice and all behind it. What was built of them is to be thrown away.
+    pub(crate) fn give_up(&self, work: &SliceWork) -> (Vec<BuiltSlice>, Option<Ended>) {
+        let mut board = self.board.lock();
+        let Some(job) = board.job(work.job) else {
+            return (Vec::new(), None);
+        };
+        job.end = job.end.min(work.number);
+        let useless = job.built.split_off(&work.number);
+        let ended = board.end_if_done(work.job);
+        (useless.into_values().collect(), ended)
+    }
+
+    /// A slice is no longer being built, and not built either.
+    pub(crate) fn not_built(&self, work: &SliceWork) {
+        self.board.lock().release(work);
+    }
+
+    /// A job that is done, or given up before it was divided.
+    pub(crate) fn remove(&self, job: u64) {
+        self.board.lock().jobs.retain(|other| other.id != job);
+    }
+
+    /// How a step ended that waiters want to know of.
+    pub(crate) fn ended(&self, step: Result<bool>) {
+        self.note(&mut self.board.lock(), step);
+    }
+
+    fn note(&self, board: &mut MutexGuard<'_, Board>, step: Result<bool>) {
+        board.rounds += 1;
+        board.last = Some(step);
+        self.changed.notify_all();
+    }
+
+    /// Waits until something changes, `wish` having been called: true if work was done, false if
+    /// none is left.
+    ///
+    /// # Errors
+    /// The failure, if a step fails; [`Error::Closed`].
+    pub(crate) fn wait(&self, wish: impl FnOnce()) -> Result<bool> {
+        let rounds = self.board.lock().rounds;
+        wish();
+        let mut board = self.board.lock();
+        while board.rounds == rounds && !board.closed {
+            self.changed.wait(&mut board);
+        }
+        if board.closed {
+            return Err(Error::Closed);
+        }
+        board.last.clone().unwrap_or(Ok(false))
+    }
+
+    /// Nothing is installed any more, and nobody waits. What was built and not installed.
+    pub(crate) fn close(&self) -> Vec<BuiltSlice> {
+        let mut board = self.board.lock();
+        board.closed = true;
+        self.changed.notify_all();
+        let jobs = board.jobs.iter_mut();
+        jobs.flat_map(|job| std::mem::take(&mut job.built).into_values())
+            .collect()
+    }
+}
+
+impl Board {
+    fn job(&mut self, id: u64) -> Option<&mut Job> {
+        self.jobs.iter_mut().find(|job| job.id == id)
+    }
+
+    fn begin(&mut self, keyspace: KeyspaceId, choice: Choice) -> Option<Work> {
+        self.last_id += 1;
+        let choice = Arc::new(choice);
+        self.jobs.push(Job {
+            id: self.last_id,
+            keyspace,
+            claim: Claim::of(&choice)?,
+            choice: Arc::clone(&choice),
+            slices: Vec::new(),
+            next: 0,
+            installed: 0,
+            end: 0,
+            building: 0,
+            built: BTreeMap::new(),
+        });
+        Some(Work::Begin(Begun {
+            job: self.last_id,
+            keyspace,
+            choice,
+        }))
+    }
+
+    fn take_slice(&mut self, at: usize) -> Option<Work> {
+        let job = self.jobs.get_mut(at)?;
+        let (number, slice) = job.take_slice()?;
+        self.reserved_bytes += slice.input_bytes;
+        Some(Work::Build(SliceWork {
+            job: job.id,
+            keyspace: job.keyspace,
+            choice: Arc::clone(&job.choice),
+            number,
+            slice,
+            reserved_bytes: self.reserved_bytes,
+        }))
+    }
+
+    fn release(&mut self, work: &SliceWork) {
+        self.reserved_bytes -= work.slice.input_bytes;
+        if let Some(job) = self.job(work.job) {
+            job.building -= 1;
+        }
+    }
+
+    /// Takes the job off the board if nothing of it is left to be built or installed.
+    fn end_if_done(&mut self, id: u64) -> Option<Ended> {
+        let done = |job: &Job| job.id == id && job.installed >= job.end && job.building == 0;
+        let at = self.jobs.iter().position(done)?;
+        let job = self.jobs.remove(at);
+        Some(Ended {
+            job: job.id,
+            installed: job.installed,
+            slices: job.slices.len(),
+        })
+    }
+}

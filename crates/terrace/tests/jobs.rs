@@ -1,0 +1,352 @@
+//! Merges in slices: several at a time, installed one by one, kept by a crash or a close.
+
+mod support;
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use support::gated::{Gate, GatedStorage};
+use terrace::{Background, Db, Event, EventKind, EventListener, Options};
+use terrace_storage::{
+    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
+    SimulatedStorage, Storage,
+};
+
+const STORE: &str = "/store";
+const ROWS: u32 = 400;
+
+/// Sends every event to the test.
+#[derive(Debug)]
+struct Events(Mutex<Sender<Event>>);
+
+impl EventListener for Events {
+    fn event(&self, event: &Event) {
+        // The test may have heard enough.
+        let _ = self.0.lock().unwrap().send(event.clone());
+    }
+}
+
+fn listener() -> (Arc<dyn EventListener>, Receiver<Event>) {
+    let (sender, receiver) = channel();
+    (Arc::new(Events(Mutex::new(sender))), receiver)
+}
+
+/// Waits for an event. A store that never does what it should ends the test with a message.
+fn wait_for(events: &Receiver<Event>, what: &str, mut is_it: impl FnMut(&Event) -> bool) -> Event {
+    loop {
+        let event = events.recv_timeout(Duration::from_secs(60));
+        let event = event.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+        if is_it(&event) {
+            return event;
+        }
+    }
+}
+
+fn options(storage: Arc<dyn Storage>) -> Options {
+    Options {
+        storage,
+        arena_bytes: 64 << 10,
+        arena_index_bytes: 1 << 20,
+        block_bytes: 512,
+        table_bytes: 8 << 10,
+        slice_bytes: 8 << 10,
+        compaction_threads: 2,
+        level0_merge: 2,
+        level1_bytes: 1 << 20,
+        background: Background::Inline,
+        ..Options::default()
+    }
+}
+
+fn key(row: u32) -> Vec<u8> {
+    format!("key-{:05}", row.wrapping_mul(7) % ROWS).into_bytes()
+}
+
+fn put_all(db: &Db, round: u8) {
+    for row in 0..ROWS {
+        db.put(&key(row), &[round; 100]).unwrap();
+    }
+}
+
+fn check_all(db: &Db, round: u8) {
+    for row in 0..ROWS {
+        let found = db.get(&key(row)).unwrap();
+        assert_eq!(found.as_deref(), Some(&[round; 100][..]), "row {row}");
+    }
+    terrace::internal::check_ages(db).unwrap();
+}
+
+fn narrowed(db: &Db) -> usize {
+    let levels = db.levels().keyspaces.into_iter().flat_map(|k| k.levels);
+    let tables = levels.flatten().flat_map(|sub_level| sub_level.tables);
+    tables.filter(|table| table.narrowed).count()
+}
+
+/// A store with one sub-level in level 0; another one begins a merge of both.
+fn one_sub_level() -> SimulatedStorage {
+    let disk = SimulatedStorage::new(1, CrashSwitch::new());
+    let db = Db::open(STORE, options(Arc::new(disk.clone()))).unwrap();
+    put_all(&db, 1);
+    db.flush().unwrap();
+    db.close().unwrap();
+    disk
+}
+
+fn gated(disk: &SimulatedStorage, gate: &Gate) -> Arc<dyn Storage> {
+    Arc::new(GatedStorage {
+        inner: Arc::new(disk.clone()),
+        purpose: Purpose::Compaction,
+        gate: gate.clone(),
+    })
+}
+
+/// While merges cannot write, two threads are in two slices of one merge; a flush waits for neither.
+#[test]
+fn slices_of_a_merge_are_built_at_the_same_time() {
+    let disk = one_sub_level();
+    let gate = Gate::default();
+    let (listener, events) = listener();
+    let options = Options {
+        background: Background::Threads,
+        event_listener: Some(listener),
+        ..options(gated(&disk, &gate))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    put_all(&db, 2);
+    db.flush().unwrap();
+    let begun = |event: &Event| matches!(event.kind, EventKind::SliceBegun { .. });
+    let first = wait_for(&events, "a slice is begun", begun);
+    let second = wait_for(&events, "another slice is begun", begun);
+    assert_ne!(first.thread, second.thread);
+    put_all(&db, 3);
+    db.flush().unwrap();
+    assert_eq!(db.statistics().slices, 0);
+    gate.open();
+    db.compact().unwrap();
+    check_all(&db, 3);
+    let mut installed = Vec::new();
+    for event in db.events() {
+        if let EventKind::SliceInstalled { job, slice, .. } = event.kind {
+            installed.push((job, slice));
+        }
+    }
+    assert!(installed.len() >= 4, "{installed:?}");
+    assert!(installed.is_sorted(), "{installed:?}");
+    assert_eq!(narrowed(&db), 0);
+    db.close().unwrap();
+}
+
+/// A close lets go of the slice being built and keeps those that are installed.
+#[test]
+fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
+    let disk = one_sub_level();
+    let (listener, events) = listener();
+    let gate = Gate::default();
+    gate.open();
+    let threads = |storage| Options {
+        background: Background::Threads,
+        compaction_threads: 1,
+        table_bytes: 2 << 10,
+        event_listener: Some(Arc::clone(&listener)),
+        ..options(storage)
+    };
+    let db = Db::open(STORE, threads(gated(&disk, &gate))).unwrap();
+    put_all(&db, 2);
+    // In the middle of the second slice.
+    gate.close_after(6);
+    db.flush().unwrap();
+    let installed = |event: &Event| matches!(event.kind, EventKind::SliceInstalled { .. });
+    wait_for(&events, "a slice is installed", installed);
+    let closed = std::thread::scope(|scope| {
+        let closing = scope.spawn(|| db.close());
+        // The merge stands at the gate until it is opened, and then sees that all is over.
+        wait_for_closed(&db);
+        gate.open();
+        closing.join().unwrap()
+    });
+    closed.unwrap();
+    let slices = |is_it: fn(&EventKind) -> bool| {
+        let events = db.events().into_iter();
+        events.filter(|event| is_it(&event.kind)).count()
+    };
+    assert_eq!(
+        slices(|kind| matches!(kind, EventKind::SliceFailed { .. })),
+        1
+    );
+    let kept = slices(|kind| matches!(kind, EventKind::SliceInstalled { .. }));
+    assert!(kept >= 1);
+    let tables = disk.list(Path::new(STORE)).unwrap();
+    let files = tables.iter().filter(|entry| entry.name.ends_with(".table"));
+    let reader = Db::open(
+        STORE,
+        Options {
+            read_only: true,
+            ..options(Arc::new(disk.clone()))
+        },
+    )
+    .unwrap();
+    let listed = reader
+        .levels()
+        .keyspaces
+        .into_iter()
+        .flat_map(|k| k.levels)
+        .flatten();
+    assert_eq!(
+        files.count(),
+        listed.map(|sub_level| sub_level.tables.len()).sum()
+    );
+    assert!(narrowed(&reader) > 0);
+    check_all(&reader, 2);
+    drop(reader);
+    let db = Db::open(STORE, options(Arc::new(disk))).unwrap();
+    db.compact().unwrap();
+    assert_eq!(narrowed(&db), 0);
+    check_all(&db, 2);
+}
+
+/// Once a close has begun, writes are refused.
+fn wait_for_closed(db: &Db) {
+    while db.put(b"late", b"").is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Every crash point of a merge in slices: what is installed of it stays, and nothing is lost.
+#[test]
+fn a_crash_between_slices_keeps_the_finished_ones() {
+    let disk = one_sub_level();
+    let work = |storage: Arc<dyn Storage>| -> terrace::Result<Db> {
+        let db = Db::open(STORE, options(storage))?;
+        put_all(&db, 2);
+        db.flush()?;
+        db.compact()?;
+        Ok(db)
+    };
+    let switch = CrashSwitch::new();
+    let whole = disk.crash(CrashKind::Kill, 0, switch.clone());
+    let before = {
+        let db = Db::open(STORE, options(Arc::new(whole.clone()))).unwrap();
+        put_all(&db, 2);
+        let before = switch.count();
+        db.flush().unwrap();
+        let slices = db.statistics().slices;
+        assert!(slices >= 4, "only {slices} slices");
+        before
+    };
+    let steps = switch.count();
+    let mut partly_merged = 0;
+    for point in before..steps {
+        for kind in [CrashKind::Kill, CrashKind::PowerCut] {
+            let switch = CrashSwitch::new();
+            let machine = disk.crash(CrashKind::Kill, point, switch.clone());
+            switch.freeze_at(point);
+            // The rows are acknowledged before `before`.
+            let _ = work(Arc::new(machine.clone()));
+            let after = machine.crash(kind, point, CrashSwitch::new());
+            let reading = Options {
+                read_only: true,
+                ..options(Arc::new(after.clone()))
+            };
+            if let Ok(reader) = Db::open(STORE, reading) {
+                partly_merged += u32::from(narrowed(&reader) > 0);
+            }
+            let db = Db::open(STORE, options(Arc::new(after))).unwrap();
+            terrace::internal::check_ages(&db).unwrap();
+            if kind == CrashKind::Kill {
+                check_all(&db, 2);
+            }
+            assert_eq!(narrowed(&db), 0);
+        }
+    }
+    assert!(partly_merged > 5, "{partly_merged} crashes between slices");
+}
+
+/// A slice that cannot be written does not undo those before it, and is done when it can be.
+#[test]
+fn a_failed_slice_leaves_the_others_and_is_tried_again() {
+    let disk = one_sub_level();
+    let filter = FaultFilter::everything().purpose(Purpose::Compaction);
+    let writes = FaultPlan::new(filter.operations(&[Operation::Write, Operation::Sync]));
+    let storage = FailingStorage::new(Arc::new(disk.clone()), writes.clone());
+    let db = Db::open(STORE, options(Arc::new(storage))).unwrap();
+    put_all(&db, 2);
+    writes.fail_from(writes.count() + 5, Fault::Io);
+    // The merge runs in this call and keeps its failure.
+    db.flush().unwrap();
+    let statistics = db.statistics();
+    assert!(
+        statistics.slices >= 1 && statistics.merges == 0,
+        "{statistics:?}"
+    );
+    assert!(statistics.retries >= 1 && statistics.last_error.is_some());
+    assert!(narrowed(&db) > 0);
+    check_all(&db, 2);
+    writes.heal();
+    db.compact().unwrap();
+    assert_eq!(narrowed(&db), 0);
+    check_all(&db, 2);
+    db.close().unwrap();
+}
+
+#[test]
+fn events_tell_of_flushes_merges_and_deletions() {
+    let disk = one_sub_level();
+    let db = Db::open(STORE, options(Arc::new(disk))).unwrap();
+    put_all(&db, 2);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let events = db.events();
+    let has = |is_it: fn(&EventKind) -> bool| events.iter().any(|event| is_it(&event.kind));
+    assert!(has(|kind| matches!(
+        kind,
+        EventKind::FlushEnded { tables: 1, .. }
+    )));
+    assert!(has(|kind| matches!(
+        kind,
+        EventKind::MergeBegun {
+            output_level: 1,
+            ..
+        }
+    )));
+    assert!(has(
+        |kind| matches!(kind, EventKind::MergeEnded { installed, slices, .. } if installed == slices)
+    ));
+    assert!(has(|kind| matches!(kind, EventKind::TablesDeleted { .. })));
+    let lines: Vec<String> = events.iter().map(ToString::to_string).collect();
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("because level 0 has 2 sub-levels")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn stopped_writers_are_told_of() {
+    let disk = one_sub_level();
+    let filter = FaultFilter::everything().purpose(Purpose::Compaction);
+    let merges = FaultPlan::new(filter);
+    let options = Options {
+        level0_slowdown: 2,
+        level0_stop: 3,
+        ..options(Arc::new(FailingStorage::new(
+            Arc::new(disk),
+            merges.clone(),
+        )))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    merges.fail_from(merges.count(), Fault::Io);
+    let sub_levels = || db.levels().keyspaces[0].levels[0].len();
+    while sub_levels() < 3 {
+        db.put(&key(1), b"value").unwrap();
+        db.flush().unwrap();
+    }
+    merges.heal();
+    let stopped = |event: &Event| matches!(event.kind, EventKind::WritersStopped { .. });
+    assert!(!db.events().iter().any(stopped));
+    db.put(b"key", b"").unwrap();
+    assert!(db.events().iter().any(stopped));
+    assert_eq!(sub_levels(), 0);
+}
