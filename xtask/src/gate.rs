@@ -59,6 +59,10 @@ const STEPS: &[Step] = &[
         run: tools::miri,
     },
     Step {
+        name: "aarch64",
+        run: tools::aarch64,
+    },
+    Step {
         name: "peers",
         run: peers::run,
     },

@@ -70,6 +70,43 @@ pub fn miri(root: &Path) -> Outcome {
     )
 }
 
+/// The region's tests, which hold the code that differs by CPU, built for aarch64 with their own
+/// standard library and run by an emulator.
+pub fn aarch64(root: &Path) -> Outcome {
+    const LINKER: &str = "aarch64-linux-gnu-gcc";
+    const EMULATOR: &str = "qemu-aarch64-static";
+    if !has_nightly_sources() {
+        return Outcome::Skipped("a nightly toolchain with rust-src is not installed".into());
+    }
+    for program in [LINKER, EMULATOR] {
+        if !succeeds(Command::new(program).arg("--version")) {
+            return Outcome::Skipped(format!("{program} is not installed"));
+        }
+    }
+    // A CPU without DC CVAP: the emulator claims to have it and stops at the instruction.
+    let runner = format!("{EMULATOR} -cpu cortex-a72 -L /usr/aarch64-linux-gnu");
+    show(
+        nightly(root)
+            .args(["test", "-Zbuild-std", "--locked", "-p", "terrace-region"])
+            .args(["--lib", "--target", "aarch64-unknown-linux-gnu"])
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner),
+    )
+}
+
+/// Whether the standard library's sources are there, to be built for another CPU.
+fn has_nightly_sources() -> bool {
+    let asked = Command::new("rustup")
+        .args(["run", "nightly", "rustc", "--print", "sysroot"])
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .output();
+    asked.is_ok_and(|output| {
+        let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let library = "lib/rustlib/src/rust/library/Cargo.lock";
+        output.status.success() && Path::new(&sysroot).join(library).is_file()
+    })
+}
+
 pub fn deny(root: &Path) -> Outcome {
     if !succeeds(cargo(root).args(["deny", "--version"])) {
         return Outcome::Skipped("cargo-deny is not installed".into());

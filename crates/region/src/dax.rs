@@ -106,8 +106,7 @@ struct PersistentMemory {
 
 impl Memory for PersistentMemory {
     fn copy(&self, image: &mut ImageWriter, offset: usize, bytes: &[u8]) -> Result<()> {
-        cache_lines::copy(image.range(offset, bytes.len())?, bytes);
-        Ok(())
+        image.copy(offset, bytes)
     }
 
     fn store_word(&self, image: &mut ImageWriter, offset: usize, word: u64) -> Result<()> {

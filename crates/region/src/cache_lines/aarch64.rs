@@ -36,8 +36,3 @@ pub(crate) fn fence() {
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     }
 }
-
-/// Copies bytes of the same number. Stores past the caches are a hint here that gains nothing.
-pub(crate) fn copy(target: &mut [u8], source: &[u8]) {
-    target.copy_from_slice(source);
-}

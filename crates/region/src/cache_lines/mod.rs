@@ -4,6 +4,10 @@
 //! instruction for that is found out when a region is opened ([`WriteBack::detect`]); write-backs
 //! are waited for by one [`fence`]. Under Miri, which knows none of these instructions, both do
 //! nothing.
+//!
+//! Copies go through the caches: past them (MOVNT) a frame's checksum, which is taken over what was
+//! stored, has to fetch it again. Measured in DRAM, append and persist of 4 to 16 KB took 1.5 to 1.9
+//! times as long that way, of 64 KB 1.1 times.
 #![expect(
     unsafe_code,
     reason = "the instructions take addresses, and most have no function in the standard library"
@@ -18,7 +22,7 @@ compile_error!(
     "Terrace runs on x86-64 and aarch64 only: it has to know how to write cache lines back"
 );
 
-pub(crate) use instructions::{copy, fence};
+pub(crate) use instructions::fence;
 
 use crate::image::Image;
 
@@ -86,21 +90,6 @@ mod tests {
             }
             fence();
             assert_eq!(image.published(), [7; 8192], "{}", write_back.name());
-        }
-    }
-
-    #[test]
-    fn copies_of_any_length_are_whole_at_any_place() {
-        let source: Vec<u8> = (0..20_000_u32).map(|at| (at % 251) as u8).collect();
-        for length in [0, 1, 15, 16, 17, 100, 255, 4096, 4097, 16_389] {
-            for shift in [0, 1, 8, 15] {
-                let mut target = vec![0xEE; length + 40];
-                let from = &source[shift..shift + length];
-                copy(&mut target[shift..shift + length], from);
-                assert_eq!(&target[shift..shift + length], from, "{length} at {shift}");
-                assert!(target[..shift].iter().all(|byte| *byte == 0xEE));
-                assert!(target[shift + length..].iter().all(|byte| *byte == 0xEE));
-            }
         }
     }
 }

@@ -1,15 +1,9 @@
-//! x86-64: CLWB, else CLFLUSHOPT, else CLFLUSH; SFENCE. Large copies go past the caches.
+//! x86-64: CLWB, else CLFLUSHOPT, else CLFLUSH; SFENCE.
 
 use std::arch::asm;
-use std::arch::x86_64::{
-    __cpuid, __cpuid_count, __m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128,
-};
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 
 use super::{LINE_BYTES, WriteBack, WriteBackLines};
-
-/// From here on a copy past the caches is cheaper than a copy and the write-back of its lines.
-const STREAM_FROM_BYTES: usize = 4096;
-const VECTOR_BYTES: usize = size_of::<__m128i>();
 
 /// What this CPU has, the best first: CLWB leaves the line in the cache, CLFLUSHOPT evicts it, and
 /// CLFLUSH waits for each line as well.
@@ -53,39 +47,10 @@ write_back!(clwb, "clwb [{}]");
 write_back!(clflushopt, "clflushopt [{}]");
 write_back!(clflush, "clflush [{}]");
 
-/// Waits until every line whose write-back was begun has reached the medium, with every copy that
-/// went past the caches.
+/// Waits until every line whose write-back was begun has reached the medium.
 pub(crate) fn fence() {
     if !cfg!(miri) {
         // SAFETY: every x86-64 CPU has the instruction.
         unsafe { _mm_sfence() };
     }
-}
-
-/// Copies bytes of the same number, large ones past the caches.
-pub(crate) fn copy(target: &mut [u8], source: &[u8]) {
-    if cfg!(miri) || source.len() < STREAM_FROM_BYTES || source.len() != target.len() {
-        target.copy_from_slice(source);
-    } else {
-        stream(target, source);
-    }
-}
-
-/// Copies `source` to `target`, which is as long, past the caches.
-fn stream(target: &mut [u8], source: &[u8]) {
-    // SAFETY: any 16 bytes are a vector.
-    let (head, vectors, _) = unsafe { target.align_to_mut::<__m128i>() };
-    let (head_bytes, vector_count) = (head.len(), vectors.len());
-    head.copy_from_slice(source.get(..head_bytes).unwrap_or_default());
-    let rest = source.get(head_bytes..).unwrap_or_default();
-    for (to, from) in vectors.iter_mut().zip(rest.chunks_exact(VECTOR_BYTES)) {
-        // SAFETY: `from` has 16 bytes, `to` is an aligned vector of its own. The fence below comes
-        // before anybody else can be told of these stores.
-        unsafe { _mm_stream_si128(to, _mm_loadu_si128(from.as_ptr().cast())) };
-    }
-    fence();
-    let copied = head_bytes + vector_count * VECTOR_BYTES;
-    let (tail, rest) = (target.get_mut(copied..), source.get(copied..));
-    tail.unwrap_or_default()
-        .copy_from_slice(rest.unwrap_or_default());
 }
