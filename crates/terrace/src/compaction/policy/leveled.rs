@@ -11,6 +11,11 @@
 //! level 1 along, as in a keyspace that leaves a little in every arena, some of its sub-levels are
 //! merged into one of them instead. That frees readers of the probes for a fraction of the writes.
 //!
+//! The heavier level 0 has become while a merge before it ran, the deeper it goes in one merge: what
+//! would leave level 1 over its target would have to go on at once, and is written one time less if
+//! it takes level 2 along. A load of random keys that outruns its merges so writes about half as
+//! much as one level at a time.
+//!
 //! What is under way counts as done for the level it leaves and is left alone. A level whose merge
 //! has to wait for deeper ones claims its keys all the same: nothing less urgent may begin that
 //! would make it wait longer.
@@ -58,6 +63,7 @@ impl Leveled {
         next: &Level,
         output: Place,
     ) -> Option<Choice> {
+        let top = inputs.iter().map(|input| input.place.level).min()?;
         let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
         let below: Vec<Input> = overlapping(output.level, next, &hull).collect();
         let disjoint = inputs.iter().enumerate().all(|(at, input)| {
@@ -66,12 +72,11 @@ impl Leveled {
                 .clone()
                 .all(|other| !other.table.bounds.overlaps(&input.table.bounds))
         });
-        // Within level 0 nothing changes its form.
-        let same_form = output.level == 0
-            || self
-                .same_form_as_above
-                .get(usize::from(output.level))
-                .is_some_and(|&same| same);
+        // Within a level nothing changes its form.
+        let same_form = (top + 1..=output.level).all(|level| {
+            let same = self.same_form_as_above.get(usize::from(level));
+            same.is_some_and(|&same| same)
+        });
         let kind = if below.is_empty() && disjoint && same_form {
             ChoiceKind::Move
         } else {
@@ -87,8 +92,14 @@ impl Leveled {
     }
 }
 
+/// Times the bytes on their way that a level may have to be taken along by a merge that could have
+/// ended above it.
+const DEEPER_RATIO: u64 = 2;
+
 impl Leveled {
-    fn pick_in_level0(&self, level: &Level, next: &Level) -> Option<Choice> {
+    /// `below` holds level 1 and those under it.
+    fn pick_in_level0(&self, level: &Level, below: &[Level]) -> Option<Choice> {
+        let next = below.first()?;
         let reason = Reason::Level0SubLevels(level.sub_levels.len());
         let inputs: Vec<Input> = all(0, level).collect();
         let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
@@ -101,7 +112,33 @@ impl Leveled {
         {
             return self.choose(reason, all(0, &run).collect(), &Level::default(), output);
         }
-        self.choose(reason, inputs, next, Place::base(1))
+        self.choose_depth(reason, inputs, below)
+    }
+
+    /// Takes level after level along while the one above would be over its target and the next one
+    /// is not much larger than what comes down on it.
+    fn choose_depth(
+        &self,
+        reason: Reason,
+        mut inputs: Vec<Input>,
+        below: &[Level],
+    ) -> Option<Choice> {
+        let mut carried = bytes(&inputs);
+        for (number, pair) in (1u8..).zip(below.windows(2)) {
+            let [level, next] = pair else { break };
+            let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+            let taken: Vec<Input> = overlapping(number, level, &hull).collect();
+            let hull = KeyRange::hull(taken.iter().map(|i| &i.table.bounds).chain([&hull]))?;
+            let dragged: Vec<Input> = overlapping(number + 1, next, &hull).collect();
+            let is_over = carried + level.size_bytes() > self.target_bytes(number);
+            carried += bytes(&taken);
+            if !is_over || bytes(&dragged) > carried.saturating_mul(DEEPER_RATIO) {
+                return self.choose(reason, inputs, level, Place::base(number));
+            }
+            inputs.extend(taken);
+        }
+        let last = u8::try_from(below.len()).ok()?;
+        self.choose(reason, inputs, below.last()?, Place::base(last))
     }
 
     /// Of the tables that may be merged now the one whose merge writes the fewest bytes of the next
@@ -157,7 +194,7 @@ impl Policy for Leveled {
                 if choice.is_some() {
                     return choice;
                 }
-            } else if let Some(choice) = self.pick_in_level0(&remaining, next) {
+            } else if let Some(choice) = self.pick_in_level0(&remaining, levels.levels.get(1..)?) {
                 let claim = Claim::of(&choice)?;
                 if !claims.iter().any(|other| other.conflicts_with(&claim)) {
                     return Some(choice);
@@ -211,6 +248,10 @@ fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
             table: Arc::clone(table),
         })
     })
+}
+
+fn bytes(inputs: &[Input]) -> u64 {
+    inputs.iter().map(|input| input.table.size_bytes).sum()
 }
 
 fn overlapping<'a>(
