@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use terrace::PersistMethod;
 
 use crate::settings::Settings;
 use crate::stores::StoreName;
@@ -48,6 +49,9 @@ pub struct RunArguments {
     /// Threads that flush and merge, of each store
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     background_threads: u32,
+    /// How Terrace's new writes reach its arenas: auto, written, mapped or dax
+    #[arg(long, default_value_t = PersistMethod::Auto)]
+    terrace_method: PersistMethod,
     /// Seed of keys, values and orders
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -89,6 +93,7 @@ impl RunArguments {
             workloads: or_all(self.workload),
             settings: Settings {
                 background_threads: self.background_threads,
+                terrace_method: self.terrace_method.to_string(),
                 ..Settings::default()
             },
             scale: Scale {

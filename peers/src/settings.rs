@@ -1,6 +1,7 @@
 //! What every store is told: the same memory, the same threads, the same durability.
 
 use serde::{Deserialize, Serialize};
+use terrace::PersistMethod;
 
 /// One store's share of the machine. Each store in `stores/` says how it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,8 @@ pub struct Settings {
     /// Let Terrace take a sync for durable where the medium survives no power cut. The others do so
     /// without being told.
     pub emulate_power_safety: bool,
+    /// Terrace's own choice, by name: how new writes reach the arenas.
+    pub terrace_method: String,
 }
 
 impl Default for Settings {
@@ -29,6 +32,7 @@ impl Default for Settings {
             block_bytes: 4 << 10,
             filter_bits_per_key: 10,
             emulate_power_safety: false,
+            terrace_method: PersistMethod::Auto.to_string(),
         }
     }
 }

@@ -1,22 +1,14 @@
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use terrace::{
-    Compression, Db, Durability, IterOptions, Options, RegionSource, WriteBatch, WriteOptions,
-};
-use terrace_region::{Region, WrittenOptions};
-use terrace_storage::RealStorage;
+use terrace::{Compression, Db, Durability, IterOptions, Options, WriteBatch, WriteOptions};
 
 use crate::Result;
 use crate::settings::Settings;
 use crate::store::Store;
 
-pub struct Terrace {
-    db: Db,
-    emulated: bool,
-}
+pub struct Terrace(Db);
 
 impl Store for Terrace {
     fn open(settings: &Settings, directory: &Path) -> Result<Self> {
@@ -28,25 +20,23 @@ impl Store for Terrace {
             block_bytes: settings.block_bytes as usize,
             filter_bits_per_key: settings.filter_bits_per_key,
             compression: vec![Compression::None],
-            region: settings
-                .emulate_power_safety
-                .then(|| emulated_power_safety(directory)),
+            // The others flush in a thread of their own, too, within their number.
+            compaction_threads: settings.background_threads as usize - 1,
+            persist_method: settings.terrace_method.parse()?,
+            emulate_power_safety: settings.emulate_power_safety,
             ..Options::default()
         };
-        Ok(Terrace {
-            db: Db::open(directory, options)?,
-            emulated: settings.emulate_power_safety,
-        })
+        Ok(Terrace(Db::open(directory, options)?))
     }
 
     fn durability(&self) -> String {
-        let statistics = self.db.statistics();
+        let statistics = self.0.statistics();
         format!(
             "{}, method {}, on {}{}",
             statistics.durability,
             statistics.method,
             statistics.file_system,
-            if self.emulated {
+            if statistics.emulated {
                 ", power safety emulated"
             } else {
                 ""
@@ -55,21 +45,21 @@ impl Store for Terrace {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        Ok(self.db.put(key, value)?)
+        Ok(self.0.put(key, value)?)
     }
 
     fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value)?;
-        Ok(self.db.write(batch, WriteOptions { sync: true })?)
+        Ok(self.0.write(batch, WriteOptions { sync: true })?)
     }
 
     fn get<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        Ok(read(self.db.get(key)?.as_deref()))
+        Ok(read(self.0.get(key)?.as_deref()))
     }
 
     fn scan(&self, start: &[u8], limit: usize, mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut iterator = self.db.iter(IterOptions {
+        let mut iterator = self.0.iter(IterOptions {
             lower: Bound::Included(start.to_vec()),
             ..IterOptions::default()
         })?;
@@ -85,24 +75,12 @@ impl Store for Terrace {
     }
 
     fn settle(&self) -> Result<Instant> {
-        self.db.flush()?;
-        self.db.compact()?;
+        self.0.flush()?;
+        self.0.compact()?;
         Ok(Instant::now())
     }
 
     fn close(self) -> Result<()> {
-        Ok(self.db.close()?)
+        Ok(self.0.close()?)
     }
-}
-
-/// Arenas in the store's directory, as by default, but a sync succeeds on tmpfs, too.
-fn emulated_power_safety(directory: &Path) -> RegionSource {
-    let directory = directory.to_path_buf();
-    RegionSource::new(move || {
-        let options = WrittenOptions {
-            emulate_power_safety: true,
-            ..WrittenOptions::default()
-        };
-        Region::written_device(Arc::new(RealStorage), &directory, options)
-    })
 }
