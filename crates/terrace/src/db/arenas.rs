@@ -95,6 +95,7 @@ impl Store {
         Ok(MemTable::new(
             arena,
             index_bytes.max(self.options.arena_index_bytes),
+            self.hash_seed,
         ))
     }
 

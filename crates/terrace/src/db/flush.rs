@@ -154,7 +154,7 @@ impl Store {
                 return Ok(None);
             }
             let spare = self.take_spare()?;
-            let fresh = MemTable::new(spare, self.options.arena_index_bytes);
+            let fresh = MemTable::new(spare, self.options.arena_index_bytes, self.hash_seed);
             self.roll_over(writer, Arc::new(fresh))?;
             Ok(Some(sealed))
         })?;

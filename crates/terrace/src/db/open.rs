@@ -203,7 +203,11 @@ impl Store {
     fn begin_writing(&self) -> Result<()> {
         let slot = self.reserve(self.options.arena_bytes)?;
         let arena = self.new_arena(&mut self.ledger.lock(), slot)?;
-        let active = Arc::new(MemTable::new(arena, self.options.arena_index_bytes));
+        let active = Arc::new(MemTable::new(
+            arena,
+            self.options.arena_index_bytes,
+            self.hash_seed,
+        ));
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
         *self.writer.lock() = Some(Writer::new(active, self.visible()));
         Ok(())

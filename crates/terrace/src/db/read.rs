@@ -32,12 +32,14 @@ impl Store {
         let view = self.view.load();
         // After the view: see its invariant.
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
+        // One hash serves the indexes of MemTables and the filters of tables.
+        let hash = key_hash(key, self.hash_seed);
         for table in &view.memtables {
-            if let Some((tag, place)) = table.get(keyspace, key, snapshot) {
+            if let Some((tag, place)) = table.get(keyspace, key, hash, snapshot) {
                 return self.value_in_memtable(table, tag, place);
             }
         }
-        match self.get_in_levels(&view.version, keyspace, key, snapshot)? {
+        match self.get_in_levels(&view.version, keyspace, key, hash, snapshot)? {
             Some((tag, value)) => Ok(self.is_put(tag)?.then(|| Value::in_block(value))),
             None => Ok(None),
         }
@@ -48,12 +50,12 @@ impl Store {
         version: &Version,
         keyspace: KeyspaceId,
         key: &[u8],
+        hash: u64,
         snapshot: SequenceNumber,
     ) -> Result<Option<(Tag, TableValue)>> {
         let Some(levels) = version.keyspace(keyspace) else {
             return Ok(None);
         };
-        let hash = key_hash(key, self.hash_seed);
         for table in levels.tables_for_key(key) {
             let reader = reader(&self.tables, table)?;
             if let Some(found) = reader.get(key, hash, snapshot, CursorOptions::user_read())? {

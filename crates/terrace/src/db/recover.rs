@@ -99,7 +99,12 @@ pub(crate) fn recover(
         );
         Error::corruption(&file, damage.offset as u64, damage.detail)
     })?;
-    let taken = take(&arenas, &plan, options.arena_index_bytes)?;
+    let taken = take(
+        &arenas,
+        &plan,
+        options.arena_index_bytes,
+        state.identity.hash_seed,
+    )?;
     Ok(if is_rest_lost {
         taken.without_the_rest(state)
     } else {
@@ -158,7 +163,12 @@ fn facts_of(found: &Recovered) -> ArenaFacts {
 }
 
 /// Builds a MemTable over the taken frames of each arena that has some.
-fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<RecoveredWrites> {
+fn take(
+    arenas: &[Recovered],
+    plan: &Plan,
+    index_budget_bytes: u64,
+    hash_seed: u64,
+) -> Result<RecoveredWrites> {
     let mut report = Recovery {
         dropped: plan.dropped,
         torn_tail: arenas.iter().any(|found| found.scan.torn),
@@ -175,7 +185,7 @@ fn take(arenas: &[Recovered], plan: &Plan, index_budget_bytes: u64) -> Result<Re
             .map(|frame| u64::from(frame.record_count))
             .sum();
         let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(writes));
-        let memtable = MemTable::new(Arc::clone(&found.arena), index_bytes);
+        let memtable = MemTable::new(Arc::clone(&found.arena), index_bytes, hash_seed);
         for frame in frames {
             memtable.insert_frame(
                 frame.payload_offset(),

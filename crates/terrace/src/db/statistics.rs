@@ -120,7 +120,7 @@ pub struct ArenaStatistics {
 pub struct MemoryStatistics {
     /// Images of the active and sealed arenas and of spares.
     pub arena_bytes: u64,
-    /// Their indexes.
+    /// Their indexes, and what readers sorted of them.
     pub index_bytes: u64,
     /// Flushed arenas that readers hold, indexes included.
     pub pinned_bytes: u64,
@@ -227,10 +227,10 @@ impl Store {
             .iter()
             .map(|table| table.index_memory_bytes())
             .sum();
-        let memory_bytes: u64 = view
+        let arena_bytes: u64 = view
             .memtables
             .iter()
-            .map(|table| table.memory_bytes())
+            .map(|table| table.arena().capacity_bytes())
             .sum();
         let io = self.storage.snapshot();
         let user_bytes = self.counters.user_bytes.load(Ordering::Relaxed);
@@ -274,7 +274,7 @@ impl Store {
                 pinned,
             },
             memory: MemoryStatistics {
-                arena_bytes: memory_bytes - index_bytes + spare_bytes,
+                arena_bytes: arena_bytes + spare_bytes,
                 index_bytes,
                 pinned_bytes,
                 block_cache_bytes: self.tables.blocks().used_bytes(),

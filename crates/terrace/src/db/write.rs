@@ -185,7 +185,7 @@ impl Store {
             let spare = self.take_spare();
             self.stalls
                 .add_if_long(StallCause::SealedArenas, began.elapsed());
-            MemTable::new(spare?, self.options.arena_index_bytes)
+            MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed)
         } else {
             self.oversized(payload_bytes, records)?
         };

@@ -1,44 +1,91 @@
-//! The index of a MemTable: a skip list over records that live elsewhere, in an arena.
+//! The index of a MemTable: which records there are, by key and in order. The records themselves
+//! lie elsewhere, in an arena.
 //!
-//! Goal: readers that never lock or wait, one or several inserters, memory that is counted, bounded
-//! and freed as a whole. Nothing is ever removed, so there is no reclamation to get wrong.
+//! Goal: an insert that costs little more than one cache miss, readers that never lock or wait for
+//! a writer, memory that is counted, bounded and freed as a whole.
 //!
-//! All memory is words (`AtomicU32`) in chunks that are allocated on first use and never move; a
-//! node is named by its word offset, 0 being "none". This keeps links at four bytes and the whole
-//! structure free of `unsafe`: a relaxed atomic load is a plain load on every machine we support.
+//! Points are found by hash (`hash_table`): it leads to the newest version of a key, and each entry
+//! (`entries`) names the next older one. Order is made only when somebody asks for it (`order`):
+//! by a flush, once, and by iterators over a MemTable that is still written to, each for the
+//! entries that came since the last one.
 //!
-//! A node: `key offset, key length | height << 16, value length, keyspace, tag low, tag high,
-//! prefix high, prefix low`, then one link a level. The first eight key bytes are kept beside the
-//! reference, so that most comparisons touch the node only.
+//! Entries are numbered as they are inserted, and sequence numbers follow each other in an arena
+//! (recovery takes no frame behind a gap): so entry n has the first entry's sequence number plus n,
+//! which is stored nowhere.
 //!
-//! Invariants: (1) a node's words are written before the link that publishes it is (release), and
-//! read after that link is (acquire); (2) links of one level only ever point to greater keys; (3) a
-//! node reachable at level n is reachable at every level below n.
+//! Nothing is ever removed. There is one inserter at a time, [`Inserter`]; its entries are found by
+//! key at once and are in the order when it is dropped. All memory is atomic words without a line
+//! of `unsafe`: a relaxed atomic load is a plain load on every machine we support.
 
-use std::cmp::Ordering as KeyOrder;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+mod entries;
+mod hash_table;
+mod order;
+mod run;
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::SequenceNumber;
 use crate::key::Tag;
+use crate::write_buffer::record::Record;
+use entries::Entries;
+use hash_table::{Filling, HashTable, Spot};
+use order::Order;
 
-/// Levels of the list; with a quarter of the nodes rising a level this serves 4^12 entries.
-const MAX_HEIGHT: usize = 12;
-const HEADER_WORDS: u32 = 8;
-const HEAD: u32 = 1;
-const NONE: u32 = 0;
+pub(crate) use order::Runs;
+pub(crate) use run::{Place, Run};
 
-const CHUNK_SHIFT: u32 = 16;
-const CHUNK_WORDS: u32 = 1 << CHUNK_SHIFT;
+/// The most memory an entry takes, runs not counted: those are made on demand, take up to 16 bytes
+/// an entry beside this bound (and up to as much again while runs are merged or readers hold old
+/// ones), and are in [`Index::memory_bytes`].
+pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES;
 
-/// The most memory one entry can take.
-pub(crate) const MAX_ENTRY_BYTES: u64 = (HEADER_WORDS as u64 + MAX_HEIGHT as u64) * 4;
+/// Where records are read from: the arena's image.
+pub(crate) trait RecordBytes {
+    /// The published bytes from `offset` on.
+    fn bytes_from(&self, offset: u32) -> &[u8];
 
-/// Where keys are read from: the arena's image.
-pub(crate) trait KeyBytes {
-    fn key_bytes(&self, offset: u32, length: u32) -> &[u8];
+    /// The record at `offset`, where an insert found one.
+    #[inline]
+    fn entry(&self, offset: u32, sequence: SequenceNumber) -> Option<Entry> {
+        let record = Record::decode(self.bytes_from(offset))?;
+        Some(Entry {
+            keyspace: record.keyspace,
+            tag: Tag::new(sequence, record.kind),
+            key_offset: offset + record.key_offset as u32,
+            key_bytes: record.key_bytes as u32,
+            value_bytes: record.value_bytes as u32,
+        })
+    }
+
+    /// The key of the record at `offset`.
+    #[inline]
+    fn key(&self, offset: u32) -> &[u8] {
+        self.keyspace_and_key(offset).1
+    }
+
+    /// The keyspace of the record at `offset`.
+    #[inline]
+    fn keyspace(&self, offset: u32) -> u32 {
+        self.keyspace_and_key(offset).0
+    }
+
+    /// Keyspace and key of the record at `offset`; 0 and empty where none was inserted.
+    #[inline]
+    fn keyspace_and_key(&self, offset: u32) -> (u32, &[u8]) {
+        let bytes = self.bytes_from(offset);
+        Record::decode(bytes)
+            .and_then(|record| {
+                let key = bytes.get(record.key_offset..record.key_offset + record.key_bytes)?;
+                Some((record.keyspace, key))
+            })
+            .unwrap_or_default()
+    }
 }
 
-/// A record as the index holds it. Offsets are in the arena.
+/// A version of a key. Offsets are in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) keyspace: u32,
@@ -54,269 +101,152 @@ impl Entry {
     }
 }
 
-/// A place in the order: keyspace, user key, then tags from the newest.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) keyspace: u32,
-    pub(crate) key: &'a [u8],
-    pub(crate) tag: Tag,
+/// Why an entry was not inserted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The index memory has reached its bound.
+    Full,
+    /// Its sequence number does not follow that of the entry before.
+    Gap,
 }
 
-/// A node's name. Valid for the index that gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Node(u32);
-
-/// The index memory has reached its bound.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct IndexFull;
-
-type Chunk = Box<[AtomicU32]>;
-
-/// The skip list. See the head of the file.
+/// See the head of the file.
 pub(crate) struct Index {
-    chunks: Box<[OnceLock<Chunk>]>,
-    /// The next free word.
-    end: AtomicU32,
-    /// State of the height generator; races only make heights a little less random.
-    random: AtomicU32,
+    entries: Entries,
+    table: HashTable,
+    order: Order,
+    /// The sequence number of entry 0.
+    first_sequence: AtomicU64,
+    /// Entries that are in the order.
+    count: AtomicU32,
+    filling: Mutex<(u32, Filling)>,
 }
 
 impl Index {
-    /// An index that takes at most `budget_bytes` (rounded up to a chunk).
+    /// An index that takes at most `budget_bytes` (rounded up to a chunk of entries) for its
+    /// entries.
     pub(crate) fn new(budget_bytes: u64) -> Self {
-        let chunk_bytes = u64::from(CHUNK_WORDS) * 4;
-        let chunks = budget_bytes
-            .div_ceil(chunk_bytes)
-            .clamp(1, u64::from(u32::MAX >> CHUNK_SHIFT));
-        let index = Index {
-            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            end: AtomicU32::new(HEAD),
-            random: AtomicU32::new(0x9E37_79B9),
-        };
-        // The head is a node with no key and every level.
-        let _head = index.allocate(HEADER_WORDS + MAX_HEIGHT as u32);
-        index
+        let (table, filling) = HashTable::new();
+        Index {
+            entries: Entries::new(budget_bytes / MAX_ENTRY_BYTES),
+            table,
+            order: Order::default(),
+            first_sequence: AtomicU64::new(0),
+            count: AtomicU32::new(0),
+            filling: Mutex::new((0, filling)),
+        }
     }
 
-    /// Bytes of memory in use, whole chunks counted.
+    /// Bytes of memory in use, runs included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let chunks = self.end.load(Ordering::Relaxed).div_ceil(CHUNK_WORDS);
-        u64::from(chunks) * u64::from(CHUNK_WORDS) * 4
+        self.entries.memory_bytes(self.len())
+            + self.table.memory_bytes()
+            + self.order.memory_bytes()
     }
 
-    /// Bytes that entries have taken.
-    pub(crate) fn entry_bytes(&self) -> u64 {
-        let head_words = HEAD + HEADER_WORDS + MAX_HEIGHT as u32;
-        u64::from(self.end.load(Ordering::Relaxed) - head_words) * 4
+    /// Entries in the order.
+    pub(crate) fn len(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
     }
 
-    /// Adds an entry. Entries of one index differ in (keyspace, key, tag). Safe from several
-    /// threads at once.
-    pub(crate) fn insert(&self, entry: Entry, keys: &impl KeyBytes) -> Result<(), IndexFull> {
-        let height = self.random_height();
-        let node = self
-            .allocate(HEADER_WORDS + height as u32)
-            .ok_or(IndexFull)?;
-        let key = keys.key_bytes(entry.key_offset, entry.key_bytes);
-        let prefix = prefix_of(key);
-        self.set(node, entry.key_offset);
-        self.set(node + 1, entry.key_bytes | (height as u32) << 16);
-        self.set(node + 2, entry.value_bytes);
-        self.set(node + 3, entry.keyspace);
-        self.set(node + 4, entry.tag.0 as u32);
-        self.set(node + 5, (entry.tag.0 >> 32) as u32);
-        self.set(node + 6, (prefix >> 32) as u32);
-        self.set(node + 7, prefix as u32);
-        let target = Target {
-            keyspace: entry.keyspace,
-            key,
-            tag: entry.tag,
-        };
-
-        let mut before = HEAD;
-        let mut splice = [(HEAD, NONE); MAX_HEIGHT];
-        for level in (0..MAX_HEIGHT).rev() {
-            let (previous, next) = self.position(before, level, &target, prefix, keys);
-            before = previous;
-            if let Some(place) = splice.get_mut(level) {
-                *place = (previous, next);
-            }
-        }
-        for (level, &(mut previous, mut next)) in splice.iter().enumerate().take(height) {
-            loop {
-                self.link(node, level).store(next, Ordering::Relaxed);
-                // Release: whoever finds the node finds its words (invariant 1).
-                let published = self.link(previous, level).compare_exchange(
-                    next,
-                    node,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                );
-                if published.is_ok() {
-                    break;
-                }
-                (previous, next) = self.position(previous, level, &target, prefix, keys);
-            }
-        }
-        Ok(())
-    }
-
-    /// The first entry at or after `target`.
-    pub(crate) fn seek(&self, target: &Target<'_>, keys: &impl KeyBytes) -> Option<Node> {
-        let (_, next) = self.descend(target, keys);
-        (next != NONE).then_some(Node(next))
-    }
-
-    /// The last entry before `target`.
-    pub(crate) fn seek_before(&self, target: &Target<'_>, keys: &impl KeyBytes) -> Option<Node> {
-        let (previous, _) = self.descend(target, keys);
-        (previous != HEAD).then_some(Node(previous))
-    }
-
-    /// The first entry of all.
-    pub(crate) fn first(&self) -> Option<Node> {
-        self.following(HEAD)
-    }
-
-    /// The entry after `node`.
-    pub(crate) fn next(&self, node: Node) -> Option<Node> {
-        self.following(node.0)
-    }
-
-    /// The entry at `node`.
-    pub(crate) fn entry(&self, node: Node) -> Entry {
-        let tag = u64::from(self.get(node.0 + 4)) | u64::from(self.get(node.0 + 5)) << 32;
-        Entry {
-            key_offset: self.get(node.0),
-            key_bytes: self.get(node.0 + 1) & 0xffff,
-            value_bytes: self.get(node.0 + 2),
-            keyspace: self.get(node.0 + 3),
-            tag: Tag(tag),
+    /// The right to insert.
+    pub(crate) fn inserter(&self) -> Inserter<'_> {
+        let filling = self.filling.lock();
+        Inserter {
+            index: self,
+            filling,
         }
     }
 
-    fn following(&self, node: u32) -> Option<Node> {
-        let next = self.link(node, 0).load(Ordering::Acquire);
-        (next != NONE).then_some(Node(next))
-    }
-
-    /// The neighbours of `target` on the lowest level.
-    fn descend(&self, target: &Target<'_>, keys: &impl KeyBytes) -> (u32, u32) {
-        let prefix = prefix_of(target.key);
-        let mut place = (HEAD, NONE);
-        for level in (0..MAX_HEIGHT).rev() {
-            place = self.position(place.0, level, target, prefix, keys);
-        }
-        place
-    }
-
-    /// Walks `level` from `before` to the last node below `target` and the one after it.
+    /// The newest version of a key at or below `snapshot`. `hash` is that of the key.
     #[inline]
-    fn position(
+    pub(crate) fn get(
         &self,
-        mut before: u32,
-        level: usize,
-        target: &Target<'_>,
-        prefix: u64,
-        keys: &impl KeyBytes,
-    ) -> (u32, u32) {
+        keyspace: u32,
+        key: &[u8],
+        hash: u64,
+        snapshot: SequenceNumber,
+        records: &impl RecordBytes,
+    ) -> Option<Entry> {
+        let is_key = |number| self.is_key(number, keyspace, key, records);
+        let mut number = self.table.get(Spot::new(keyspace, hash), is_key)?;
         loop {
-            let next = self.link(before, level).load(Ordering::Acquire);
-            if next == NONE || self.compare(next, target, prefix, keys) != KeyOrder::Less {
-                return (before, next);
+            let (offset, older) = self.entries.get(number)?;
+            let sequence = self.sequence(number);
+            if sequence <= snapshot {
+                return records.entry(offset, sequence);
             }
-            before = next;
+            number = older?;
         }
     }
 
+    /// All entries that are in the order when this is called, perhaps more, as sorted runs.
+    pub(crate) fn runs(&self, records: &impl RecordBytes) -> Arc<Runs> {
+        let record_offset = |number| Some(self.entries.get(number)?.0);
+        self.order.runs(self.len(), record_offset, records)
+    }
+
+    /// The entry at a place in a run.
     #[inline]
-    fn compare(
-        &self,
-        node: u32,
-        target: &Target<'_>,
-        prefix: u64,
-        keys: &impl KeyBytes,
-    ) -> KeyOrder {
-        let node_prefix = u64::from(self.get(node + 6)) << 32 | u64::from(self.get(node + 7));
-        self.get(node + 3)
-            .cmp(&target.keyspace)
-            .then_with(|| node_prefix.cmp(&prefix))
-            .then_with(|| {
-                let entry = self.entry(Node(node));
-                let key = keys.key_bytes(entry.key_offset, entry.key_bytes);
-                key.cmp(target.key).then_with(|| target.tag.cmp(&entry.tag))
-            })
+    pub(crate) fn entry(&self, place: &Place, records: &impl RecordBytes) -> Option<Entry> {
+        records.entry(place.record_offset, self.sequence(place.number))
     }
 
-    /// Takes `words` words that lie in one chunk.
-    fn allocate(&self, words: u32) -> Option<u32> {
-        let mut taken = NONE;
-        let advance = |end: u32| {
-            let last = end.checked_add(words)?.checked_sub(1)?;
-            let start = if end >> CHUNK_SHIFT == last >> CHUNK_SHIFT {
-                end
-            } else {
-                (last >> CHUNK_SHIFT) << CHUNK_SHIFT
-            };
-            let next = start.checked_add(words)?;
-            ((next - 1) >> CHUNK_SHIFT < self.chunks.len() as u32).then(|| {
-                taken = start;
-                next
-            })
-        };
-        self.end
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance)
-            .ok()?;
-        let chunk = self.chunks.get((taken >> CHUNK_SHIFT) as usize)?;
-        chunk.get_or_init(|| (0..CHUNK_WORDS).map(|_| AtomicU32::new(0)).collect());
-        Some(taken)
-    }
-
-    fn random_height(&self) -> usize {
-        let mut state = self.random.load(Ordering::Relaxed);
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        self.random.store(state, Ordering::Relaxed);
-        (1 + (state | 1 << 31).trailing_zeros() as usize / 2).min(MAX_HEIGHT)
-    }
-
-    fn link(&self, node: u32, level: usize) -> &AtomicU32 {
-        self.word(node + HEADER_WORDS + level as u32)
-    }
-
-    fn set(&self, at: u32, value: u32) {
-        self.word(at).store(value, Ordering::Relaxed);
-    }
-
-    fn get(&self, at: u32) -> u32 {
-        self.word(at).load(Ordering::Relaxed)
+    fn sequence(&self, number: u32) -> SequenceNumber {
+        self.first_sequence.load(Ordering::Relaxed) + u64::from(number)
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        clippy::expect_used,
-        reason = "offsets come from `allocate` alone and never from stored bytes"
-    )]
-    fn word(&self, at: u32) -> &AtomicU32 {
-        let chunk = self.chunks[(at >> CHUNK_SHIFT) as usize].get();
-        &chunk.expect("a node's chunk was made when the node was")[(at % CHUNK_WORDS) as usize]
+    fn is_key(&self, number: u32, keyspace: u32, key: &[u8], records: &impl RecordBytes) -> bool {
+        self.entries
+            .get(number)
+            .is_some_and(|(offset, _)| records.keyspace_and_key(offset) == (keyspace, key))
     }
 }
 
-/// The first eight bytes, zero-filled, so that integer order agrees with byte order. Keys that
-/// agree here may still differ (`a` and `a\0`): then the whole keys are compared.
-fn prefix_of(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            for (to, &from) in bytes.iter_mut().zip(key) {
-                *to = from;
-            }
-            u64::from_be_bytes(bytes)
+/// The one who inserts. Its entries enter the order when it is dropped.
+pub(crate) struct Inserter<'a> {
+    index: &'a Index,
+    filling: MutexGuard<'a, (u32, Filling)>,
+}
+
+impl Inserter<'_> {
+    /// Adds the record at `record_offset`. `hash` is that of its key.
+    pub(crate) fn insert(
+        &mut self,
+        record_offset: u32,
+        hash: u64,
+        sequence: SequenceNumber,
+        records: &impl RecordBytes,
+    ) -> Result<(), Refused> {
+        let index = self.index;
+        let (next, filling) = &mut *self.filling;
+        let number = *next;
+        if number >= index.entries.capacity() {
+            return Err(Refused::Full);
         }
+        if number == 0 {
+            index.first_sequence.store(sequence, Ordering::Relaxed);
+        } else if index.sequence(number) != sequence {
+            return Err(Refused::Gap);
+        }
+        let (keyspace, key) = records.keyspace_and_key(record_offset);
+        index.table.insert(
+            filling,
+            Spot::new(keyspace, hash),
+            number,
+            |other| index.is_key(other, keyspace, key, records),
+            |older| index.entries.set(number, record_offset, older),
+        );
+        *next += 1;
+        Ok(())
+    }
+}
+
+impl Drop for Inserter<'_> {
+    fn drop(&mut self) {
+        // Release: whoever finds the count finds the entries below it.
+        self.index.count.store(self.filling.0, Ordering::Release);
     }
 }
 

@@ -1,16 +1,17 @@
 //! One arena and its index.
 //!
-//! The arena holds the records, the index their order. Readers share both without locks: a record
-//! is in the arena before its entry is in the index, and neither ever changes afterwards.
+//! The arena holds the records, the index makes them findable. Readers share both without locks: a
+//! record is in the arena before its entry is in the index, and neither ever changes afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_region::Arena;
 
-use crate::cursor::Cursor;
-use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
-use crate::write_buffer::index::{Entry, Index, KeyBytes, MAX_ENTRY_BYTES, Node, Target};
+use crate::key::{InternalKey, Tag};
+use crate::table::key_hash;
+use crate::write_buffer::cursor::MemTableCursor;
+use crate::write_buffer::index::{Entry, Index, MAX_ENTRY_BYTES, Place, RecordBytes, Refused, Run};
 use crate::write_buffer::record::Records;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -19,38 +20,37 @@ pub(crate) struct MemTable {
     arena: Arc<Arena>,
     index: Index,
     index_budget_bytes: u64,
+    /// The store's, so that one hash of a key serves indexes and filters.
+    hash_seed: u64,
     /// The highest sequence number inserted, 0 if none.
     last_sequence: AtomicU64,
-    entries: AtomicU64,
 }
 
-impl KeyBytes for Arena {
+impl RecordBytes for Arena {
     #[inline]
-    fn key_bytes(&self, offset: u32, length: u32) -> &[u8] {
+    fn bytes_from(&self, offset: u32) -> &[u8] {
+        let offset = offset as usize;
         // The index holds only what was read below the published end, so this never is `None`.
-        self.read(offset as usize, length as usize)
+        self.read(offset, self.end_bytes().saturating_sub(offset))
             .unwrap_or_default()
     }
 }
 
 impl MemTable {
-    pub(crate) fn new(arena: Arc<Arena>, index_budget_bytes: u64) -> Self {
+    /// An empty table. `hash_seed` is that of the hashes which [`MemTable::get`] is given.
+    pub(crate) fn new(arena: Arc<Arena>, index_budget_bytes: u64, hash_seed: u64) -> Self {
         MemTable {
             arena,
             index: Index::new(index_budget_bytes),
             index_budget_bytes,
+            hash_seed,
             last_sequence: AtomicU64::new(0),
-            entries: AtomicU64::new(0),
         }
     }
 
-    /// The index budget that is sure to take this many records in an empty index: entries do not
-    /// straddle chunks, so that a little of each chunk is lost.
+    /// The index budget that is sure to take this many records in an empty index.
     pub(crate) const fn index_bytes_for(records: u64) -> u64 {
-        let entry_bytes = records.saturating_mul(MAX_ENTRY_BYTES);
-        entry_bytes
-            .saturating_add(entry_bytes / 1024)
-            .saturating_add(512)
+        records.saturating_mul(MAX_ENTRY_BYTES)
     }
 
     pub(crate) fn arena(&self) -> &Arc<Arena> {
@@ -59,12 +59,13 @@ impl MemTable {
 
     /// Whether `payload_bytes` in `records` records fit the arena and the index.
     pub(crate) fn has_room(&self, payload_bytes: usize, records: u64) -> bool {
-        let index_bytes = self
-            .index
-            .entry_bytes()
-            .saturating_add(Self::index_bytes_for(records));
         payload_bytes <= self.arena.remaining_payload_bytes()
-            && index_bytes <= self.index_budget_bytes
+            && self.index_bytes_with(records) <= self.index_budget_bytes
+    }
+
+    /// What the index counts when it holds this many records more.
+    fn index_bytes_with(&self, records: u64) -> u64 {
+        Self::index_bytes_for(u64::from(self.index.len()).saturating_add(records))
     }
 
     /// Room that is left, in arena or index, whichever has less; in sixteenths, rounded down.
@@ -72,7 +73,7 @@ impl MemTable {
         let in_arena = self.arena.remaining_payload_bytes() as u64 * 16;
         let index_bytes = self
             .index_budget_bytes
-            .saturating_sub(self.index.entry_bytes());
+            .saturating_sub(self.index_bytes_with(0));
         let in_arena = in_arena / self.arena.capacity_bytes().max(1);
         in_arena.min(index_bytes * 16 / self.index_budget_bytes.max(1))
     }
@@ -90,22 +91,22 @@ impl MemTable {
             .read(payload_offset, payload_bytes)
             .unwrap_or_default();
         let mut sequence = first_sequence;
+        let mut inserter = self.index.inserter();
         for record in Records::new(payload) {
             let record = record.map_err(|at| self.damaged(payload_offset + at, "not a record"))?;
-            let entry = Entry {
-                keyspace: record.keyspace,
-                tag: Tag::new(sequence, record.kind),
-                key_offset: (payload_offset + record.key_offset) as u32,
-                key_bytes: record.key_bytes as u32,
-                value_bytes: record.value_bytes as u32,
-            };
-            self.index
-                .insert(entry, &*self.arena)
-                .map_err(|_| self.damaged(payload_offset, "more records than its header says"))?;
+            let key = payload
+                .get(record.key_offset..record.key_offset + record.key_bytes)
+                .unwrap_or_default();
+            let hash = key_hash(key, self.hash_seed);
+            let offset = payload_offset + record.offset;
+            inserter
+                .insert(offset as u32, hash, sequence, &*self.arena)
+                .map_err(|refused| match refused {
+                    Refused::Full => self.damaged(offset, "more records than the index takes"),
+                    Refused::Gap => self.damaged(offset, "a gap in the sequence numbers"),
+                })?;
             sequence += 1;
         }
-        self.entries
-            .fetch_add(sequence - first_sequence, Ordering::Relaxed);
         self.last_sequence
             .fetch_max(sequence.saturating_sub(1), Ordering::Relaxed);
         Ok(())
@@ -115,55 +116,60 @@ impl MemTable {
         Error::corruption(self.arena.file(), offset as u64, detail)
     }
 
-    /// The newest version of a key at or below `snapshot`, and its value.
+    /// The newest version of a key at or below `snapshot`, and its value. `hash` is the key's
+    /// [`key_hash`] under the store's seed.
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
+        hash: u64,
         snapshot: SequenceNumber,
     ) -> Option<(Tag, ValuePlace)> {
-        let target = Target {
-            keyspace: keyspace.number(),
-            key,
-            tag: Tag::seek(snapshot),
-        };
-        let entry = self.index.entry(self.index.seek(&target, &*self.arena)?);
-        let found = entry.keyspace == keyspace.number()
-            && self.arena.key_bytes(entry.key_offset, entry.key_bytes) == key;
-        found.then_some((entry.tag, ValuePlace::of(&entry)))
+        let keyspace = keyspace.number();
+        let entry = self
+            .index
+            .get(keyspace, key, hash, snapshot, &*self.arena)?;
+        Some((entry.tag, ValuePlace::of(&entry)))
     }
 
     /// The bytes at a place that [`MemTable::get`] gave.
     pub(crate) fn value(&self, place: ValuePlace) -> &[u8] {
-        self.arena.key_bytes(place.offset, place.length_bytes)
+        self.bytes(place.offset, place.length_bytes)
     }
 
     /// The keyspaces that have entries, in order.
     pub(crate) fn keyspaces(&self) -> Vec<KeyspaceId> {
-        let mut found = Vec::new();
-        let mut node = self.index.first();
-        while let Some(at) = node {
-            let keyspace = self.index.entry(at).keyspace;
-            found.push(KeyspaceId(keyspace));
-            node = keyspace.checked_add(1).and_then(|keyspace| {
-                let target = Target {
-                    keyspace,
-                    key: &[],
-                    tag: Tag::seek(MAX_SEQUENCE),
-                };
-                self.index.seek(&target, &*self.arena)
-            });
-        }
-        found
+        let runs = self.index.runs(&*self.arena);
+        runs.keyspaces().map(KeyspaceId).collect()
     }
 
-    /// A cursor over the versions of one keyspace.
+    /// A cursor over the versions of one keyspace that are in the table now, perhaps more.
     pub(crate) fn cursor(self: &Arc<Self>, keyspace: KeyspaceId) -> MemTableCursor {
-        MemTableCursor {
-            table: Arc::clone(self),
-            keyspace: keyspace.number(),
-            at: None,
-        }
+        MemTableCursor::new(self, &self.index.runs(&*self.arena), keyspace)
+    }
+
+    /// The entry at a place in one of the index's runs.
+    #[inline]
+    pub(super) fn entry(&self, place: &Place) -> Option<Entry> {
+        self.index.entry(place, &*self.arena)
+    }
+
+    #[inline]
+    pub(super) fn key(&self, entry: &Entry) -> &[u8] {
+        self.bytes(entry.key_offset, entry.key_bytes)
+    }
+
+    /// The first position in a run at or after `target`.
+    pub(super) fn lower_bound(&self, run: &Run, target: InternalKey<'_>) -> usize {
+        run.lower_bound(target.user_key, target.tag, &*self.arena, |place| {
+            self.entry(place).map_or(Tag(0), |entry| entry.tag)
+        })
+    }
+
+    fn bytes(&self, offset: u32, length: u32) -> &[u8] {
+        self.arena
+            .read(offset as usize, length as usize)
+            .unwrap_or_default()
     }
 
     pub(crate) fn last_sequence(&self) -> SequenceNumber {
@@ -171,7 +177,7 @@ impl MemTable {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.load(Ordering::Relaxed) == 0
+        self.index.len() == 0
     }
 
     /// Memory held: the arena's image and the index.
@@ -192,7 +198,7 @@ pub(crate) struct ValuePlace {
 }
 
 impl ValuePlace {
-    fn of(entry: &Entry) -> Self {
+    pub(super) fn of(entry: &Entry) -> Self {
         ValuePlace {
             offset: entry.value_offset(),
             length_bytes: entry.value_bytes,
@@ -200,122 +206,41 @@ impl ValuePlace {
     }
 }
 
-/// A position among the versions of one keyspace in a MemTable.
-pub(crate) struct MemTableCursor {
-    table: Arc<MemTable>,
-    keyspace: u32,
-    at: Option<(Node, Entry)>,
-}
-
-impl MemTableCursor {
-    fn place(&mut self, node: Option<Node>) -> Result<()> {
-        self.at = node
-            .map(|node| (node, self.table.index.entry(node)))
-            .filter(|(_, entry)| entry.keyspace == self.keyspace);
-        Ok(())
-    }
-
-    fn seek_before(&mut self, keyspace: u32, key: &[u8], tag: Tag) -> Result<()> {
-        let target = Target { keyspace, key, tag };
-        let node = self.table.index.seek_before(&target, &*self.table.arena);
-        self.place(node)
-    }
-}
-
-impl Cursor for MemTableCursor {
-    fn valid(&self) -> bool {
-        self.at.is_some()
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.seek(InternalKey {
-            user_key: &[],
-            tag: Tag::seek(MAX_SEQUENCE),
-        })
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        match self.keyspace.checked_add(1) {
-            Some(keyspace) => self.seek_before(keyspace, &[], Tag(u64::MAX)),
-            None => Err(Error::invalid("keyspace numbers end before 2^32 - 1")),
-        }
-    }
-
-    fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        let target = Target {
-            keyspace: self.keyspace,
-            key: target.user_key,
-            tag: target.tag,
-        };
-        let node = self.table.index.seek(&target, &*self.table.arena);
-        self.place(node)
-    }
-
-    fn next(&mut self) -> Result<()> {
-        let node = self.at.and_then(|(node, _)| self.table.index.next(node));
-        self.place(node)
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        let Some((_, entry)) = self.at else {
-            return Ok(());
-        };
-        let table = Arc::clone(&self.table);
-        let key = table.arena.key_bytes(entry.key_offset, entry.key_bytes);
-        self.seek_before(self.keyspace, key, entry.tag)
-    }
-
-    fn key(&self) -> InternalKey<'_> {
-        match &self.at {
-            Some((_, entry)) => InternalKey {
-                user_key: self
-                    .table
-                    .arena
-                    .key_bytes(entry.key_offset, entry.key_bytes),
-                tag: entry.tag,
-            },
-            None => InternalKey {
-                user_key: &[],
-                tag: Tag(0),
-            },
-        }
-    }
-
-    fn value(&self) -> &[u8] {
-        match &self.at {
-            Some((_, entry)) => self.table.value(ValuePlace::of(entry)),
-            None => &[],
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use terrace_region::{Frame, Region};
 
     use super::*;
+    use crate::cursor::Cursor;
     use crate::key::Kind;
     use crate::write_buffer::batch::WriteBatch;
 
-    fn memtable(batches: &[WriteBatch]) -> Arc<MemTable> {
+    const SEED: u64 = 7;
+
+    pub(in crate::write_buffer) fn memtable(batches: &[WriteBatch]) -> Arc<MemTable> {
         let region = Region::volatile(1 << 20).unwrap();
         let slot = region.reserve(1 << 20).unwrap();
-        let table = MemTable::new(region.activate(slot, 1).unwrap(), 1 << 20);
-        let mut first_sequence = 1;
+        let arena = region.activate(slot, 1).unwrap();
+        let table = Arc::new(MemTable::new(arena, 1 << 20, SEED));
         for batch in batches {
-            let frame = Frame {
-                first_sequence,
-                record_count: batch.records(),
-                persisted_until: 0,
-                payload: &[batch.payload()],
-            };
-            let at = table.arena.append(&frame).unwrap();
-            table
-                .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
-                .unwrap();
-            first_sequence += u64::from(batch.records());
+            insert(&table, batch);
         }
-        Arc::new(table)
+        table
+    }
+
+    /// Appends a batch and indexes it.
+    pub(in crate::write_buffer) fn insert(table: &MemTable, batch: &WriteBatch) {
+        let first_sequence = table.last_sequence() + 1;
+        let frame = Frame {
+            first_sequence,
+            record_count: batch.records(),
+            persisted_until: 0,
+            payload: &[batch.payload()],
+        };
+        let at = table.arena.append(&frame).unwrap();
+        table
+            .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
+            .unwrap();
     }
 
     #[test]
@@ -328,23 +253,13 @@ mod tests {
         let arena = region
             .activate(region.reserve(1 << 20).unwrap(), 1)
             .unwrap();
-        let table = MemTable::new(arena, 600 << 10);
-        let mut first_sequence = 1;
+        let table = MemTable::new(arena, 600 << 10, SEED);
         while table.has_room(batch.size_bytes(), 3000) {
-            let payload = &[batch.payload()][..];
-            let frame = Frame {
-                first_sequence,
-                record_count: 3000,
-                persisted_until: 0,
-                payload,
-            };
-            let at = table.arena.append(&frame).unwrap();
-            table
-                .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
-                .unwrap();
-            first_sequence += 3000;
+            insert(&table, &batch);
         }
-        assert!(first_sequence > 3000 && table.index_memory_bytes() <= 768 << 10);
+        // One chunk of entries and the smallest tables come on top of what is counted by entry.
+        let bound = (600 << 10) + (64 << 10) + 64 * 128;
+        assert!(table.last_sequence() > 3000 && table.index_memory_bytes() <= bound);
     }
 
     #[test]
@@ -359,7 +274,7 @@ mod tests {
         let table = memtable(&[first, second]);
         let get = |keyspace, snapshot| {
             table
-                .get(keyspace, b"k", snapshot)
+                .get(keyspace, b"k", key_hash(b"k", SEED), snapshot)
                 .map(|(tag, place)| (tag, table.value(place)))
         };
         let default = KeyspaceId::DEFAULT;
@@ -370,7 +285,12 @@ mod tests {
             get(KeyspaceId(7), 9),
             Some((Tag::new(2, Kind::Put), &b"other"[..]))
         );
-        assert_eq!(table.get(KeyspaceId(8), b"k", 9).map(|found| found.0), None);
+        assert_eq!(
+            table
+                .get(KeyspaceId(8), b"k", key_hash(b"k", SEED), 9)
+                .map(|found| found.0),
+            None
+        );
         assert_eq!(table.keyspaces(), [default, KeyspaceId(7)]);
         assert_eq!(table.last_sequence(), 3);
     }

@@ -5,6 +5,8 @@
 //! [`recovery`], a pure function.
 
 pub(crate) mod batch;
+pub(crate) mod bench;
+pub(crate) mod cursor;
 pub(crate) mod fuzz;
 pub(crate) mod index;
 pub(crate) mod memtable;

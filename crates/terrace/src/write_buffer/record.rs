@@ -11,11 +11,21 @@ use crate::key::{Kind, MAX_KEY_BYTES};
 /// A record read from a payload. Offsets count from the start of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
+    /// Where the record begins.
+    pub(crate) offset: usize,
     pub(crate) kind: Kind,
     pub(crate) keyspace: u32,
     pub(crate) key_offset: usize,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
+}
+
+impl Record {
+    /// The record that `bytes` begin with.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+        Records::new(bytes).decode()
+    }
 }
 
 /// The length of a record's stored form.
@@ -54,7 +64,9 @@ impl<'a> Records<'a> {
         }
     }
 
+    #[inline]
     fn decode(&mut self) -> Option<Record> {
+        let offset = self.payload.len() - self.decoder.rest().len();
         let kind = Kind::from_number(self.decoder.u8()?)?;
         let keyspace = self
             .decoder
@@ -69,6 +81,7 @@ impl<'a> Records<'a> {
         self.decoder.take(key_bytes)?;
         self.decoder.take(value_bytes)?;
         Some(Record {
+            offset,
             kind,
             keyspace,
             key_offset,

@@ -1,0 +1,210 @@
+//! Entries of one keyspace in order: by key, then from the newest.
+//!
+//! A place in a run holds eight bytes of the key beside the entry's number, taken behind what all
+//! keys of the run have in common, so that most comparisons stay in the run.
+
+use std::cmp::Ordering as Order;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::key::Tag;
+use crate::write_buffer::index::RecordBytes;
+
+/// An entry in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    prefix: u64,
+    pub(crate) record_offset: u32,
+    pub(crate) number: u32,
+}
+
+impl Place {
+    pub(super) fn new(record_offset: u32, number: u32) -> Self {
+        Place {
+            prefix: 0,
+            record_offset,
+            number,
+        }
+    }
+}
+
+/// A sorted part of an index. Never changes.
+pub(crate) struct Run {
+    /// What all keys begin with.
+    common: Box<[u8]>,
+    places: Vec<Place>,
+    /// Where this run's bytes are counted.
+    memory_bytes: Arc<AtomicU64>,
+}
+
+impl Run {
+    fn new(common: Box<[u8]>, places: Vec<Place>, memory_bytes: &Arc<AtomicU64>) -> Self {
+        let run = Run {
+            common,
+            places,
+            memory_bytes: Arc::clone(memory_bytes),
+        };
+        memory_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
+        run
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.places.capacity() * size_of::<Place>() + self.common.len()) as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn get(&self, position: usize) -> Option<&Place> {
+        self.places.get(position)
+    }
+
+    /// At most `count` places from `position` on.
+    pub(crate) fn places_from(&self, position: usize, count: usize) -> &[Place] {
+        let rest = self.places.get(position..).unwrap_or_default();
+        rest.get(..count).unwrap_or(rest)
+    }
+
+    /// Sorts places that have no prefix yet.
+    pub(super) fn sort(
+        mut places: Vec<Place>,
+        memory_bytes: &Arc<AtomicU64>,
+        records: &impl RecordBytes,
+    ) -> Self {
+        let common = common_part(&places, records);
+        for place in &mut places {
+            place.prefix = prefix_behind(common.len(), records.key(place.record_offset));
+        }
+        places.sort_unstable_by(|a, b| compare(a, b, records));
+        Run::new(common, places, memory_bytes)
+    }
+
+    /// Both runs in one. They have no entry in common.
+    pub(super) fn merge(large: &Run, small: &Run, records: &impl RecordBytes) -> Self {
+        let shared = common_bytes(&large.common, &small.common);
+        let large_places = large.prefixed_behind(shared, records);
+        let small_places = small.prefixed_behind(shared, records);
+        let mut places = Vec::with_capacity(large_places.len() + small_places.len());
+        let mut rest: &[Place] = &large_places;
+        for place in small_places.iter() {
+            let (before, after) =
+                split_before(rest, |other| compare(other, place, records) == Order::Less);
+            places.extend_from_slice(before);
+            places.push(*place);
+            rest = after;
+        }
+        places.extend_from_slice(rest);
+        let common = large.common.get(..shared).unwrap_or_default().into();
+        Run::new(common, places, &large.memory_bytes)
+    }
+
+    /// The places with prefixes taken behind the first `shared` bytes.
+    fn prefixed_behind(
+        &self,
+        shared: usize,
+        records: &impl RecordBytes,
+    ) -> std::borrow::Cow<'_, [Place]> {
+        if shared == self.common.len() {
+            return (&self.places).into();
+        }
+        let mut places = self.places.clone();
+        for place in &mut places {
+            place.prefix = prefix_behind(shared, records.key(place.record_offset));
+        }
+        places.into()
+    }
+
+    /// The first position at or after a key's version with `tag`; `tag_of` gives that of a place.
+    pub(crate) fn lower_bound(
+        &self,
+        key: &[u8],
+        tag: Tag,
+        records: &impl RecordBytes,
+        tag_of: impl Fn(&Place) -> Tag,
+    ) -> usize {
+        let head = key.get(..self.common.len()).unwrap_or(key);
+        match head.cmp(&self.common) {
+            Order::Less => return 0,
+            Order::Greater => return self.places.len(),
+            Order::Equal => {}
+        }
+        let prefix = prefix_behind(self.common.len(), key);
+        self.places.partition_point(|place| {
+            let order = place.prefix.cmp(&prefix).then_with(|| {
+                let other = records.key(place.record_offset);
+                other.cmp(key).then_with(|| tag.cmp(&tag_of(place)))
+            });
+            order == Order::Less
+        })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let bytes = self.bytes();
+        self.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// By key, then from the newest: a larger number is a newer entry.
+#[inline]
+fn compare(a: &Place, b: &Place, records: &impl RecordBytes) -> Order {
+    a.prefix.cmp(&b.prefix).then_with(|| {
+        let key = records.key(a.record_offset);
+        key.cmp(records.key(b.record_offset))
+            .then_with(|| b.number.cmp(&a.number))
+    })
+}
+
+/// Splits where `is_before` turns false, in time that grows with the logarithm of the first half.
+fn split_before(places: &[Place], is_before: impl Fn(&Place) -> bool) -> (&[Place], &[Place]) {
+    let mut step = 1;
+    while places.get(step - 1).is_some_and(&is_before) {
+        step *= 2;
+    }
+    let known = step / 2;
+    let unknown = places
+        .get(known..places.len().min(step))
+        .unwrap_or_default();
+    places.split_at(known + unknown.partition_point(is_before))
+}
+
+/// What the keys of all places begin with.
+fn common_part(places: &[Place], records: &impl RecordBytes) -> Box<[u8]> {
+    let mut places = places.iter();
+    let mut common = places
+        .next()
+        .map(|place| records.key(place.record_offset))
+        .unwrap_or_default();
+    for place in places {
+        if common.is_empty() {
+            break;
+        }
+        let shared = common_bytes(common, records.key(place.record_offset));
+        common = common.get(..shared).unwrap_or_default();
+    }
+    common.into()
+}
+
+#[inline]
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Eight bytes of a key from `start` on, zero-filled, so that integer order agrees with byte order.
+/// Keys that agree here may still differ (`a` and `a\0`): then the whole keys are compared.
+#[inline]
+fn prefix_behind(start: usize, key: &[u8]) -> u64 {
+    let rest = key.get(start..).unwrap_or_default();
+    match rest.first_chunk::<8>() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            for (to, &from) in bytes.iter_mut().zip(rest) {
+                *to = from;
+            }
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
