@@ -87,7 +87,7 @@ impl fmt::Debug for RegionSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
-    /// [`Options::compaction_threads`] merge and one installs what they wrote.
+    /// [`Options::compaction_threads`] merge, one installs what they wrote and one deletes.
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do

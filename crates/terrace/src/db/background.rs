@@ -1,4 +1,4 @@
-//! Who does the work that no caller waits for: spares, flushes and compactions.
+//! Who does the work that no caller waits for: spares, flushes, compactions and deletions.
 //!
 //! A [`Worker`] repeats one step until there is nothing left to do. A step that fails is repeated
 //! with growing pauses until it succeeds: a full disk is left behind by itself once space returns.
@@ -34,6 +34,7 @@ pub(crate) struct Background {
     flush: Arc<Worker>,
     compaction: Arc<Worker>,
     install: Arc<Worker>,
+    deletion: Arc<Worker>,
 }
 
 impl Background {
@@ -45,11 +46,18 @@ impl Background {
             flush: worker("terrace-flush", Store::flush_step, 1),
             compaction: worker("terrace-merge", Store::compaction_step, compaction_threads),
             install: worker("terrace-install", Store::install_step, 1),
+            deletion: worker("terrace-delete", Store::deletion_step, 1),
         }
     }
 
-    fn workers(&self) -> [&Arc<Worker>; 4] {
-        [&self.spare, &self.flush, &self.compaction, &self.install]
+    fn workers(&self) -> [&Arc<Worker>; 5] {
+        [
+            &self.spare,
+            &self.flush,
+            &self.compaction,
+            &self.install,
+            &self.deletion,
+        ]
     }
 
     /// Starts the threads, if there are to be any.
@@ -72,6 +80,11 @@ impl Background {
     /// A level may be over its target.
     pub(crate) fn compaction_wanted(&self, store: &Store) {
         self.compaction.kick(store);
+    }
+
+    /// Tables may have become obsolete.
+    pub(crate) fn deletion_wanted(&self, store: &Store) {
+        self.deletion.kick(store);
     }
 
     /// Waits for one more step of the spare worker; its failure if it failed.

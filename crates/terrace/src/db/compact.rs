@@ -31,7 +31,7 @@ use crate::db::read::reader;
 use crate::db::table_files::TableFiles;
 use crate::levels::{Edit, SubLevelCursor, TableMoved};
 use crate::options::Options;
-use crate::table::{CursorOptions, table_path};
+use crate::table::CursorOptions;
 use crate::{Error, KeyspaceId, Result};
 
 /// The policy that the options describe.
@@ -51,7 +51,7 @@ impl Store {
     /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
         let done = self.compact();
-        self.delete_obsolete();
+        self.background.deletion_wanted(self);
         if let Err(error) = &done {
             self.jobs.ended(Err(error.clone()));
         }
@@ -247,7 +247,7 @@ impl Store {
         if let Err(error) = &installed {
             self.jobs.ended(Err(error.clone()));
         }
-        self.delete_obsolete();
+        self.background.deletion_wanted(self);
         self.background.compaction_wanted(self);
         installed.map(|()| true)
     }
@@ -315,6 +315,9 @@ impl Store {
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
     fn check_space(&self, needed_bytes: u64) -> Result<()> {
         if self.storage.free_space_bytes(self.directory())? < needed_bytes {
+            self.delete_now();
+        }
+        if self.storage.free_space_bytes(self.directory())? < needed_bytes {
             return Err(Error::NoSpace {
                 path: self.path.clone(),
                 needed_bytes,
@@ -330,20 +333,6 @@ impl Store {
         let version = Arc::clone(&ledger.state.version);
         self.change_view(|view| view.version = version);
         Ok(())
-    }
-
-    /// Removes the files of tables that nobody lists any more. What cannot be removed now is an
-    /// orphan, removed by the next opening.
-    pub(crate) fn delete_obsolete(&self) {
-        let numbers = self.obsolete.take();
-        for &number in &numbers {
-            self.tables.remove(number);
-            let _ = self.storage.remove(&table_path(&self.path, number));
-        }
-        if !numbers.is_empty() {
-            self.events
-                .record(EventKind::TablesDeleted { tables: numbers });
-        }
     }
 
     /// Waits until no level is over its target.

@@ -28,7 +28,7 @@ impl Store {
     pub(crate) fn flush_step(&self) -> Result<bool> {
         self.check_poison()?;
         let flushed = self.flush_oldest();
-        self.delete_obsolete();
+        self.background.deletion_wanted(self);
         flushed
     }
 

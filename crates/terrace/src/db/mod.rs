@@ -8,6 +8,7 @@ pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
+pub(crate) mod deletions;
 pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod flush;
@@ -43,6 +44,7 @@ use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
+use crate::db::deletions::Deletions;
 use crate::db::events::EventLog;
 use crate::db::jobs::Jobs;
 use crate::db::ledger::Ledger;
@@ -98,6 +100,7 @@ pub(crate) struct Store {
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,
+    pub(crate) deletions: Deletions,
     pub(crate) backlog: Backlog,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,

@@ -21,6 +21,7 @@ use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compact::policy;
+use crate::db::deletions::Deletions;
 use crate::db::events::EventLog;
 use crate::db::files;
 use crate::db::jobs::Jobs;
@@ -109,6 +110,7 @@ impl Store {
             jobs: Jobs::default(),
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
+            deletions: Deletions::default(),
             backlog,
             stalls: Stalls::default(),
             counters: Counters::default(),

@@ -1,0 +1,134 @@
+//! Deleting the files of tables that nobody lists any more, a little at a time.
+//!
+//! Removing a large file at once holds up every sync beside it. So its end is cut off in steps, with
+//! pauses in which others get their turn, and only the last step removes the name. Nobody waits for
+//! it: what is left at a close or a crash, whole or cut, is an orphan that the next opening removes.
+//!
+//! A file that is cut must have no reader. The obsolete list sees to that: a table enters it when the
+//! last version and the last listing of it are gone, and whoever reads a table holds one of the two
+//! as long: a lookup its view, a cursor over a sub-level and a merge the tables themselves.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
+
+use crate::Result;
+use crate::db::Store;
+use crate::db::events::EventKind;
+use crate::options::Background;
+use crate::table::table_path;
+
+/// What one step gives back to the file system.
+const STEP_BYTES: u64 = 4 << 20;
+/// Time for others between two steps.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Tables that may wait before deleting goes on without pauses.
+const MOST_WAITING: usize = 32;
+
+/// Tables whose files are still there.
+#[derive(Default)]
+pub(crate) struct Deletions(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    numbers: VecDeque<u64>,
+    /// The first of them, open, and the bytes it still has.
+    cutting: Option<(Arc<dyn File>, u64)>,
+}
+
+impl Store {
+    /// The deletion worker's step: one cut, or the name of a file that is short.
+    pub(crate) fn deletion_step(&self) -> Result<bool> {
+        let mut waiting = self.deletions.0.lock();
+        self.collect_obsolete(&mut waiting);
+        let Some(&number) = waiting.numbers.front() else {
+            return Ok(false);
+        };
+        let is_cut = self.has_space_to_wait()
+            && self
+                .cut(number, &mut waiting.cutting)
+                .is_ok_and(|is_cut| is_cut);
+        if !is_cut {
+            let removed = self.remove_first(&mut waiting);
+            drop(waiting);
+            self.tell(removed.into_iter().collect());
+            return Ok(true);
+        }
+        let hurried = waiting.numbers.len() > MOST_WAITING;
+        drop(waiting);
+        if !hurried && self.options.background == Background::Threads {
+            thread::sleep(PAUSE);
+        }
+        Ok(true)
+    }
+
+    /// Removes every file that waits, at once: its space is needed.
+    pub(crate) fn delete_now(&self) {
+        let mut removed = Vec::new();
+        let mut waiting = self.deletions.0.lock();
+        self.collect_obsolete(&mut waiting);
+        while !waiting.numbers.is_empty() {
+            removed.extend(self.remove_first(&mut waiting));
+        }
+        drop(waiting);
+        self.tell(removed);
+    }
+
+    /// Without the lock: a listener is a caller's code.
+    fn tell(&self, tables: Vec<u64>) {
+        if !tables.is_empty() {
+            self.events.record(EventKind::TablesDeleted { tables });
+        }
+    }
+
+    fn collect_obsolete(&self, waiting: &mut Waiting) {
+        for number in self.obsolete.take() {
+            self.tables.remove(number);
+            waiting.numbers.push_back(number);
+        }
+    }
+
+    /// The number of the file that was removed. One that cannot be removed now is an orphan, removed
+    /// by the next opening.
+    fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
+        waiting.cutting = None;
+        let number = waiting.numbers.pop_front()?;
+        let removed = self.storage.remove(&table_path(&self.path, number));
+        removed.is_ok().then_some(number)
+    }
+
+    /// Whether the space of a few more arenas and tables is there: else nothing is deleted slowly.
+    fn has_space_to_wait(&self) -> bool {
+        let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
+        let free_bytes = self.storage.free_space_bytes(self.directory());
+        free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
+    }
+
+    /// Cuts one step off the end of a table's file; false if it is short enough to be removed.
+    fn cut(
+        &self,
+        number: u64,
+        cutting: &mut Option<(Arc<dyn File>, u64)>,
+    ) -> storage::Result<bool> {
+        if cutting.is_none() {
+            let path = table_path(&self.path, number);
+            let options = OpenOptions::buffered(OpenMode::ReadWrite);
+            let file = self.storage.open(&path, options)?;
+            let length_bytes = file.length_bytes()?;
+            *cutting = Some((file, length_bytes));
+        }
+        let Some((file, length_bytes)) = cutting else {
+            return Ok(false);
+        };
+        if *length_bytes <= STEP_BYTES {
+            return Ok(false);
+        }
+        *length_bytes -= STEP_BYTES;
+        file.truncate(*length_bytes)?;
+        Ok(true)
+    }
+}
