@@ -2,16 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_storage::{
     DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
 };
 
-/// Shared with the test, which opens it: how many writes may pass.
+/// Shared with the test, which opens it: how many writes may pass, and whether one had to wait.
 #[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<AtomicU64>);
+pub struct Gate(Arc<AtomicU64>, Arc<AtomicBool>);
 
 impl Gate {
     pub fn open(&self) {
@@ -21,6 +21,11 @@ impl Gate {
     /// Lets some writes through and no more.
     pub fn close_after(&self, writes: u64) {
         self.0.store(writes, Ordering::SeqCst);
+    }
+
+    /// Whether a write has come to the gate and found it closed.
+    pub fn is_reached(&self) -> bool {
+        self.1.load(Ordering::SeqCst)
     }
 
     fn pass(&self) {
@@ -34,6 +39,7 @@ impl Gate {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
             .is_err()
         {
+            self.1.store(true, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
