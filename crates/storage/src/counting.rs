@@ -241,6 +241,12 @@ impl File for CountingFile {
         self.counters.of(purpose).count_read(buffer.len());
         Ok(())
     }
+
+    fn read_vec_at(&self, length: usize, offset: u64, purpose: Purpose) -> Result<Vec<u8>> {
+        let bytes = self.inner.read_vec_at(length, offset, purpose)?;
+        self.counters.of(purpose).count_read(length);
+        Ok(bytes)
+    }
 }
 
 impl Storage for CountingStorage {
@@ -314,6 +320,10 @@ mod tests {
         let before = storage.snapshot();
         file.read_at(&mut [0; 30], 90, Purpose::Read).unwrap();
         file.read_exact_at(&mut [0; 30], 0, Purpose::Read).unwrap();
+        assert_eq!(
+            file.read_vec_at(10, 0, Purpose::Read).unwrap()[..6],
+            [1, 1, 1, 1, 1, 2]
+        );
         storage.sync_directory(Path::new("/")).unwrap();
 
         let arena = IoCounts {
@@ -326,8 +336,8 @@ mod tests {
             ..IoCounts::default()
         };
         let read = IoCounts {
-            read_bytes: 40,
-            reads: 2,
+            read_bytes: 50,
+            reads: 3,
             ..IoCounts::default()
         };
         let now = storage.snapshot();

@@ -191,6 +191,17 @@ pub trait File: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`ErrorKind::UnexpectedEnd`](crate::ErrorKind::UnexpectedEnd) if the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()>;
+
+    /// Reads exactly `length` bytes at `offset` into memory of their own. The caller knows that
+    /// the file has as many; implementations need not clear the memory first.
+    ///
+    /// # Errors
+    /// As [`File::read_exact_at`].
+    fn read_vec_at(&self, length: usize, offset: u64, purpose: Purpose) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read_exact_at(&mut bytes, offset, purpose)?;
+        Ok(bytes)
+    }
 }
 
 /// A file system: real, simulated or failing.

@@ -34,6 +34,7 @@ pub mod inspect;
 #[doc(hidden)]
 pub mod internal;
 mod key;
+mod key_prefixes;
 mod levels;
 mod options;
 mod persist_method;

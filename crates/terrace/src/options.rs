@@ -168,7 +168,8 @@ pub struct Options {
     /// a close loses no more work than one slice for each thread. Default: 256 MiB.
     pub slice_bytes: u64,
 
-    /// Bytes of table blocks kept in memory. Default: 64 MiB.
+    /// Bytes of table blocks kept in memory; up to a quarter of them holds blocks of the index that
+    /// stay as long as their table does. Default: 64 MiB.
     pub block_cache_bytes: u64,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,

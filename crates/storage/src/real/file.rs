@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 
 use super::direct::DirectFile;
 use super::write_back;
@@ -182,5 +183,24 @@ impl File for RealFile {
             return Err(Error::unexpected_end(&self.path));
         }
         Ok(())
+    }
+
+    fn read_vec_at(&self, length: usize, offset: u64, purpose: Purpose) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(length);
+        if self.direct.is_some() || bytes.capacity() > length {
+            // A direct read goes through aligned memory; spare capacity would be filled, too.
+            bytes.resize(length, 0);
+            self.read_exact_at(&mut bytes, offset, purpose)?;
+            return Ok(bytes);
+        }
+        while bytes.len() < length {
+            let at = offset.saturating_add(bytes.len() as u64);
+            match pread(&self.buffered, spare_capacity(&mut bytes), at) {
+                Ok(0) => return Err(Error::unexpected_end(&self.path)),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.error(Operation::Read, errno.into())),
+            }
+        }
+        Ok(bytes)
     }
 }

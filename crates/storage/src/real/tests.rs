@@ -198,3 +198,26 @@ fn a_boot_id_is_a_uuid_or_an_error() {
         assert!(parse_boot_id(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn memory_of_their_own_holds_the_bytes_asked_for_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = pattern(20_000, 3);
+    for (name, mode) in [
+        ("buffered", OpenOptions::buffered(OpenMode::CreateNew)),
+        ("direct", OpenOptions::direct(OpenMode::CreateNew)),
+    ] {
+        let file = RealStorage
+            .open(&directory.path().join(name), mode)
+            .unwrap();
+        file.write_at(&bytes, 0, PURPOSE).unwrap();
+        for (offset, length) in [(0, 0), (0, 20_000), (4_095, 2), (19_999, 1), (20_000, 0)] {
+            let read = file.read_vec_at(length, offset as u64, PURPOSE).unwrap();
+            assert_eq!(read, bytes[offset..offset + length], "{name}");
+        }
+        for (offset, length) in [(19_999, 2), (20_000, 1), (50_000, 1)] {
+            let past_the_end = file.read_vec_at(length, offset, PURPOSE);
+            assert_eq!(kind_of(past_the_end), ErrorKind::UnexpectedEnd, "{name}");
+        }
+    }
+}

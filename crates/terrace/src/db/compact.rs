@@ -27,7 +27,6 @@ use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
-use crate::db::read::reader;
 use crate::db::table_files::TableFiles;
 use crate::levels::{Edit, SubLevelCursor, TableMoved};
 use crate::options::Options;
@@ -136,7 +135,7 @@ impl Store {
         let (mut samples, mut input_bytes) = (Vec::new(), 0);
         for input in &choice.inputs {
             let table = &input.table;
-            let keys = reader(&self.tables, table)?.sampled_keys(options)?;
+            let keys = table.open(&self.tables)?.sampled_keys(options)?;
             let bytes = table.size_bytes / (keys.len() as u64).max(1);
             input_bytes += table.size_bytes;
             let inside = keys.into_iter().filter(|key| table.bounds.contains(key));

@@ -114,6 +114,8 @@ pub struct DbIterator {
     valid: bool,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// The key left last: a buffer that moves need, kept from one to the next.
+    left: Vec<u8>,
 }
 
 impl DbIterator {
@@ -136,6 +138,7 @@ impl DbIterator {
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
+            left: Vec::new(),
         })
     }
 
@@ -214,15 +217,17 @@ impl DbIterator {
         if !self.valid {
             return Ok(());
         }
-        let key = std::mem::take(&mut self.key);
+        let key = self.leave();
         let turned = self.direction == Direction::Backward;
-        self.forward(|versions, positioned| {
+        let moved = self.forward(|versions, positioned| {
             if positioned && !turned {
                 skip_key(versions, &key)
             } else {
                 versions.seek(after_versions_of(&key))
             }
-        })
+        });
+        self.left = key;
+        moved
     }
 
     /// To the previous key. Does nothing if not valid.
@@ -233,15 +238,23 @@ impl DbIterator {
         if !self.valid {
             return Ok(());
         }
-        let key = std::mem::take(&mut self.key);
+        let key = self.leave();
         let turned = self.direction == Direction::Forward;
-        self.backward(|versions, positioned| {
+        let moved = self.backward(|versions, positioned| {
             if positioned && !turned {
                 Ok(())
             } else {
                 seek_last_before(versions, before_versions_of(&key))
             }
-        })
+        });
+        self.left = key;
+        moved
+    }
+
+    /// Takes the present key; the buffer of the one before takes its place.
+    fn leave(&mut self) -> Vec<u8> {
+        let buffer = std::mem::take(&mut self.left);
+        std::mem::replace(&mut self.key, buffer)
     }
 
     /// The entries from the first one on.

@@ -13,7 +13,7 @@ use crate::db::value::Value;
 use crate::db::view::View;
 use crate::key::{Kind, Tag};
 use crate::levels::{SubLevelCursor, Table, Version};
-use crate::table::{CursorOptions, TableCache, TableCursor, TableReader, TableValue, key_hash};
+use crate::table::{CursorOptions, TableCursor, TableValue, key_hash};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -34,7 +34,8 @@ impl Store {
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
         // One hash serves the indexes of MemTables and the filters of tables.
         let hash = key_hash(key, self.hash_seed);
-        for table in &view.memtables {
+        // One that is empty has nothing up to `snapshot`: records are counted before they are visible.
+        for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             if let Some((tag, place)) = table.get(keyspace, key, hash, snapshot) {
                 return self.value_in_memtable(table, tag, place);
             }
@@ -57,8 +58,8 @@ impl Store {
             return Ok(None);
         };
         for table in levels.tables_for_key(key) {
-            let reader = reader(&self.tables, table)?;
-            if let Some(found) = reader.get(key, hash, snapshot, CursorOptions::user_read())? {
+            let table = table.open(&self.tables)?;
+            if let Some(found) = table.get(key, hash, snapshot, CursorOptions::user_read())? {
                 return Ok(Some(found));
             }
         }
@@ -103,17 +104,18 @@ impl Store {
         options: CursorOptions,
     ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
         let tables = Arc::clone(&self.tables);
-        move |table| Ok(reader(&tables, table)?.cursor(options))
+        move |table| Ok(table.open(&tables)?.cursor(options))
     }
 
-    /// All versions of a keyspace in order: MemTables and every sub-level, merged.
+    /// All versions of a keyspace in order: MemTables and every sub-level, merged. The caller's
+    /// snapshot is older than the view.
     pub(crate) fn versions(&self, view: &View, keyspace: KeyspaceId, fill_cache: bool) -> Versions {
         let options = CursorOptions {
             fill_cache,
             purpose: Purpose::Read,
         };
         let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
-        for table in &view.memtables {
+        for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             cursors.push(Box::new(table.cursor(keyspace)));
         }
         if let Some(levels) = view.version.keyspace(keyspace) {
@@ -126,9 +128,4 @@ impl Store {
         }
         Versions::new(cursors)
     }
-}
-
-/// The reader of a listed table.
-pub(crate) fn reader(tables: &TableCache, table: &Table) -> Result<Arc<TableReader>> {
-    tables.get(table.number, |properties| table.is_described_by(properties))
 }

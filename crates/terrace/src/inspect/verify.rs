@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use terrace_storage::Purpose;
 
-use crate::db::read::reader;
 use crate::levels::check_age_rule;
 use crate::options::Options;
 use crate::table::CursorOptions;
@@ -71,7 +70,7 @@ pub fn verify(
     let count = version.tables().count();
     for (at, (_, table)) in version.tables().enumerate() {
         progress(at, count);
-        let checked = reader(&store.tables, table).and_then(|reader| {
+        let checked = table.open(&store.tables).and_then(|reader| {
             let check = reader.verify()?;
             let properties = reader.properties();
             let as_listed = properties.entries == table.entries

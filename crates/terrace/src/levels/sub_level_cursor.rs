@@ -9,9 +9,32 @@ use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 
+/// What a cursor walks: a whole sub-level, shared with the version, or a list of its own.
+enum Tables {
+    Whole(Arc<SubLevel>),
+    Listed(Vec<Arc<Table>>),
+}
+
+impl Tables {
+    fn list(&self) -> &[Arc<Table>] {
+        match self {
+            Tables::Whole(sub_level) => &sub_level.tables,
+            Tables::Listed(tables) => tables,
+        }
+    }
+
+    /// The position of the first table that does not end before `key`.
+    fn position(&self, key: &[u8]) -> usize {
+        match self {
+            Tables::Whole(sub_level) => sub_level.position(key),
+            Tables::Listed(tables) => tables.partition_point(|table| table.bounds.ends_before(key)),
+        }
+    }
+}
+
 /// Walks the tables of one sub-level in order. `Open` opens a cursor over a table's whole file.
 pub(crate) struct SubLevelCursor<C, Open> {
-    tables: Vec<Arc<Table>>,
+    tables: Tables,
     open: Open,
     /// The table stood in, by its position, and a cursor in it.
     current: Option<(usize, Clipped<C>)>,
@@ -19,12 +42,16 @@ pub(crate) struct SubLevelCursor<C, Open> {
 
 impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
     /// A cursor over a sub-level; nothing is opened before it is positioned.
-    pub(crate) fn new(sub_level: &SubLevel, open: Open) -> Self {
-        SubLevelCursor::over_tables(sub_level.tables.clone(), open)
+    pub(crate) fn new(sub_level: &Arc<SubLevel>, open: Open) -> Self {
+        SubLevelCursor::over(Tables::Whole(Arc::clone(sub_level)), open)
     }
 
     /// A cursor over some tables of a sub-level, in their order.
     pub(crate) fn over_tables(tables: Vec<Arc<Table>>, open: Open) -> Self {
+        SubLevelCursor::over(Tables::Listed(tables), open)
+    }
+
+    fn over(tables: Tables, open: Open) -> Self {
         SubLevelCursor {
             tables,
             open,
@@ -34,7 +61,7 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
 
     /// Opens the table at `index`, unless it is the one stood in; false past either end.
     fn enter(&mut self, index: Option<usize>) -> Result<bool> {
-        let Some((index, table)) = index.and_then(|i| Some((i, self.tables.get(i)?))) else {
+        let Some((index, table)) = index.and_then(|i| Some((i, self.tables.list().get(i)?))) else {
             self.current = None;
             return Ok(false);
         };
@@ -96,15 +123,13 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.enter(self.tables.len().checked_sub(1))?;
+        self.enter(self.tables.list().len().checked_sub(1))?;
         self.with_current(Clipped::seek_to_last)?;
         self.settle_backward()
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        let index = self
-            .tables
-            .partition_point(|table| table.bounds.ends_before(target.user_key));
+        let index = self.tables.position(target.user_key);
         self.enter(Some(index))?;
         self.with_current(|cursor| cursor.seek(target))?;
         self.settle_forward()
@@ -245,7 +270,7 @@ mod tests {
 
     /// A sub-level of tables that each hold every key of their own span, two versions of each;
     /// its tables are listed with these bounds. And the versions that count.
-    fn sub_level(bounds: &[(u8, u8, bool)]) -> (Vec<Arc<Table>>, Vec<Entry>) {
+    fn sub_level(bounds: &[(u8, u8, bool)]) -> (Arc<SubLevel>, Vec<Entry>) {
         let mut counted = Vec::new();
         let mut listed = Vec::new();
         for (&(smallest, largest, largest_excluded), number) in bounds.iter().zip(1..) {
@@ -261,7 +286,7 @@ mod tests {
         }
         let version = version(listed);
         let (_, sub_level) = levels(&version).sub_levels().next().unwrap();
-        (sub_level.tables.clone(), counted)
+        (Arc::clone(sub_level), counted)
     }
 
     /// More than any bounds that a table is listed with.
@@ -292,12 +317,13 @@ mod tests {
                     (smallest, at, excluded)
                 })
                 .collect();
-            let (tables, counted) = sub_level(&bounds);
-            let mut cursor = SubLevelCursor::over_tables(tables, open);
+            let (sub_level, counted) = sub_level(&bounds);
+            let mut whole = SubLevelCursor::new(&sub_level, open);
+            let mut listed = SubLevelCursor::over_tables(sub_level.tables.clone(), open);
             let mut model = VersionsCursor::new(counted);
             for (step, key, sequence) in moves {
                 let target = InternalKey::new(std::slice::from_ref(&key), sequence, Kind::Put);
-                let cursors: [&mut dyn Cursor; 2] = [&mut cursor, &mut model];
+                let cursors: [&mut dyn Cursor; 3] = [&mut whole, &mut listed, &mut model];
                 for cursor in cursors {
                     match step {
                         0 => cursor.seek_to_first().unwrap(),
@@ -308,9 +334,13 @@ mod tests {
                         _ => {}
                     }
                 }
-                prop_assert_eq!(cursor.valid(), model.valid());
-                if cursor.valid() {
-                    prop_assert_eq!((cursor.key(), cursor.value()), (model.key(), model.value()));
+                let cursors: [&dyn Cursor; 2] = [&whole, &listed];
+                for cursor in cursors {
+                    prop_assert_eq!(cursor.valid(), model.valid());
+                    if cursor.valid() {
+                        let expected = (model.key(), model.value());
+                        prop_assert_eq!((cursor.key(), cursor.value()), expected);
+                    }
                 }
             }
         }
@@ -318,9 +348,9 @@ mod tests {
 
     #[test]
     fn after_a_failed_open_the_cursor_is_not_valid_and_may_be_tried_again() {
-        let (tables, _) = sub_level(&[(1, 2, false), (5, 6, false)]);
+        let (sub_level, _) = sub_level(&[(1, 2, false), (5, 6, false)]);
         let mut fails = false;
-        let mut cursor = SubLevelCursor::over_tables(tables, |table: &Arc<Table>| {
+        let mut cursor = SubLevelCursor::new(&sub_level, |table: &Arc<Table>| {
             fails = !fails && table.number == 2;
             if fails {
                 Err(Error::Closed)

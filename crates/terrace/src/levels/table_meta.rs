@@ -3,12 +3,13 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::Result;
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::table::TableProperties;
+use crate::table::{KeptOpen, TableCache, TableProperties, TableReader};
 
 /// User keys from `smallest`, which is included, to `largest`, which may be.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -142,6 +143,7 @@ impl Table {
         let file = Arc::new(TableFile {
             number: meta.number,
             removed: AtomicBool::new(false),
+            kept_open: OnceLock::new(),
             obsolete: Arc::clone(obsolete),
         });
         Table { meta, file }
@@ -158,6 +160,19 @@ impl Table {
         }
     }
 
+    /// The open file. The first call settles whether it is kept open as long as a version lists the
+    /// table, which is as a rule, or opened through the cache each time.
+    pub(crate) fn open<'a>(&'a self, tables: &TableCache) -> Result<OpenTable<'a>> {
+        if let Some(Some(kept)) = self.file.kept_open.get() {
+            return Ok(OpenTable::Kept(kept.reader()));
+        }
+        let reader = tables.get(self.number, |properties| self.is_described_by(properties))?;
+        self.file
+            .kept_open
+            .get_or_init(|| tables.keep_open(&reader));
+        Ok(OpenTable::Cached(reader))
+    }
+
     /// Lets the file be deleted as soon as no version lists the table.
     pub(super) fn mark_removed(&self) {
         self.file.removed.store(true, Ordering::Release);
@@ -172,9 +187,28 @@ impl Deref for Table {
     }
 }
 
+/// An open table: reached without a lock or a count of references where it is kept open.
+pub(crate) enum OpenTable<'a> {
+    Kept(&'a Arc<TableReader>),
+    Cached(Arc<TableReader>),
+}
+
+impl Deref for OpenTable<'_> {
+    type Target = Arc<TableReader>;
+
+    fn deref(&self) -> &Arc<TableReader> {
+        match self {
+            OpenTable::Kept(reader) => reader,
+            OpenTable::Cached(reader) => reader,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct TableFile {
     number: u64,
+    /// Empty until the table is first read; `None` if too many tables were open then.
+    kept_open: OnceLock<Option<KeptOpen>>,
     removed: AtomicBool,
     obsolete: Arc<ObsoleteTables>,
 }

@@ -7,11 +7,13 @@
 
 mod age_order;
 mod apply;
+mod bounds;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use self::bounds::FlatBounds;
 use super::edit::Edit;
 use super::table_meta::{KeyRange, ObsoleteTables, Table};
 use super::{FIRST_FLUSH_AGE, LEVELS};
@@ -54,9 +56,36 @@ pub(crate) struct SubLevel {
     /// Larger is younger.
     pub(crate) age: u64,
     pub(crate) tables: Vec<Arc<Table>>,
+    /// Made by the first lookup: most versions are replaced before anybody reads them.
+    bounds: OnceLock<FlatBounds>,
 }
 
 impl SubLevel {
+    /// `tables` are sorted by key and do not overlap.
+    pub(crate) fn new(number: u64, age: u64, tables: Vec<Arc<Table>>) -> Self {
+        SubLevel {
+            number,
+            age,
+            tables,
+            bounds: OnceLock::new(),
+        }
+    }
+
+    /// The tables, to be changed: what was made of them is forgotten.
+    fn tables_mut(&mut self) -> &mut Vec<Arc<Table>> {
+        self.bounds.take();
+        &mut self.tables
+    }
+
+    fn bounds(&self) -> &FlatBounds {
+        self.bounds.get_or_init(|| FlatBounds::new(&self.tables))
+    }
+
+    /// The position of the first table that does not end before `key`.
+    pub(crate) fn position(&self, key: &[u8]) -> usize {
+        self.bounds().not_ending_before(&self.tables, key)
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.size_bytes).sum()
     }
@@ -73,12 +102,10 @@ impl SubLevel {
 
     /// The one table that may hold a key.
     pub(crate) fn table_for_key(&self, key: &[u8]) -> Option<&Arc<Table>> {
-        let at = self
-            .tables
-            .partition_point(|table| table.bounds.ends_before(key));
-        self.tables
-            .get(at)
-            .filter(|table| table.bounds.contains(key))
+        match self.tables.as_slice() {
+            [table] => Some(table).filter(|table| table.bounds.contains(key)),
+            tables => self.bounds().table_for_key(tables, key),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::format::Malformed;
 use crate::coding::Decoder;
 use crate::key::{InternalKey, Tag};
+use crate::key_prefixes::common_length;
 
 const TAG_BYTES: usize = 8;
 const RESTART_BYTES: usize = 4;
@@ -121,6 +122,31 @@ impl Block {
         parse().ok_or(Malformed::new(position, "an entry does not fit the block"))
     }
 
+    /// Every entry of a block in which none shares anything with its predecessor: its position, key
+    /// and value. Index blocks are such.
+    pub(super) fn whole_entries(
+        &self,
+    ) -> impl Iterator<Item = Result<(usize, InternalKey<'_>, &[u8]), Malformed>> {
+        let mut position = 0;
+        std::iter::from_fn(move || {
+            (position < self.entries_end).then(|| {
+                let at = position;
+                // After an error there is nothing to go on from.
+                position = self.entries_end;
+                let entry = self.entry_at(at)?;
+                if entry.shared != 0 {
+                    return Err(Malformed::new(at, "an entry of the index shares a prefix"));
+                }
+                position = entry.value.end;
+                let key = InternalKey {
+                    user_key: entry.user_suffix,
+                    tag: entry.tag,
+                };
+                Ok((at, key, self.bytes(entry.value)))
+            })
+        })
+    }
+
     /// Whether every restart point is an entry that shares nothing. A search relies on it, but
     /// looks at no more restart points than it needs.
     pub(super) fn check_restarts(&self) -> Result<(), Malformed> {
@@ -192,7 +218,7 @@ impl Block {
             previous_length = entry.shared + entry.user_suffix.len();
             if entry.shared <= matched {
                 let rest = target.user_key.get(entry.shared..).unwrap_or_default();
-                let common = common_prefix(entry.user_suffix, rest);
+                let common = common_length(entry.user_suffix, rest);
                 matched = entry.shared + common;
                 let order = match (entry.user_suffix.get(common), rest.get(common)) {
                     (None, None) => target.tag.cmp(&entry.tag),
@@ -213,10 +239,6 @@ impl Block {
 }
 
 const SHARES_TOO_MUCH: &str = "an entry shares more than its predecessor has";
-
-pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(l, r)| l == r).count()
-}
 
 /// A position in a block, or none. Holds the block.
 #[derive(Debug)]

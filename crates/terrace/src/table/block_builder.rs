@@ -1,8 +1,8 @@
 //! Builds the contents of one block after another.
 
-use super::block::common_prefix;
 use crate::coding::put_varint;
 use crate::key::{InternalKey, Tag};
+use crate::key_prefixes::common_length;
 
 /// Entries in order on their way into a block.
 pub(super) struct BlockBuilder {
@@ -32,7 +32,7 @@ impl BlockBuilder {
             self.restarts.push(self.contents.len() as u32);
             0
         } else {
-            common_prefix(&self.last_user_key, key.user_key)
+            common_length(&self.last_user_key, key.user_key)
         };
         let suffix = key.user_key.get(shared..).unwrap_or_default();
         put_varint(&mut self.contents, shared as u64);

@@ -1,16 +1,23 @@
 //! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
+//!
+//! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
+//! and stay until their table is closed; they take up to a quarter of the budget. The rest holds
+//! data blocks, and the index blocks that found no room among the pinned, and forgets what is not
+//! read. Nothing is set aside: what is not pinned is left to the blocks that come and go.
 
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, UnitWeighter, Weighter};
+use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
 use terrace_storage::Storage;
 
 use super::block::Block;
+use super::index_block::IndexBlock;
 use super::properties::TableProperties;
 use super::reader::TableReader;
 use crate::{Error, Result};
@@ -41,19 +48,32 @@ impl Hasher for Mixer {
     }
 }
 
+/// A block as it is kept: checked, uncompressed, ready to be searched.
+#[derive(Clone)]
+pub(super) enum CachedBlock {
+    Data(Arc<Block>),
+    Index(Arc<IndexBlock>),
+}
+
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<BlockKey, Arc<Block>> for ByBytes {
-    fn weight(&self, _: &BlockKey, block: &Arc<Block>) -> u64 {
+impl Weighter<BlockKey, CachedBlock> for ByBytes {
+    fn weight(&self, _: &BlockKey, block: &CachedBlock) -> u64 {
         const BOOKKEEPING_BYTES: usize = 64;
-        (block.memory_bytes() + BOOKKEEPING_BYTES) as u64
+        let bytes = match block {
+            CachedBlock::Data(block) => block.memory_bytes(),
+            CachedBlock::Index(block) => block.memory_bytes(),
+        };
+        (bytes + BOOKKEEPING_BYTES) as u64
     }
 }
 
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
-    blocks: Cache<BlockKey, Arc<Block>, ByBytes, BuildMixer>,
+    blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer>,
+    capacity_bytes: u64,
+    pinned_bytes: Mutex<u64>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -70,12 +90,14 @@ impl BlockCache {
                 BuildMixer::default(),
                 DefaultLifecycle::default(),
             ),
+            capacity_bytes,
+            pinned_bytes: Mutex::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn get(&self, table: u64, offset: u64) -> Option<Arc<Block>> {
+    pub(super) fn get(&self, table: u64, offset: u64) -> Option<CachedBlock> {
         let block = self.blocks.get(&(table, offset));
         let counter = if block.is_some() {
             &self.hits
@@ -86,8 +108,28 @@ impl BlockCache {
         block
     }
 
-    pub(super) fn insert(&self, table: u64, offset: u64, block: Arc<Block>) {
+    pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
         self.blocks.insert((table, offset), block);
+    }
+
+    /// Whether `bytes` may be pinned; the caller unpins them.
+    pub(super) fn pin(&self, bytes: u64) -> bool {
+        let mut pinned = self.pinned_bytes.lock();
+        let fits = *pinned + bytes <= self.capacity_bytes / 4;
+        if fits {
+            *pinned += bytes;
+            self.blocks.set_capacity(self.capacity_bytes - *pinned);
+        }
+        fits
+    }
+
+    pub(super) fn unpin(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let mut pinned = self.pinned_bytes.lock();
+        *pinned -= bytes;
+        self.blocks.set_capacity(self.capacity_bytes - *pinned);
     }
 
     pub(crate) fn hits(&self) -> u64 {
@@ -98,12 +140,13 @@ impl BlockCache {
         self.misses.load(Ordering::Relaxed)
     }
 
+    /// With what is pinned.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.blocks.weight()
+        self.blocks.weight() + *self.pinned_bytes.lock()
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.blocks.capacity()
+        self.capacity_bytes
     }
 }
 
@@ -126,7 +169,41 @@ pub(crate) struct TableCache {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
     blocks: Arc<BlockCache>,
-    readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer>,
+    readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
+    kept_open: Arc<AtomicUsize>,
+    most_kept_open: usize,
+}
+
+/// Does not close readers that are kept open: nothing would be saved.
+#[derive(Clone)]
+struct SpareKept;
+
+impl Lifecycle<u64, Arc<TableReader>> for SpareKept {
+    type RequestState = ();
+
+    fn is_pinned(&self, _: &u64, reader: &Arc<TableReader>) -> bool {
+        reader.is_kept_open()
+    }
+}
+
+/// A reader that stays open as long as this lives.
+#[derive(Debug)]
+pub(crate) struct KeptOpen {
+    reader: Arc<TableReader>,
+    count: Arc<AtomicUsize>,
+}
+
+impl KeptOpen {
+    pub(crate) fn reader(&self) -> &Arc<TableReader> {
+        &self.reader
+    }
+}
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        self.reader.set_kept_open(false);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl TableCache {
@@ -145,12 +222,24 @@ impl TableCache {
             storage,
             directory,
             blocks,
-            readers: Cache::with_options(
-                options,
-                UnitWeighter,
-                BuildMixer::default(),
-                DefaultLifecycle::default(),
-            ),
+            readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
+            kept_open: Arc::default(),
+            // The rest is left to tables that are read now and then.
+            most_kept_open: capacity_tables - capacity_tables / 4,
+        })
+    }
+
+    /// Keeps a reader open beside the cache, if not too many are. Once for each table.
+    pub(crate) fn keep_open(&self, reader: &Arc<TableReader>) -> Option<KeptOpen> {
+        let count = &self.kept_open;
+        if count.fetch_add(1, Ordering::Relaxed) >= self.most_kept_open {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        reader.set_kept_open(true);
+        Some(KeptOpen {
+            reader: Arc::clone(reader),
+            count: Arc::clone(count),
         })
     }
 

@@ -1,9 +1,11 @@
-//! A cursor over a table: three nested positions, in the top index, a partition and a data block.
+//! A cursor over a table: positions in the top index and a partition, and a place in a data block.
 
 use std::sync::Arc;
 
-use super::block::BlockCursor;
+use super::block::{Block, BlockCursor};
 use super::format::BlockHandle;
+use super::index_block::IndexBlock;
+use super::read_ahead::ReadAhead;
 use super::reader::{CursorOptions, TableReader};
 use crate::Result;
 use crate::cursor::Cursor;
@@ -14,9 +16,12 @@ use crate::key::InternalKey;
 pub(crate) struct TableCursor {
     table: Arc<TableReader>,
     options: CursorOptions,
-    top: Place,
-    partition: Place,
-    data: Place,
+    /// The partition stood in: its position in the top index, and the position in it.
+    partition: Option<(usize, Arc<IndexBlock>)>,
+    at: usize,
+    /// The data block entered last, and where it lies.
+    data: Option<(BlockHandle, BlockCursor)>,
+    ahead: ReadAhead,
 }
 
 #[derive(Clone, Copy)]
@@ -28,96 +33,156 @@ enum Step<'a> {
     Prev,
 }
 
-/// A position in a block, and where the block lies.
-struct Place {
-    cursor: BlockCursor,
-    handle: BlockHandle,
-}
-
-impl Place {
-    /// At no entry of the top index: where the top position begins, and where the others are until
-    /// they have a block.
-    fn nowhere(table: &TableReader) -> Self {
-        Place {
-            cursor: BlockCursor::new(Arc::clone(table.top_index())),
-            handle: table.properties().top_index,
-        }
-    }
-
-    /// Moves, and says whether there is an entry.
-    fn step(&mut self, table: &TableReader, step: Step<'_>) -> Result<bool> {
-        let result = match step {
-            Step::First => self.cursor.seek_to_first(),
-            Step::Last => self.cursor.seek_to_last(),
-            Step::Seek(target) => self.cursor.seek(target),
-            Step::Next => self.cursor.next(),
-            Step::Prev => self.cursor.prev(),
-        };
-        result.map_err(|fault| table.source().corruption(self.handle, fault))?;
-        Ok(self.cursor.valid())
-    }
-
-    /// Goes into the block under the parent's cursor, to no entry of it.
-    fn enter(&mut self, table: &TableReader, options: CursorOptions, parent: &Place) -> Result<()> {
-        let index = &parent.cursor;
-        let handle = table.child_handle(index.value(), index.position(), parent.handle)?;
-        self.cursor.reset(table.block(handle, options)?);
-        self.handle = handle;
-        Ok(())
-    }
-}
-
 impl TableCursor {
     pub(super) fn new(table: Arc<TableReader>, options: CursorOptions) -> Self {
         TableCursor {
-            options,
-            top: Place::nowhere(&table),
-            partition: Place::nowhere(&table),
-            data: Place::nowhere(&table),
             table,
+            options,
+            partition: None,
+            at: 0,
+            data: None,
+            ahead: ReadAhead::default(),
         }
     }
 
     /// Takes the same step in each of the three blocks.
     fn descend(&mut self, step: Step<'_>) -> Result<()> {
-        let (table, options) = (&*self.table, self.options);
-        if self.top.step(table, step)? {
-            self.partition.enter(table, options, &self.top)?;
-            if self.partition.step(table, step)? {
-                self.data.enter(table, options, &self.partition)?;
-                self.data.step(table, step)?;
-            }
+        self.invalidate();
+        let top = self.table.top_index();
+        if self.enter_partition(choose(top, step))? {
+            self.at = self.partition().map_or(0, |p| choose(p, step));
+            self.enter_block(step)?;
         }
         Ok(())
     }
 
-    /// Goes to the data block beside this one, to its entry at `end`, or to none.
-    fn cross(&mut self, direction: Step<'_>, end: Step<'_>) -> Result<()> {
-        let (table, options) = (&*self.table, self.options);
-        if !self.partition.step(table, direction)? {
-            if !self.top.step(table, direction)? {
-                return Ok(());
-            }
-            self.partition.enter(table, options, &self.top)?;
-            self.partition.step(table, end)?;
+    /// Goes to the data block beside this one, to its entry at the near end, or to none.
+    fn cross(&mut self, step: Step<'_>) -> Result<()> {
+        self.invalidate();
+        let Some((top_at, partition)) = &self.partition else {
+            return Ok(());
+        };
+        let (beside, end) = match step {
+            Step::Prev => (self.at.checked_sub(1), Step::Last),
+            _ => (
+                Some(self.at + 1).filter(|at| *at < partition.len()),
+                Step::First,
+            ),
+        };
+        if let Some(at) = beside {
+            self.at = at;
+            return self.enter_block(end);
         }
-        self.data.enter(table, options, &self.partition)?;
-        self.data.step(table, end)?;
+        let top_beside = match step {
+            Step::Prev => top_at.checked_sub(1),
+            _ => Some(top_at + 1),
+        };
+        if let Some(top_at) = top_beside
+            && self.enter_partition(top_at)?
+        {
+            self.at = self.partition().map_or(0, |p| choose(p, end));
+            self.enter_block(end)?;
+        }
         Ok(())
+    }
+
+    fn partition(&self) -> Option<&IndexBlock> {
+        self.partition.as_ref().map(|(_, partition)| &**partition)
+    }
+
+    /// False past the last partition.
+    fn enter_partition(&mut self, top_at: usize) -> Result<bool> {
+        if self.partition.as_ref().is_some_and(|(at, _)| *at == top_at) {
+            return Ok(true);
+        }
+        self.partition = None;
+        let partition = self.table.partition(top_at, self.options)?;
+        self.partition = partition.map(|partition| (top_at, partition));
+        Ok(self.partition.is_some())
+    }
+
+    /// Goes into the data block at the present position, and takes a step in it.
+    fn enter_block(&mut self, step: Step<'_>) -> Result<()> {
+        let Some((partition, handle)) = self
+            .partition
+            .as_ref()
+            .and_then(|(_, partition)| Some((partition, partition.child(self.at)?)))
+        else {
+            return Ok(());
+        };
+        // It may still be at hand: iterators seek near where they are.
+        if self.data.as_ref().is_none_or(|(held, _)| *held != handle) {
+            let (table, options) = (&self.table, self.options);
+            let block = match table.cached(handle)? {
+                Some(block) => {
+                    self.ahead.follow(handle, options.purpose);
+                    block
+                }
+                None => {
+                    let source = table.source();
+                    let read =
+                        self.ahead
+                            .block(source, partition, self.at, handle, options.purpose)?;
+                    table.keep(handle, read, options)
+                }
+            };
+            place(&mut self.data, handle, block);
+        }
+        self.step(step)
+    }
+
+    fn step(&mut self, step: Step<'_>) -> Result<()> {
+        let Some((handle, cursor)) = &mut self.data else {
+            return Ok(());
+        };
+        let result = match step {
+            Step::First => cursor.seek_to_first(),
+            Step::Last => cursor.seek_to_last(),
+            Step::Seek(target) => cursor.seek(target),
+            Step::Next => cursor.next(),
+            Step::Prev => cursor.prev(),
+        };
+        result.map_err(|fault| self.table.source().corruption(*handle, fault))
+    }
+
+    fn invalidate(&mut self) {
+        if let Some((_, cursor)) = &mut self.data {
+            cursor.invalidate();
+        }
     }
 
     /// After an error the cursor is at no entry.
     fn settle(&mut self, result: Result<()>) -> Result<()> {
         if result.is_err() {
-            self.data.cursor.invalidate();
+            self.invalidate();
         }
         result
     }
 }
 
+/// Where a step from outside leads in an index block; past the last child if nowhere.
+fn choose(index: &IndexBlock, step: Step<'_>) -> usize {
+    match step {
+        Step::Last => index.len().saturating_sub(1),
+        Step::Seek(target) => index.position(target),
+        Step::First | Step::Next | Step::Prev => 0,
+    }
+}
+
+/// Puts a cursor on a block, at no entry of it; keeps the buffer of the one before.
+fn place(data: &mut Option<(BlockHandle, BlockCursor)>, handle: BlockHandle, block: Arc<Block>) {
+    match data {
+        Some((held, cursor)) => {
+            *held = handle;
+            cursor.reset(block);
+        }
+        None => *data = Some((handle, BlockCursor::new(block))),
+    }
+}
+
 impl Cursor for TableCursor {
     fn valid(&self) -> bool {
-        self.data.cursor.valid()
+        self.data.as_ref().is_some_and(|(_, cursor)| cursor.valid())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -131,11 +196,10 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
-        self.data.cursor.invalidate();
         let mut result = self.descend(Step::Seek(target));
         // The target may lie between a block's last key and its separator.
-        if result.is_ok() && self.top.cursor.valid() && !self.valid() {
-            result = self.cross(Step::Next, Step::First);
+        if result.is_ok() && self.partition.is_some() && !self.valid() {
+            result = self.cross(Step::Next);
         }
         self.settle(result)
     }
@@ -144,9 +208,9 @@ impl Cursor for TableCursor {
         if !self.valid() {
             return Ok(());
         }
-        let mut result = self.data.step(&self.table, Step::Next).map(drop);
+        let mut result = self.step(Step::Next);
         if result.is_ok() && !self.valid() {
-            result = self.cross(Step::Next, Step::First);
+            result = self.cross(Step::Next);
         }
         self.settle(result)
     }
@@ -155,26 +219,24 @@ impl Cursor for TableCursor {
         if !self.valid() {
             return Ok(());
         }
-        let mut result = self.data.step(&self.table, Step::Prev).map(drop);
+        let mut result = self.step(Step::Prev);
         if result.is_ok() && !self.valid() {
-            result = self.cross(Step::Prev, Step::Last);
+            result = self.cross(Step::Prev);
         }
         self.settle(result)
     }
 
     fn key(&self) -> InternalKey<'_> {
-        if self.valid() {
-            self.data.cursor.key()
-        } else {
-            InternalKey::seek(&[], 0)
+        match &self.data {
+            Some((_, cursor)) if cursor.valid() => cursor.key(),
+            _ => InternalKey::seek(&[], 0),
         }
     }
 
     fn value(&self) -> &[u8] {
-        if self.valid() {
-            self.data.cursor.value()
-        } else {
-            &[]
+        match &self.data {
+            Some((_, cursor)) if cursor.valid() => cursor.value(),
+            _ => &[],
         }
     }
 }

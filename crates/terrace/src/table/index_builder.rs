@@ -1,9 +1,9 @@
 //! Builds the lower level of the index while data blocks are written.
 
-use super::block::common_prefix;
 use super::block_builder::BlockBuilder;
 use super::format::BlockHandle;
 use crate::key::{InternalKey, Tag};
+use crate::key_prefixes::common_length;
 
 /// Separators are few and short: a partition is searched by bisection alone.
 pub(super) const INDEX_RESTART_INTERVAL: usize = 1;
@@ -79,7 +79,7 @@ fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut
     user_key.clear();
     user_key.extend_from_slice(last.user_key);
     let Some(next) = next else { return last.tag };
-    let common = common_prefix(last.user_key, next.user_key);
+    let common = common_length(last.user_key, next.user_key);
     let (Some(&ours), Some(&theirs)) = (last.user_key.get(common), next.user_key.get(common))
     else {
         return last.tag;

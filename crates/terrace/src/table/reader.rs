@@ -1,21 +1,24 @@
 //! An open table: point lookups, and blocks for cursors.
 //!
-//! Filter and top index stay in memory while the table is open; partitions and data blocks come
-//! through the cache. A checksum is verified when a block is read, not when it is found in the
-//! cache, and a block that fails is not cached.
+//! Filter and top index stay in memory while the table is open. So do partitions of the index once
+//! they were read, while the cache's budget lets them; the others, and data blocks, come through
+//! the cache. A checksum is verified when a block is read, not when it is found in memory, and a
+//! block that fails is not kept.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use terrace_storage::{File, OpenMode, OpenOptions, Purpose, Storage};
 
-use super::block::{Block, Found};
-use super::cache::BlockCache;
+use super::block::Block;
+use super::cache::{BlockCache, CachedBlock};
 use super::cursor::TableCursor;
 use super::filter::Filter;
 use super::format::{BlockHandle, Malformed};
+use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
@@ -54,8 +57,6 @@ pub(crate) struct TableValue {
     range: Range<usize>,
 }
 
-impl TableValue {}
-
 impl Deref for TableValue {
     type Target = [u8];
 
@@ -79,7 +80,17 @@ pub(crate) struct TableReader {
     properties: TableProperties,
     footer: BlockHandle,
     filter: Option<Filter>,
-    top_index: Arc<Block>,
+    top_index: IndexBlock,
+    /// The partitions that stay, by their position in the top index.
+    pinned: Box<[OnceLock<Arc<IndexBlock>>]>,
+    pinned_bytes: AtomicU64,
+    kept_open: AtomicBool,
+}
+
+impl Drop for TableReader {
+    fn drop(&mut self) {
+        self.cache.unpin(*self.pinned_bytes.get_mut());
+    }
 }
 
 impl TableReader {
@@ -122,7 +133,7 @@ impl TableReader {
             None => None,
         };
         source.check_place(properties.top_index, footer.offset, footer.offset)?;
-        let top_index = Arc::new(source.read_block(properties.top_index, Purpose::Read)?);
+        let top_index = source.read_index(properties.top_index, Purpose::Read)?;
         Ok(Arc::new(TableReader {
             source,
             number,
@@ -130,6 +141,9 @@ impl TableReader {
             properties,
             footer,
             filter,
+            pinned: (0..top_index.len()).map(|_| OnceLock::new()).collect(),
+            pinned_bytes: AtomicU64::new(0),
+            kept_open: AtomicBool::new(false),
             top_index,
         }))
     }
@@ -150,18 +164,24 @@ impl TableReader {
             return Ok(None);
         }
         let target = InternalKey::seek(key, snapshot);
-        let top = self.properties.top_index;
-        let Some(found) = self.find(&self.top_index, top, target)? else {
+        let at = self.top_index.position(target);
+        let held;
+        let partition = match self.pinned.get(at).and_then(OnceLock::get) {
+            Some(partition) => partition,
+            None => match self.partition(at, options)? {
+                Some(partition) => {
+                    held = partition;
+                    &held
+                }
+                None => return Ok(None),
+            },
+        };
+        let Some(handle) = partition.child(partition.position(target)) else {
             return Ok(None);
         };
-        let partition_handle = self.child(&self.top_index, found.value, top)?;
-        let partition = self.block(partition_handle, options)?;
-        let Some(found) = self.find(&partition, partition_handle, target)? else {
-            return Ok(None);
-        };
-        let data_handle = self.child(&partition, found.value, partition_handle)?;
-        let data = self.block(data_handle, options)?;
-        let found = self.find(&data, data_handle, target)?;
+        let data = self.block(handle, options)?;
+        let found = data.find(target);
+        let found = found.map_err(|fault| self.source.corruption(handle, fault))?;
         Ok(found.filter(|found| found.same_user_key).map(|found| {
             let value = TableValue {
                 block: data,
@@ -182,6 +202,14 @@ impl TableReader {
         filter.is_none_or(|filter| filter.may_contain(hash))
     }
 
+    pub(super) fn is_kept_open(&self) -> bool {
+        self.kept_open.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_kept_open(&self, kept: bool) {
+        self.kept_open.store(kept, Ordering::Relaxed);
+    }
+
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
     }
@@ -193,7 +221,7 @@ impl TableReader {
     /// Bytes of memory that the open table takes beside the cache.
     pub(crate) fn metadata_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
-        size_of::<Self>() + filter + self.top_index.memory_bytes()
+        size_of::<Self>() + filter + self.top_index.memory_bytes() + size_of_val(&*self.pinned)
     }
 
     pub(super) fn source(&self) -> &BlockSource {
@@ -204,34 +232,94 @@ impl TableReader {
         self.footer
     }
 
-    pub(super) fn top_index(&self) -> &Arc<Block> {
+    pub(super) fn top_index(&self) -> &IndexBlock {
         &self.top_index
     }
 
-    /// The block at a handle, from the cache or from the file.
-    pub(super) fn block(&self, handle: BlockHandle, options: CursorOptions) -> Result<Arc<Block>> {
-        if let Some(block) = self.cache.get(self.number, handle.offset) {
-            return Ok(block);
-        }
-        let block = Arc::new(self.source.read_block(handle, options.purpose)?);
-        if options.fill_cache {
-            self.cache
-                .insert(self.number, handle.offset, Arc::clone(&block));
-        }
-        Ok(block)
-    }
-
-    /// The handle in an entry of the index block at `parent`. Children lie before their parent.
-    fn child(
+    /// The partition at a position of the top index, `None` past the last: pinned, from the cache
+    /// or from the file.
+    pub(super) fn partition(
         &self,
-        index: &Block,
-        value: Range<usize>,
-        parent: BlockHandle,
-    ) -> Result<BlockHandle> {
-        self.child_handle(index.bytes(value.clone()), value.start, parent)
+        at: usize,
+        options: CursorOptions,
+    ) -> Result<Option<Arc<IndexBlock>>> {
+        let Some(handle) = self.top_index.child(at) else {
+            return Ok(None);
+        };
+        let slot = self.pinned.get(at);
+        if let Some(pinned) = slot.and_then(OnceLock::get) {
+            return Ok(Some(Arc::clone(pinned)));
+        }
+        let partition = match self.cache.get(self.number, handle.offset) {
+            Some(CachedBlock::Index(partition)) => return Ok(Some(partition)),
+            Some(CachedBlock::Data(_)) => return Err(self.two_roles(handle)),
+            None => Arc::new(self.source.read_index(handle, options.purpose)?),
+        };
+        if options.fill_cache && !self.pin(slot, &partition) {
+            let cached = CachedBlock::Index(Arc::clone(&partition));
+            self.cache.insert(self.number, handle.offset, cached);
+        }
+        Ok(Some(partition))
     }
 
-    /// The same for an entry's value at `position`.
+    /// Keeps a partition if there is room; false if there is none.
+    fn pin(&self, slot: Option<&OnceLock<Arc<IndexBlock>>>, partition: &Arc<IndexBlock>) -> bool {
+        let bytes = partition.memory_bytes() as u64;
+        let Some(slot) = slot.filter(|_| self.cache.pin(bytes)) else {
+            return false;
+        };
+        match slot.set(Arc::clone(partition)) {
+            Ok(()) => {
+                self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+            // Another thread was first.
+            Err(_) => self.cache.unpin(bytes),
+        }
+        true
+    }
+
+    /// The data block at a handle, from the cache or from the file.
+    fn block(&self, handle: BlockHandle, options: CursorOptions) -> Result<Arc<Block>> {
+        match self.cached(handle)? {
+            Some(block) => Ok(block),
+            None => {
+                let block = self.source.read_block(handle, options.purpose)?;
+                Ok(self.keep(handle, block, options))
+            }
+        }
+    }
+
+    /// The data block at a handle, if it is in the cache.
+    pub(super) fn cached(&self, handle: BlockHandle) -> Result<Option<Arc<Block>>> {
+        match self.cache.get(self.number, handle.offset) {
+            Some(CachedBlock::Data(block)) => Ok(Some(block)),
+            Some(CachedBlock::Index(_)) => Err(self.two_roles(handle)),
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a block that was read into the cache if it is worth it.
+    pub(super) fn keep(
+        &self,
+        handle: BlockHandle,
+        block: Block,
+        options: CursorOptions,
+    ) -> Arc<Block> {
+        let block = Arc::new(block);
+        if options.fill_cache {
+            let cached = CachedBlock::Data(Arc::clone(&block));
+            self.cache.insert(self.number, handle.offset, cached);
+        }
+        block
+    }
+
+    fn two_roles(&self, handle: BlockHandle) -> Error {
+        let fault = Malformed::new(0, "the index names a block as data and as index");
+        self.source.corruption(handle, fault)
+    }
+
+    /// The handle in the value of an entry, at `position` in the index block at `parent`. Children
+    /// lie before their parent.
     pub(super) fn child_handle(
         &self,
         value: &[u8],
@@ -244,15 +332,5 @@ impl TableReader {
         self.source
             .check_place(handle, parent.offset, parent.offset)?;
         Ok(handle)
-    }
-
-    fn find(
-        &self,
-        block: &Block,
-        handle: BlockHandle,
-        target: InternalKey<'_>,
-    ) -> Result<Option<Found>> {
-        let found = block.find(target);
-        found.map_err(|fault| self.source.corruption(handle, fault))
     }
 }

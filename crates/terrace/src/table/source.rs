@@ -11,6 +11,7 @@ use super::compression::{Unsealed, unseal};
 use super::format::{
     self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER_BYTES, HeaderFault, Malformed, TRAILER_BYTES,
 };
+use super::index_block::IndexBlock;
 use crate::{Error, Result};
 
 #[derive(Debug)]
@@ -54,10 +55,7 @@ impl BlockSource {
     /// Refuses a handle that does not lie between the header and `limit`. `named_at` is where in
     /// the file the handle was found.
     pub(super) fn check_place(&self, handle: BlockHandle, limit: u64, named_at: u64) -> Result<()> {
-        let inside = handle.offset >= HEADER_BYTES as u64
-            && handle.length_bytes > BLOCK_TRAILER_BYTES as u64
-            && handle.end().is_some_and(|end| end <= limit);
-        if inside {
+        if is_inside(handle, limit) {
             return Ok(());
         }
         let detail = format!(
@@ -72,9 +70,11 @@ impl BlockSource {
     pub(super) fn read(&self, handle: BlockHandle, purpose: Purpose) -> Result<Unsealed> {
         let length = usize::try_from(handle.length_bytes)
             .map_err(|_| self.corruption(handle, Malformed::new(0, "the block is too long")))?;
-        let mut stored = vec![0; length];
-        self.file
-            .read_exact_at(&mut stored, handle.offset, purpose)?;
+        let stored = self.file.read_vec_at(length, handle.offset, purpose)?;
+        self.unseal(handle, stored)
+    }
+
+    fn unseal(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Unsealed> {
         unseal(stored, handle.offset).map_err(|fault| {
             let offset = handle.offset + fault.position as u64;
             Error::corruption(&self.path, offset, fault.detail)
@@ -86,10 +86,30 @@ impl BlockSource {
         Block::new(contents).map_err(|fault| self.corruption(handle, fault))
     }
 
+    /// The block whose stored bytes were read as part of more.
+    pub(super) fn block_of(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Block> {
+        let contents = self.unseal(handle, stored)?.contents;
+        Block::new(contents).map_err(|fault| self.corruption(handle, fault))
+    }
+
+    /// An index block, whose children lie before it.
+    pub(super) fn read_index(&self, handle: BlockHandle, purpose: Purpose) -> Result<IndexBlock> {
+        let block = self.read_block(handle, purpose)?;
+        IndexBlock::new(&block, |child| is_inside(child, handle.offset))
+            .map_err(|fault| self.corruption(handle, fault))
+    }
+
     /// The error for what is wrong inside a block, which may be compressed: the offset is the
     /// block's, the position within its contents is in the text.
     pub(super) fn corruption(&self, handle: BlockHandle, fault: Malformed) -> Error {
         let detail = format!("{} (byte {} of its block)", fault.detail, fault.position);
         Error::corruption(&self.path, handle.offset, detail)
     }
+}
+
+/// Whether a block lies between the header and `limit`.
+fn is_inside(handle: BlockHandle, limit: u64) -> bool {
+    handle.offset >= HEADER_BYTES as u64
+        && handle.length_bytes > BLOCK_TRAILER_BYTES as u64
+        && handle.end().is_some_and(|end| end <= limit)
 }

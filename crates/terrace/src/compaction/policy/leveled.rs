@@ -219,10 +219,8 @@ fn remaining(level: &Level, under_way: &[Claim]) -> Level {
             return Arc::clone(sub_level);
         }
         let tables = sub_level.tables.iter().filter(|table| stays(table));
-        Arc::new(SubLevel {
-            tables: tables.cloned().collect(),
-            ..**sub_level
-        })
+        let tables = tables.cloned().collect();
+        Arc::new(SubLevel::new(sub_level.number, sub_level.age, tables))
     });
     Level {
         sub_levels: sub_levels

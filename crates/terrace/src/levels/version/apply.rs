@@ -161,7 +161,7 @@ impl KeyspaceLevels {
                 StructureError(format!("table {number} is not in keyspace {}", self.id))
             })?;
         self.sub_level_mut(place)?
-            .tables
+            .tables_mut()
             .retain(|table| table.number != number);
         Ok((place, table))
     }
@@ -221,14 +221,10 @@ impl Level {
                 )));
             }
             Some(found) if found.age == place.age => {}
-            _ => self.sub_levels.insert(
-                at,
-                Arc::new(SubLevel {
-                    number: place.sub_level,
-                    age: place.age,
-                    tables: Vec::new(),
-                }),
-            ),
+            _ => {
+                let sub_level = SubLevel::new(place.sub_level, place.age, Vec::new());
+                self.sub_levels.insert(at, Arc::new(sub_level));
+            }
         }
         self.sub_levels
             .get_mut(at)
@@ -248,7 +244,7 @@ impl SubLevel {
         let at = self
             .tables
             .partition_point(|other| other.bounds.smallest < table.bounds.smallest);
-        self.tables.insert(at, table);
+        self.tables_mut().insert(at, table);
         Ok(())
     }
 }

@@ -357,3 +357,25 @@ proptest! {
         prop_assert_eq!(version.apply(&edit).is_ok(), keeps, "{:?} {:?}", tables, edit);
     }
 }
+
+/// What was made for lookups in one version must not be asked in the next.
+#[test]
+fn lookups_find_tables_that_came_and_miss_those_that_went() {
+    let tables = [(1, "b", "d"), (2, "f", "h"), (3, "m", "p"), (4, "r", "r")];
+    let tables = tables.map(|(n, from, to)| added(flush_place(1), n, from, to));
+    let before = version(tables.into());
+    let found = |version: &Version| {
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "q", "r", "rr"].map(|key| {
+            let mut tables = levels(version).tables_for_key(key.as_bytes());
+            tables.next().map_or(0, |table| table.number)
+        })
+    };
+    assert_eq!(found(&before), [0, 1, 1, 1, 0, 2, 2, 2, 0, 0, 4, 0]);
+    let (_, sub_level) = levels(&before).sub_levels().next().unwrap();
+    let positions = ["a", "d", "e", "p", "s"].map(|key| sub_level.position(key.as_bytes()));
+    assert_eq!(positions, [0, 0, 1, 2, 4]);
+    let edit = replace(&[2], vec![added(flush_place(1), 5, "g", "g")]);
+    let after = before.apply(&edit).unwrap();
+    assert_eq!(found(&after), [0, 1, 1, 1, 0, 0, 5, 0, 0, 0, 4, 0]);
+    assert_eq!(found(&before), [0, 1, 1, 1, 0, 2, 2, 2, 0, 0, 4, 0]);
+}

@@ -8,7 +8,7 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
+use terrace_storage::{CountingStorage, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 use self::memory::{Files, memory};
 use super::*;
