@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, full_disk, guest, mutants, peers, tools};
+use crate::{Outcome, full_disk, guest, mutants, peers, sanitizers, tools};
 
 struct Step {
     name: &'static str,
@@ -65,6 +65,14 @@ const STEPS: &[Step] = &[
     Step {
         name: "peers",
         run: peers::run,
+    },
+    Step {
+        name: "address sanitizer",
+        run: sanitizers::address,
+    },
+    Step {
+        name: "thread sanitizer",
+        run: sanitizers::thread,
     },
     Step {
         name: "dependencies",
@@ -203,7 +211,7 @@ fn shuttle(root: &Path) -> Outcome {
     ];
     let linted = show(
         cargo(root)
-            .args(["clippy", "--profile", "test"])
+            .arg("clippy")
             .args(build)
             .args(["--tests", "--", "-D", "warnings"]),
     );

@@ -6,6 +6,7 @@ mod guest;
 mod mutants;
 mod peers;
 mod process;
+mod sanitizers;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ Usage: cargo xtask <command>
   guest               the tests of DAX in an emulated guest (needs qemu; see guest/)
   peers [--with-rocksdb]
                       compare with other stores, at a scale that only checks values
+  sanitizers          the libraries' tests under the address and the thread sanitizer
   fuzz [SECONDS]      run each fuzz target for some seconds (default 20)";
 
 /// Run the tests that take minutes, too.
@@ -61,6 +63,10 @@ fn main() -> ExitCode {
             [] => peers::run(&root),
             [flag] if flag == WITH_ROCKSDB => peers::with_rocksdb(&root),
             _ => return usage(),
+        },
+        "sanitizers" if rest.is_empty() => match sanitizers::address(&root) {
+            Outcome::Passed => sanitizers::thread(&root),
+            other => other,
         },
         "fuzz" => match rest {
             [] => tools::fuzz(&root, tools::FUZZ_SECONDS),

@@ -94,8 +94,8 @@ pub fn aarch64(root: &Path) -> Outcome {
     )
 }
 
-/// Whether the standard library's sources are there, to be built for another CPU.
-fn has_nightly_sources() -> bool {
+/// Whether the standard library's sources are there, to be built in another way.
+pub fn has_nightly_sources() -> bool {
     let asked = Command::new("rustup")
         .args(["run", "nightly", "rustc", "--print", "sysroot"])
         .env_remove("RUSTUP_TOOLCHAIN")
@@ -132,7 +132,7 @@ pub fn deny(root: &Path) -> Outcome {
 
 /// Cargo of the nightly toolchain. Not `$CARGO +nightly`: only rustup's own cargo knows `+`, and
 /// its toolchain override must not win.
-fn nightly(root: &Path) -> Command {
+pub fn nightly(root: &Path) -> Command {
     let mut command = Command::new("cargo");
     command
         .arg("+nightly")

@@ -250,5 +250,8 @@ impl Drop for Inserter<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;
+
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
