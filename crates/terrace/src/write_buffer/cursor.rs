@@ -22,9 +22,6 @@ pub(crate) struct MemTableCursor {
     heads: Vec<Head>,
     /// The present version and the run it is in.
     at: Option<(usize, Entry)>,
-    /// The run whose head comes right after the present version, if it is known and another one:
-    /// a large run mostly gives several versions before it is another one's turn.
-    challenger: Option<usize>,
 }
 
 /// A position in a run.
@@ -78,35 +75,20 @@ impl MemTableCursor {
             table: Arc::clone(table),
             heads: heads.collect(),
             at: None,
-            challenger: None,
         }
     }
 
     /// To the least version at the positions.
     fn select_next(&mut self) {
         let mut least: Option<(usize, Entry)> = None;
-        let mut second: Option<(usize, Entry)> = None;
         for (number, head) in self.heads.iter_mut().enumerate() {
-            let Some(entry) = head.entry(&self.table) else {
-                continue;
-            };
-            if least.is_none_or(|(_, best)| order(&self.table, &entry, &best).is_lt()) {
-                (least, second) = (Some((number, entry)), least);
-            } else if second.is_none_or(|(_, best)| order(&self.table, &entry, &best).is_lt()) {
-                second = Some((number, entry));
+            if let Some(entry) = head.entry(&self.table)
+                && least.is_none_or(|(_, best)| order(&self.table, &entry, &best).is_lt())
+            {
+                least = Some((number, entry));
             }
         }
         self.at = least;
-        self.challenger = second.map(|(number, _)| number);
-    }
-
-    /// The head of the run `number`, if it is still before the challenger's.
-    fn unchallenged(&mut self, number: usize) -> Option<Entry> {
-        let challenger = self.heads.get_mut(self.challenger?)?.entry(&self.table)?;
-        let entry = self.heads.get_mut(number)?.entry(&self.table)?;
-        order(&self.table, &entry, &challenger)
-            .is_lt()
-            .then_some(entry)
     }
 
     /// To the greatest version before the positions.
@@ -125,7 +107,6 @@ impl MemTableCursor {
             head.move_to(head.position - 1);
         }
         self.at = greatest;
-        self.challenger = None;
     }
 }
 
@@ -172,10 +153,7 @@ impl Cursor for MemTableCursor {
             && let Some(head) = self.heads.get_mut(number)
         {
             head.advance();
-            match self.unchallenged(number) {
-                Some(entry) => self.at = Some((number, entry)),
-                None => self.select_next(),
-            }
+            self.select_next();
         }
         Ok(())
     }
