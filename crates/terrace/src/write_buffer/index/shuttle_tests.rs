@@ -89,11 +89,16 @@ fn what_is_visible_is_found_by_key_and_in_order() {
             visible: AtomicU64::new(0),
         });
         let bodies: [fn(&Stage); 3] = [Stage::check_keys, Stage::check_keys, Stage::check_order];
+        let is_filled = |stage: &Stage| stage.visible.load(Ordering::Acquire) == KEYS.len() as u64;
         let readers: Vec<_> = bodies
             .into_iter()
             .map(|body| {
                 let stage = Arc::clone(&stage);
-                thread::spawn(move || body(&stage))
+                thread::spawn(move || {
+                    while !is_filled(&stage) {
+                        body(&stage);
+                    }
+                })
             })
             .collect();
         stage.insert(0..1);
