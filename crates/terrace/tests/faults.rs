@@ -142,6 +142,9 @@ struct Run {
     /// The model with a write that failed, for each since the last that was acknowledged: it may be
     /// there after a reopening, as a whole.
     uncertain: Vec<Model>,
+    /// The same for each since the last that is persistent: a later write is stored in its place,
+    /// which a power cut undoes if it has not reached the disk.
+    undone_by_power_cut: Vec<Model>,
     /// Calls that failed.
     refused: u64,
     /// Background steps that were repeated in stores that were closed since, with a cause.
@@ -164,6 +167,7 @@ impl Run {
             db: None,
             model: base.model.clone(),
             uncertain: Vec::new(),
+            undone_by_power_cut: Vec::new(),
             refused: 0,
             retries: 0,
         }
@@ -226,6 +230,7 @@ impl Run {
         }
         self.assert_is(&found, &self.model.state);
         self.uncertain.clear();
+        self.undone_by_power_cut.clear();
         // An owner moves what it recovers to tables before it is open.
         self.model.persisted = self.model.tried();
     }
@@ -268,6 +273,7 @@ impl Run {
             }
             Err(error) => {
                 self.refuse(&error);
+                self.undone_by_power_cut.push(tried.clone());
                 self.uncertain.push(tried);
             }
         }
@@ -379,15 +385,17 @@ impl Run {
         let crashed = self.disk.crash(kind, self.injected.at, CrashSwitch::new());
         let db = open(&crashed).unwrap_or_else(|error| panic!("{self}: after a {kind:?}: {error}"));
         let found = read_all(&db, self.base.keyspaces(), None).unwrap();
-        let promised = match kind {
-            CrashKind::Kill => self.model.tried(),
-            CrashKind::PowerCut => self.model.persisted,
+        let (promised, uncertain) = match kind {
+            CrashKind::Kill => (self.model.tried(), &self.uncertain),
+            CrashKind::PowerCut => (self.model.persisted, &self.undone_by_power_cut),
         };
+        // What failed before a write that must be there is undone by that.
+        let mut uncertain = uncertain.iter().filter(|model| model.tried() > promised);
         let mut possible = (promised..=self.model.tried())
             .rev()
             .map(|count| self.model.after(count));
-        let is_possible = possible.any(|state| state == found)
-            || self.uncertain.iter().any(|model| model.state == found);
+        let is_possible =
+            possible.any(|state| state == found) || uncertain.any(|model| model.state == found);
         if !is_possible {
             eprintln!(
                 "{self}: after a {kind:?}, {promised} of {} promised",
