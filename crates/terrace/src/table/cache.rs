@@ -4,12 +4,16 @@
 //! and stay until their table is closed; they take up to a quarter of the budget. The rest holds
 //! data blocks, and the index blocks that found no room among the pinned, and forgets what is not
 //! read. Nothing is set aside: what is not pinned is left to the blocks that come and go.
+//!
+//! A full cache takes a data block in at its second miss within a while. Most blocks of a large
+//! store are read once: taking each in would push one out, and touching what has not been touched
+//! for long costs more than all else about it.
 
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -69,9 +73,30 @@ impl Weighter<BlockKey, CachedBlock> for ByBytes {
     }
 }
 
+/// Which blocks were missed lately: a fingerprint each, in the place that its hash names. Blocks
+/// that share a place displace one another, which is how they are forgotten.
+struct Missed(Box<[AtomicU32]>);
+
+impl Missed {
+    fn new(places: usize) -> Self {
+        Missed((0..places.max(1)).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Notes a miss; whether there was one of the same block lately.
+    fn again(&self, key: &BlockKey) -> bool {
+        let hash = BuildMixer::default().hash_one(key);
+        let place = hash as usize % self.0.len();
+        let fingerprint = (hash >> 32) as u32;
+        let place = self.0.get(place);
+        place.is_some_and(|place| place.swap(fingerprint, Ordering::Relaxed) == fingerprint)
+    }
+}
+
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer>,
+    missed: Missed,
+    was_full: AtomicBool,
     capacity_bytes: u64,
     pinned_bytes: Mutex<u64>,
     hits: AtomicU64,
@@ -90,6 +115,9 @@ impl BlockCache {
                 BuildMixer::default(),
                 DefaultLifecycle::default(),
             ),
+            // As many as half the blocks that fit: a block read less often is worth no room.
+            missed: Missed::new(usual_blocks / 2),
+            was_full: AtomicBool::new(false),
             capacity_bytes,
             pinned_bytes: Mutex::new(0),
             hits: AtomicU64::new(0),
@@ -109,7 +137,23 @@ impl BlockCache {
     }
 
     pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
-        self.blocks.insert((table, offset), block);
+        let key = (table, offset);
+        let is_data = matches!(block, CachedBlock::Data(_));
+        if is_data && self.is_full(ByBytes.weight(&key, &block)) && !self.missed.again(&key) {
+            return;
+        }
+        self.blocks.insert(key, block);
+    }
+
+    /// Whether something has to go to make room. What was full once is taken to stay so: asking
+    /// takes every shard's lock, and nothing leaves but for something else.
+    fn is_full(&self, bytes: u64) -> bool {
+        let was_full = self.was_full.load(Ordering::Relaxed);
+        let is_full = was_full || self.blocks.weight() + bytes > self.blocks.capacity();
+        if is_full && !was_full {
+            self.was_full.store(true, Ordering::Relaxed);
+        }
+        is_full
     }
 
     /// Whether `bytes` may be pinned; the caller unpins them.
