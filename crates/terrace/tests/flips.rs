@@ -35,6 +35,7 @@ fn options(disk: &SimulatedStorage) -> Options {
     Options {
         arena_bytes: 8 << 10,
         table_bytes: 1 << 10,
+        level0_merge: 4,
         level1_bytes: 4 << 10,
         background: Background::Inline,
         ..support::script::tiny(Options {
