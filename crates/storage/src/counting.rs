@@ -322,7 +322,7 @@ mod tests {
         file.read_exact_at(&mut [0; 30], 0, Purpose::Read).unwrap();
         assert_eq!(
             file.read_vec_at(10, 0, Purpose::Read).unwrap()[..6],
-            [1, 1, 1, 1, 1, 2]
+            [3, 3, 3, 3, 3, 3]
         );
         storage.sync_directory(Path::new("/")).unwrap();
 

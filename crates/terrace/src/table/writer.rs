@@ -22,8 +22,8 @@ const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
 const MAX_VALUE_BYTES: usize = 1 << 30;
 
-/// A table being written. If it is dropped before [`TableWriter::finish`] it removes its file, and
-/// leaves it to the next open to do so where that fails.
+/// A table being written. If it is dropped before [`TableWriter::finish_unsynced`] it removes its
+/// file, and leaves it to the next open to do so where that fails.
 pub(crate) struct TableWriter<'a> {
     storage: &'a dyn Storage,
     output: Output,
