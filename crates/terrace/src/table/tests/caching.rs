@@ -26,6 +26,28 @@ fn a_block_is_read_once_and_found_afterwards() {
 }
 
 #[test]
+fn a_full_cache_takes_a_block_in_at_its_second_miss() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    let cache = Arc::new(BlockCache::new(16 << 10));
+    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let misses = |key: u64| {
+        let before = cache.misses();
+        get(&table, format!("{key:05}").as_bytes(), 500)
+            .unwrap()
+            .unwrap();
+        cache.misses() > before
+    };
+    let one_a_block = || (0..400).step_by(10);
+    one_a_block().for_each(|key| {
+        misses(key);
+    });
+    let cold = one_a_block().find(|&key| misses(key)).unwrap();
+    assert!(misses(cold), "it was taken in at the first miss");
+    assert!(!misses(cold), "it was not taken in at the second miss");
+}
+
+#[test]
 fn a_key_that_the_filter_denies_costs_no_block() {
     let storage = memory();
     let (table, cache) = table_on(&storage);
