@@ -48,6 +48,7 @@ impl Slot {
 #[derive(Debug)]
 pub struct Region {
     device: Box<dyn Device>,
+    description: Description,
     /// Slots of this size are kept for reuse, others are removed when they are recycled.
     arena_bytes: u64,
     slots: Mutex<Slots>,
@@ -130,6 +131,7 @@ impl Region {
         check_capacity(arena_bytes)?;
         let slots = Slots::found(&device.list()?);
         Ok(Region {
+            description: device.description(),
             device,
             arena_bytes,
             slots: Mutex::new(slots),
@@ -137,8 +139,8 @@ impl Region {
     }
 
     /// What the region promises.
-    pub fn description(&self) -> Description {
-        self.device.description()
+    pub fn description(&self) -> &Description {
+        &self.description
     }
 
     /// Whether frames are stored where they survive, by the CPU, so that no write to a file is

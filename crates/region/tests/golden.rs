@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_region::{
-    Description, Device, Frame, HeaderState, MemoryKind, Region, SimulatedMemory, WrittenOptions,
-    scan,
+    Device, Frame, HeaderState, MemoryKind, Region, SimulatedMemory, WrittenOptions, scan,
 };
 use terrace_storage::{CrashSwitch, RealStorage};
 
@@ -96,8 +95,7 @@ fn files_and_memory_hold_the_same_bytes() {
     let storage = Arc::new(RealStorage);
     let options = WrittenOptions::default();
     let region = Region::written(storage, directory.path(), CAPACITY_BYTES, options).unwrap();
-    let Description { method, .. } = region.description();
-    assert_eq!(method, "written");
+    assert_eq!(region.description().method, "written");
     let slot = region.reserve(CAPACITY_BYTES).unwrap();
     let arena = region.activate(slot, GENERATION).unwrap();
     let golden = std::fs::read(golden_path()).unwrap();

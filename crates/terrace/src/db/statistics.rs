@@ -247,7 +247,7 @@ impl Store {
             method: region.method,
             emulated: region.emulated,
             file_system: self.file_system.name.clone(),
-            region_medium: region.medium,
+            region_medium: region.medium.clone(),
             region_dir: match &self.arena_home {
                 ArenaHome::Region { path, .. } => Some(path.clone()),
                 ArenaHome::Store => None,
