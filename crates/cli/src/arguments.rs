@@ -74,6 +74,7 @@ Examples:
   terrace import -d ./people people.csv --key id
   terrace import -d ./people people.jsonl --key id --value name
   zcat log.tsv.gz | terrace import -d ./log - --format tsv --key time --skip-bad
+  terrace import -d ./people people.csv --key id --events --json 2> events.jsonl
   terrace import -d ./unicode data/UnicodeData.txt --format csv --delimiter ';' --no-header \\
       --columns code,name,category --key code")]
     Import(Import),
@@ -250,7 +251,11 @@ pub struct Import {
     /// Skip rows that cannot be used, and count them
     #[arg(long)]
     pub skip_bad: bool,
-    /// Print the result as a JSON object
+    /// Tell on standard error what the store does in the background: flushes, merges, deletions,
+    /// and where writers had to wait
+    #[arg(long)]
+    pub events: bool,
+    /// Print the result, and events, as JSON objects
     #[arg(long)]
     pub json: bool,
 }

@@ -13,6 +13,7 @@
 mod arguments;
 mod commands;
 mod demo;
+mod events;
 mod failure;
 mod import;
 mod progress;

@@ -2,10 +2,13 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use terrace::EventListener;
 
+use crate::events::Teller;
 use crate::failure::Failure;
 use crate::import::Observer;
 use crate::report::{count, rate};
@@ -47,6 +50,12 @@ impl Progress {
     /// Counts what is read.
     pub fn watch<R: Read>(&self, input: R) -> impl Read + use<R> {
         self.bar.wrap_read(input)
+    }
+
+    /// Tells a store's events beside the bar.
+    pub fn teller(&self, json: bool) -> Arc<dyn EventListener> {
+        let bar = self.bar.clone();
+        Arc::new(Teller { bar, json })
     }
 
     /// Removes the bar and returns the time that has passed.

@@ -1,6 +1,8 @@
 //! Opening a store, for reading or for writing.
 
-use terrace::{Db, Options};
+use std::sync::Arc;
+
+use terrace::{Db, EventListener, Options};
 
 use crate::arguments::StoreDirectory;
 use crate::failure::Result;
@@ -27,6 +29,18 @@ pub fn open_to_read(store: &StoreDirectory) -> Result<Db> {
 /// For commands that add: a store is made where there is none.
 pub fn open_or_create(store: &StoreDirectory) -> Result<Db> {
     Ok(Db::open(&store.path, options(store))?)
+}
+
+/// The same, and `listener` hears what the store does.
+pub fn open_or_create_heard(
+    store: &StoreDirectory,
+    listener: Option<Arc<dyn EventListener>>,
+) -> Result<Db> {
+    let options = Options {
+        event_listener: listener,
+        ..options(store)
+    };
+    Ok(Db::open(&store.path, options)?)
 }
 
 /// For commands that change what must be there.

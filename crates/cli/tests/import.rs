@@ -117,3 +117,30 @@ fn options_that_would_do_nothing_are_refused() {
     let ran = shell.run(&["import", &file, "--key", "id", "--batch-rows", "0"]);
     assert_eq!(ran.code, 2);
 }
+
+#[test]
+fn events_are_told_line_by_line_on_standard_error() {
+    let shell = Shell::new();
+    let file = shell.file("a.csv", "id\n1\n");
+    let import = ["import", &file, "--key", "id", "--events"];
+    // What lies in an arena is flushed by the next opening.
+    shell.out(&["put", "0", "unflushed"]);
+    let told = shell.run(&import);
+    assert!(told.stdout.starts_with("1 row "), "{told:?}");
+    let begun = "1 main flush of 1 arenas begun\n2 main flush of 1 arenas ended: 1 tables, ";
+    assert!(told.stderr.starts_with(begun), "{told:?}");
+
+    let told = shell.run(&[&import[..], &["--json"]].concat());
+    let events: Vec<serde_json::Value> = told
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events.len(), 2, "{told:?}");
+    assert_eq!(events[0]["event"], "flush of 1 arenas begun");
+    assert_eq!(
+        (&events[1]["number"], &events[1]["thread"]),
+        (&2.into(), &"main".into())
+    );
+    assert!(events[1]["seconds"].as_f64().unwrap() > 1e9);
+}

@@ -40,7 +40,8 @@ pub fn run(arguments: &Import) -> Result<()> {
             Box::new(Delimited::open(input, dialect, &selection).map_err(|error| failed(error, 0))?)
         }
     };
-    let db = store::open_or_create(&arguments.store)?;
+    let teller = arguments.events.then(|| progress.teller(arguments.json));
+    let db = store::open_or_create_heard(&arguments.store, teller)?;
     let plan = Plan {
         batch_rows: arguments.batch_rows as usize,
         sync: arguments.sync,

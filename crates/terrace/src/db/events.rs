@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, KeyspaceId};
 
@@ -139,8 +138,13 @@ pub enum EventKind {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ", self.number, self.thread)?;
-        match &self.kind {
+        write!(f, "{} {} {}", self.number, self.thread, self.kind)
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             EventKind::FlushBegun { arenas } => write!(f, "flush of {arenas} arenas begun"),
             EventKind::FlushEnded {
                 arenas,
