@@ -65,7 +65,8 @@ pub fn miri(root: &Path) -> Outcome {
     }
     show(
         nightly(root)
-            .args(["miri", "test", "-p", "terrace-region", "image"])
+            .args(["miri", "test", "-p", "terrace-region", "--lib", "--"])
+            .args(["image", "cache_lines"])
             .env("MIRIFLAGS", "-Zmiri-disable-isolation"),
     )
 }

@@ -307,7 +307,10 @@ fn outside(offset: usize, length: usize) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
+    use crate::mapping::MapKind;
 
     #[test]
     fn readers_see_published_bytes_only() {
@@ -358,9 +361,41 @@ mod tests {
         assert_eq!(pool.free.lock().allocations.len(), 0);
     }
 
+    /// An image over a mapping, of zeros.
+    fn mapped(length: usize) -> ImageWriter {
+        // Miri has no temporary files and does not look into the one it is given.
+        #[cfg(miri)]
+        let file = std::fs::File::open("/dev/null").unwrap();
+        #[cfg(not(miri))]
+        let file = {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(length as u64).unwrap();
+            file
+        };
+        let mapping = Mapping::new(file.as_fd(), length, MapKind::Shared);
+        ImageWriter::mapped(mapping.unwrap())
+    }
+
+    #[test]
+    fn a_mapping_lives_as_long_as_its_last_reader() {
+        let mut writer = mapped(8192);
+        writer.copy(100, b"mapped").unwrap();
+        writer.store_word(8, 7).unwrap();
+        writer.publish(4096).unwrap();
+        writer.unpublished().fill(1);
+        let image = Arc::clone(writer.image());
+        drop(writer);
+        assert_eq!(&image.published()[100..106], b"mapped");
+        assert_eq!(image.published()[8..16], [7, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
     #[test]
     fn readers_run_beside_the_writer() {
-        let mut writer = ImagePool::new(0).image(4096).unwrap();
+        run_beside(ImagePool::new(0).image(4096).unwrap());
+        run_beside(mapped(4096));
+    }
+
+    fn run_beside(mut writer: ImageWriter) {
         let image = Arc::clone(writer.image());
         let reader = std::thread::spawn(move || {
             loop {

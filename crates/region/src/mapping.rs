@@ -8,6 +8,9 @@
 //!
 //! What the medium answers to a page that it cannot give is a signal and not an error. So only
 //! files that were written whole are mapped, and only to be written over; see `files`.
+//!
+//! Miri maps no files. Under it the bytes are the heap's, so that it checks whatever is done with
+//! them, and that they are given back once and not too early.
 #![expect(
     unsafe_code,
     reason = "the kernel's mapping of a file is a raw pointer; nothing safe hands it out with \
@@ -15,10 +18,13 @@
 )]
 
 use std::os::fd::BorrowedFd;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use rustix::io::{Errno, Result};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::MapFlags;
+
+#[cfg_attr(miri, path = "mapping/heap.rs")]
+mod kernel;
 
 /// How a file is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +56,7 @@ impl Mapping {
             // MAP_SHARED alone would ignore a flag that the file system does not know.
             MapKind::Synchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
         };
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the addresses, so that nothing mapped is replaced.
-        let memory = unsafe { mmap(ptr::null_mut(), length, access, flags, file, 0) }?;
-        let memory = NonNull::new(memory.cast()).ok_or(Errno::NOMEM)?;
+        let memory = NonNull::new(kernel::map(file, length, flags)?).ok_or(Errno::NOMEM)?;
         Ok(Mapping { memory, length })
     }
 
@@ -70,7 +73,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is this mapping's own, and nothing refers into it any more.
-        // It fails only for ranges that never were mappings.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.length) };
+        unsafe { kernel::unmap(self.memory.as_ptr(), self.length) };
     }
 }

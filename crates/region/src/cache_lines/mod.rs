@@ -77,6 +77,17 @@ mod tests {
     use super::*;
     use crate::ImagePool;
 
+    /// Reads a byte of each line: so Miri and the address sanitizer see whose lines they are.
+    ///
+    /// # Safety
+    /// The lines are mapped, and nobody writes to them.
+    unsafe fn read(start: *const u8, lines: usize) {
+        for line in 0..lines {
+            // SAFETY: the caller's promise.
+            unsafe { start.add(line * LINE_BYTES).read_volatile() };
+        }
+    }
+
     #[test]
     fn every_instruction_leaves_the_bytes_as_they_are() {
         let mut writer = ImagePool::new(0).image(8192).unwrap();
@@ -84,7 +95,11 @@ mod tests {
         let image = Arc::clone(writer.image());
         writer.publish(8192).unwrap();
         assert!(cfg!(miri) || !available().is_empty() || cfg!(target_arch = "aarch64"));
-        for write_back in available() {
+        let reading = WriteBack {
+            name: "read",
+            lines: read,
+        };
+        for write_back in available().into_iter().chain([reading]) {
             for (offset, length) in [(0, 1), (63, 2), (4000, 4192), (8191, 1), (8000, usize::MAX)] {
                 write_back.range(&image, offset, length);
             }
