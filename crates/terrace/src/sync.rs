@@ -11,6 +11,7 @@ mod primitives {
     pub(crate) use std::time::Instant;
     pub(crate) use std::{hint, thread};
 
+    pub(crate) use arc_swap::ArcSwap;
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 

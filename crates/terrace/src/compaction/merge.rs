@@ -3,12 +3,11 @@
 //! All versions of a user key go to one table, so that the tables of a sub-level are disjoint in
 //! user keys and a reader needs to look into one of them only.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::slices::Slice;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, MAX_SEQUENCE};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Error, Result};
 
 /// Where the versions that stay are written.

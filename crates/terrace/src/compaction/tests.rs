@@ -3,9 +3,9 @@
 //! set do together. Several merges are under way at a time, and their slices are built and
 //! installed in any order that the engine allows.
 
+use crate::sync::atomic::AtomicBool;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 

@@ -13,13 +13,12 @@
 //! one caller at a time; a step that wants its own worker again is already inside it.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::db::Store;
 use crate::options;
+use crate::sync::thread::{self, JoinHandle, ThreadId};
+use crate::sync::{Condvar, Mutex};
 use crate::{Error, Result};
 
 /// One unit of background work; false if there was none.

@@ -1,7 +1,6 @@
 //! How far background work is behind, and what that costs a writer.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Result;
 use crate::compaction::debt::{self, Targets};
@@ -11,6 +10,8 @@ use crate::db::view::View;
 use crate::db::write::Writer;
 use crate::levels::Version;
 use crate::options::{Background, Options};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Instant, thread};
 use crate::write_buffer::slowdown::{Limits, Pressure, Slowdown, slowdown};
 
 /// What the present version owes, computed once for each version: writers ask at every group.
@@ -87,7 +88,7 @@ impl Store {
                 Slowdown::Delay { ns_per_kib, cause } => {
                     if let Some(sleep) = writer.owed_delay.add(payload_bytes, ns_per_kib) {
                         let began = Instant::now();
-                        std::thread::sleep(sleep);
+                        thread::sleep(sleep);
                         let slept = began.elapsed();
                         writer.owed_delay.slept(slept);
                         self.stalls.add(cause, slept);

@@ -10,16 +10,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
 
 use crate::Result;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::options::Background;
+use crate::sync::{Mutex, thread};
 use crate::table::table_path;
 
 /// What one step gives back to the file system.

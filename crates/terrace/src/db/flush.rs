@@ -7,7 +7,6 @@
 //! number in tables on, and a younger arena's tables would hide an older one's frames from it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_storage::{Purpose, Storage};
 
@@ -20,6 +19,7 @@ use crate::db::ledger::Ledger;
 use crate::db::open::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Result, SequenceNumber};
 

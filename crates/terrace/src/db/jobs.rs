@@ -12,13 +12,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
 use crate::levels::TableMeta;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
 /// The jobs under way.

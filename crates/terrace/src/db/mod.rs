@@ -31,11 +31,8 @@ pub(crate) mod view;
 pub(crate) mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use terrace_region::Region;
 use terrace_storage::{CountingStorage, FileSystem, Lock};
 
@@ -53,17 +50,19 @@ use crate::db::recover::Recovery;
 use crate::db::snapshot::{Snapshot, SnapshotList};
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
-use crate::db::view::View;
+use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
 use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::options::{Durability, Options};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::TableCache;
 use crate::{Error, Result, SequenceNumber};
 
 /// An open store.
 ///
 /// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
-/// `view_change`. The board of jobs is locked alone. No lock is held while a caller's code runs, and readers take none of them.
+/// the change of `view`. The board of jobs is locked alone. No lock is held while a caller's code runs, and readers take none of them.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) options: Options,
@@ -80,8 +79,7 @@ pub(crate) struct Store {
     pub(crate) obsolete: Arc<ObsoleteTables>,
 
     /// What readers see.
-    pub(crate) view: ArcSwap<View>,
-    view_change: Mutex<()>,
+    pub(crate) view: PresentView,
     /// The highest number that readers may see.
     pub(crate) visible: AtomicU64,
     /// Every write up to this number survives a power cut.
@@ -189,19 +187,15 @@ impl Store {
         self.poison.get().cloned()
     }
 
-    /// Replaces what readers see. Writers and the flush change it, one at a time.
+    /// Replaces what readers see.
     pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
-        let _one_at_a_time = self.view_change.lock();
-        let present = self.view.load();
-        let mut view = View {
-            memtables: present.memtables.clone(),
-            version: Arc::clone(&present.version),
-        };
-        change(&mut view);
-        if !Arc::ptr_eq(&view.version, &present.version) {
-            self.backlog.update(&view.version, &self.options);
-        }
-        self.view.store(Arc::new(view));
+        self.view.change(|view| {
+            let before = Arc::clone(&view.version);
+            change(view);
+            if !Arc::ptr_eq(&view.version, &before) {
+                self.backlog.update(&view.version, &self.options);
+            }
+        });
     }
 
     /// Whether some MemTable of the view has been flushed since.
@@ -247,3 +241,6 @@ impl Store {
         finished
     }
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;

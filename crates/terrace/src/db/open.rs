@@ -7,11 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use terrace_region::Region;
 use terrace_storage::{CountingStorage, ErrorKind, Lock, LockKind, Storage};
 
@@ -33,12 +30,14 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
-use crate::db::view::View;
+use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
 use crate::levels::{
     ArenaHome, CleanClose, Edit, Identity, Manifest, ManifestOptions, ManifestState, load,
 };
 use crate::options::{Durability, Options};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::{BlockCache, TableCache, table_path};
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
@@ -87,11 +86,10 @@ impl Store {
             next_table: AtomicU64::new(state.next_table_number),
             tables: open_tables(&storage, path, &options)?,
             obsolete,
-            view: ArcSwap::from_pointee(View {
+            view: PresentView::new(View {
                 memtables: recovered.memtables.iter().rev().cloned().collect(),
                 version: Arc::clone(&state.version),
             }),
-            view_change: Mutex::default(),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
             snapshots: Arc::new(SnapshotList::default()),

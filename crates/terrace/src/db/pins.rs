@@ -1,10 +1,9 @@
 //! Memory that readers keep alive after its flush.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
 
 /// Counts the flushed MemTables that values and iterators still hold, against a budget.

@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::SequenceNumber;
+use crate::sync::Mutex;
 
 /// The live snapshots of a store: numbers with how often each is held.
 #[derive(Debug, Default)]

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use crate::compaction::Versions;
 use crate::db::Store;
 use crate::db::view::View;
+use crate::sync::Mutex;
 
 /// A merge of the versions in a view.
 pub(crate) struct Source {

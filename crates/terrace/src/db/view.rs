@@ -1,8 +1,16 @@
 //! What a reader pins: the MemTables and the version of the levels, as of one moment.
+//!
+//! A pin is a count of references and nothing else. What was taken out of the present view stays as
+//! long as a reader holds a view that lists it: a table's file until the last listing is dropped
+//! (`levels::ObsoleteTables`), an arena's slot until its last MemTable is (`Region::recycle`). So
+//! readers wait for nobody, and nobody waits for readers.
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use crate::levels::Version;
+use crate::sync::{ArcSwap, Mutex};
 use crate::write_buffer::memtable::MemTable;
 
 /// Everything there is to read. A reader loads it *before* it takes its number: then all versions
@@ -11,4 +19,44 @@ pub(crate) struct View {
     /// From the youngest (the active one, unless the store is read-only) to the oldest.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
+}
+
+/// The view of now.
+pub(crate) struct PresentView {
+    view: ArcSwap<View>,
+    /// Writers add MemTables while flushes and merges replace the version: each change begins with
+    /// what the last one left.
+    change: Mutex<()>,
+}
+
+impl PresentView {
+    pub(crate) fn new(view: View) -> Self {
+        PresentView {
+            view: ArcSwap::new(Arc::new(view)),
+            change: Mutex::new(()),
+        }
+    }
+
+    /// Pins the view for a moment: without a lock, and as a rule without counting.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    /// Pins the view for long.
+    pub(crate) fn load_full(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Replaces the view by a changed one.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
+        let _one_at_a_time = self.change.lock();
+        let present = self.view.load();
+        let mut view = View {
+            memtables: present.memtables.clone(),
+            version: Arc::clone(&present.version),
+        };
+        change(&mut view);
+        self.view.store(Arc::new(view));
+    }
 }

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use terrace_region::Frame;
 
@@ -19,6 +18,7 @@ use crate::db::commit_queue::{Group, Request};
 use crate::db::open::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
+use crate::sync::Instant;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::StallCause;

@@ -1,6 +1,7 @@
 //! Shuttle's primitives, with the interface of those that are used otherwise.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use shuttle::sync::atomic;
@@ -26,6 +27,10 @@ impl<T> Mutex<T> {
         MutexGuard(Some(
             self.0.lock().unwrap_or_else(|broken| broken.into_inner()),
         ))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok().map(|held| MutexGuard(Some(held)))
     }
 }
 
@@ -57,12 +62,48 @@ impl Condvar {
         );
     }
 
+    /// Time stands still here, so only a notification ends the waiting.
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) {
+        self.wait(guard);
+    }
+
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
     }
 
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
+    }
+}
+
+/// As `arc_swap::ArcSwap`, which it is: one step, before which others may run.
+#[derive(Debug, Default)]
+pub(crate) struct ArcSwap<T> {
+    value: arc_swap::ArcSwap<T>,
+    step: atomic::AtomicBool,
+}
+
+impl<T> ArcSwap<T> {
+    pub(crate) fn new(value: Arc<T>) -> Self {
+        ArcSwap {
+            value: arc_swap::ArcSwap::new(value),
+            step: atomic::AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<T>> {
+        self.step.load(atomic::Ordering::SeqCst);
+        self.value.load()
+    }
+
+    pub(crate) fn load_full(&self) -> Arc<T> {
+        self.step.load(atomic::Ordering::SeqCst);
+        self.value.load_full()
+    }
+
+    pub(crate) fn store(&self, value: Arc<T>) {
+        self.step.load(atomic::Ordering::SeqCst);
+        self.value.store(value);
     }
 }
 

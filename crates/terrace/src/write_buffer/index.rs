@@ -22,13 +22,12 @@ mod hash_table;
 mod order;
 mod run;
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
-
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::SequenceNumber;
 use crate::key::Tag;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::write_buffer::record::Record;
 use entries::Entries;
 use hash_table::{Filling, HashTable, Spot};

@@ -4,11 +4,11 @@
 //! record is in the arena before its entry is in the index, and neither ever changes afterwards.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_region::Arena;
 
 use crate::key::{InternalKey, Tag};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::key_hash;
 use crate::write_buffer::cursor::MemTableCursor;
 use crate::write_buffer::index::{Entry, Index, MAX_ENTRY_BYTES, Place, RecordBytes, Refused, Run};

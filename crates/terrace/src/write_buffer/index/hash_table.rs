@@ -13,10 +13,10 @@
 //! words of the one before it were copied, and then that one never changes again: a reader that
 //! still holds it finds whatever was inserted before it began.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use crate::sync::ArcSwap;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables that grow separately.
 const PARTS: usize = 64;
