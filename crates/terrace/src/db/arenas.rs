@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
-use crate::db::open::region_error;
+use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};

@@ -16,7 +16,7 @@ use crate::compaction::slices::Slice;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
-use crate::db::open::region_error;
+use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::sync::atomic::{AtomicBool, Ordering};

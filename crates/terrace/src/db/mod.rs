@@ -6,9 +6,11 @@
 pub(crate) mod arenas;
 pub(crate) mod background;
 pub(crate) mod backlog;
+pub(crate) mod close;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
 pub(crate) mod deletions;
+pub(crate) mod directory;
 pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod flush;
@@ -21,6 +23,7 @@ pub(crate) mod pins;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod region_home;
+pub(crate) mod regions;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stalls;
@@ -217,28 +220,6 @@ impl Store {
 
     pub(crate) fn directory(&self) -> &Path {
         &self.path
-    }
-
-    /// Ends the store: nothing is accepted any more, what was written is persisted (or, if it is
-    /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
-    /// returned; everything is released in any case.
-    pub(crate) fn close(&self) -> Result<()> {
-        // Whoever closes at the same time waits, and gets the same answer.
-        let mut outcome = self.close_outcome.lock();
-        if let Some(outcome) = &*outcome {
-            return outcome.clone();
-        }
-        self.closing.store(true, Ordering::Release);
-        let finished = if self.options.read_only {
-            Ok(())
-        } else {
-            self.finish()
-        };
-        self.stop_background();
-        self.closed.store(true, Ordering::Release);
-        self.locks.lock().clear();
-        *outcome = Some(finished.clone());
-        finished
     }
 }
 

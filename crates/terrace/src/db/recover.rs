@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use terrace_region::{Recovered, Region};
 
-use crate::db::open::region_error;
 use crate::db::region_home::lost;
+use crate::db::regions::region_error;
 use crate::levels::{ManifestState, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;

@@ -15,7 +15,7 @@ use terrace_region::Frame;
 use crate::db::Store;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
-use crate::db::open::region_error;
+use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::sync::Instant;

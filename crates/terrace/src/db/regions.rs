@@ -1,0 +1,123 @@
+//! The region of a store: opened, asked for what a crash left in it, its errors in the engine's
+//! terms.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_region::Region;
+use terrace_storage::{CountingStorage, Storage};
+
+use crate::db::Store;
+use crate::db::recover::{RecoveredWrites, check_evidence, recover};
+use crate::db::region_home::OldArenas;
+use crate::levels::ManifestState;
+use crate::options::{Durability, Options};
+use crate::{Error, Result};
+
+/// There is no directory in which memory could live.
+pub(crate) fn refuse_volatile_files(durability: Durability, options: &Options) -> Result<()> {
+    if durability == Durability::Volatile && options.region_dir.is_some() {
+        return Err(Error::invalid(
+            "the store is Volatile, its arenas are in memory; leave region_dir unset",
+        ));
+    }
+    Ok(())
+}
+
+/// The region that holds the arenas the manifest names, if one does, and what was in it.
+pub(crate) fn recover_from(
+    storage: &Arc<CountingStorage>,
+    old: &OldArenas,
+    options: &Options,
+    state: &ManifestState,
+) -> Result<(Option<Region>, RecoveredWrites)> {
+    match old {
+        OldArenas::In(directory) => {
+            let stored = Durability::of(state.identity.domain);
+            let region = open_region(storage, directory, options, stored)?;
+            check_evidence(&region, state)?;
+            let recovered = recover(&region, state, options)?;
+            Ok((Some(region), recovered))
+        }
+        OldArenas::NotNeeded => Ok((None, RecoveredWrites::none(state.flushed_sequence))),
+        OldArenas::Lost => Ok((None, RecoveredWrites::lost(state))),
+    }
+}
+
+/// The region of a store whose arenas are in `directory`.
+pub(crate) fn open_region(
+    storage: &Arc<CountingStorage>,
+    directory: &Path,
+    options: &Options,
+    durability: Durability,
+) -> Result<Region> {
+    let region = match (&options.region, durability) {
+        (Some(source), _) => source
+            .open()
+            .and_then(|device| Region::open(device, options.arena_bytes)),
+        (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
+        (None, _) => {
+            let storage = Arc::clone(storage) as Arc<dyn Storage>;
+            options.persist_method.open(
+                storage,
+                directory,
+                options.arena_bytes,
+                options.emulate_power_safety,
+            )
+        }
+    };
+    let region = region.map_err(region_error)?;
+    let description = region.description();
+    if durability == Durability::PowerSafe && !description.can_persist {
+        return Err(Error::invalid(format!(
+            "{} cannot keep a PowerSafe store: nothing on it survives a power cut; put the store \
+             on a disk, or open it as CrashSafe",
+            description.medium
+        )));
+    }
+    Ok(region)
+}
+
+impl Store {
+    /// What a failed persist of an arena means: nothing may be written on top of it.
+    pub(crate) fn persist_failed(&self, error: terrace_region::Error) -> Error {
+        let poisons = matches!(error, terrace_region::Error::PersistFailed(_));
+        let error = region_error(error);
+        if poisons { self.poison(error) } else { error }
+    }
+}
+
+/// A region's error in the engine's terms.
+pub(crate) fn region_error(error: terrace_region::Error) -> Error {
+    use terrace_region::Error as Region;
+    match error {
+        Region::Io(error) => error.into(),
+        Region::PersistFailed(error) => Error::Io(error),
+        Region::Corruption {
+            file,
+            offset,
+            reason,
+        } => Error::corruption(&file, offset, reason),
+        Region::ManifestOlder {
+            file,
+            expected,
+            found,
+        } => Error::corruption(
+            &file,
+            0,
+            format!(
+                "its generation is {found}, the manifest knows none above {expected}: the \
+                     manifest has lost its end"
+            ),
+        ),
+        Region::UnknownVersion { file, version } => {
+            Error::unsupported(&file, format!("arena format version {version}"))
+        }
+        Region::Missing { file, .. } => Error::RegionLost {
+            path: file,
+            last_durable_sequence: 0,
+            last_promised_sequence: 0,
+        },
+        error => Error::invalid(error.to_string()),
+    }
+}
