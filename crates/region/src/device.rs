@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use terrace_storage::FileSystem;
+
 use crate::image::ImageWriter;
 use crate::{HEADER_BYTES, Result};
 
@@ -22,6 +24,24 @@ pub struct Description {
     pub can_persist: bool,
     /// Power safety is pretended, for benchmarks; to be said wherever a figure is shown.
     pub emulated: bool,
+}
+
+impl Description {
+    /// Of a method on files that only a sync carries to the disk.
+    pub(crate) fn of_files(
+        method: &'static str,
+        file_system: &FileSystem,
+        emulate_power_safety: bool,
+    ) -> Self {
+        let survives_power_cut = file_system.survives_power_cut;
+        Description {
+            method,
+            medium: file_system.name.clone(),
+            survives_kill: true,
+            can_persist: survives_power_cut || emulate_power_safety,
+            emulated: emulate_power_safety && !survives_power_cut,
+        }
+    }
 }
 
 /// One slot that a device holds.

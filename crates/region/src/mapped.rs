@@ -116,14 +116,7 @@ impl FileMethod for Mapped {
     const READS_IN_PLACE: bool = true;
 
     fn description(&self, file_system: &FileSystem) -> Description {
-        let emulates = self.options.emulate_power_safety;
-        Description {
-            method: METHOD,
-            medium: file_system.name.clone(),
-            survives_kill: true,
-            can_persist: file_system.survives_power_cut || emulates,
-            emulated: emulates && !file_system.survives_power_cut,
-        }
+        Description::of_files(METHOD, file_system, self.options.emulate_power_safety)
     }
 
     fn attach(&self, slot: Opened<'_>) -> Result<Attached> {
