@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use support::gated::{Gate, GatedStorage};
+use support::gated::gated;
 use terrace::{Background, Compression, Db, Error, Options, WriteBatch, WriteOptions, internal};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
@@ -140,16 +140,11 @@ fn a_flush_that_fails_leaves_no_table_behind() {
 /// then wait go on when it is done.
 #[test]
 fn several_sealed_arenas_wait_for_a_slow_flush() {
-    let gate = Gate::default();
-    let storage = GatedStorage {
-        inner: Arc::new(disk()),
-        purpose: Purpose::Flush,
-        gate: gate.clone(),
-    };
+    let (storage, gate) = gated(&disk(), Purpose::Flush);
     let options = Options {
         background: Background::Threads,
         max_arenas: 6,
-        ..options(Arc::new(storage))
+        ..options(storage)
     };
     let db = Db::open(STORE, options).unwrap();
     let written = AtomicU64::new(0);
@@ -165,7 +160,7 @@ fn several_sealed_arenas_wait_for_a_slow_flush() {
         });
         wait_until("the spare is ready", || db.statistics().arenas.spare == 1);
         assert!(written.load(Ordering::SeqCst) < 1000);
-        gate.open();
+        gate.heal();
     });
     db.flush().unwrap();
     assert!((0..1000u64).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
@@ -174,12 +169,7 @@ fn several_sealed_arenas_wait_for_a_slow_flush() {
 /// A writer that was stopped by level 0 when the store was poisoned is told so; closing works.
 #[test]
 fn a_poisoned_store_lets_its_stopped_writers_go() {
-    let gate = Gate::default();
-    let storage = GatedStorage {
-        inner: Arc::new(disk()),
-        purpose: Purpose::Compaction,
-        gate: gate.clone(),
-    };
+    let (storage, gate) = gated(&disk(), Purpose::Compaction);
     let db = Db::open(
         STORE,
         Options {
@@ -189,7 +179,7 @@ fn a_poisoned_store_lets_its_stopped_writers_go() {
             level0_stop: 2,
             // Another form in level 1: a move would not be stopped by the gate.
             compression: vec![Compression::None, Compression::Lz4],
-            ..options(Arc::new(storage))
+            ..options(storage)
         },
     )
     .unwrap();
@@ -203,7 +193,7 @@ fn a_poisoned_store_lets_its_stopped_writers_go() {
         let writer = scope.spawn(|| db.put(b"c", b"value"));
         std::thread::sleep(Duration::from_millis(50));
         internal::poison(&db);
-        gate.open();
+        gate.heal();
         wait_until("the writer is let go", || writer.is_finished());
         assert!(matches!(
             writer.join().unwrap(),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use support::gated::{Gate, GatedStorage};
+use support::gated::gated;
 use terrace::{Background, Db, Event, EventKind, EventListener, Options};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
@@ -94,24 +94,16 @@ fn one_sub_level() -> SimulatedStorage {
     disk
 }
 
-fn gated(disk: &SimulatedStorage, gate: &Gate) -> Arc<dyn Storage> {
-    Arc::new(GatedStorage {
-        inner: Arc::new(disk.clone()),
-        purpose: Purpose::Compaction,
-        gate: gate.clone(),
-    })
-}
-
 /// While merges cannot write, two threads are in two slices of one merge; a flush waits for neither.
 #[test]
 fn slices_of_a_merge_are_built_at_the_same_time() {
     let disk = one_sub_level();
-    let gate = Gate::default();
+    let (storage, gate) = gated(&disk, Purpose::Compaction);
     let (listener, events) = listener();
     let options = Options {
         background: Background::Threads,
         event_listener: Some(listener),
-        ..options(gated(&disk, &gate))
+        ..options(storage)
     };
     let db = Db::open(STORE, options).unwrap();
     put_all(&db, 2);
@@ -123,7 +115,7 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     put_all(&db, 3);
     db.flush().unwrap();
     assert_eq!(db.statistics().slices, 0);
-    gate.open();
+    gate.heal();
     db.compact().unwrap();
     check_all(&db, 3);
     let mut installed = Vec::new();
@@ -143,8 +135,8 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
 fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
     let disk = one_sub_level();
     let (listener, events) = listener();
-    let gate = Gate::default();
-    gate.open();
+    let (storage, gate) = gated(&disk, Purpose::Compaction);
+    gate.heal();
     let threads = |storage| Options {
         background: Background::Threads,
         compaction_threads: 1,
@@ -152,21 +144,21 @@ fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
         event_listener: Some(Arc::clone(&listener)),
         ..options(storage)
     };
-    let db = Db::open(STORE, threads(gated(&disk, &gate))).unwrap();
+    let db = Db::open(STORE, threads(storage)).unwrap();
     put_all(&db, 2);
     // In the middle of the second slice.
-    gate.close_after(6);
+    gate.hold_from(gate.count() + 6);
     db.flush().unwrap();
     let installed = |event: &Event| matches!(event.kind, EventKind::SliceInstalled { .. });
     wait_for(&events, "a slice is installed", installed);
-    while !gate.is_reached() {
+    while gate.held() == 0 {
         std::thread::yield_now();
     }
     let closed = std::thread::scope(|scope| {
         let closing = scope.spawn(|| db.close());
         // The merge stands at the gate until it is opened, and then sees that all is over.
         wait_for_closed(&db);
-        gate.open();
+        gate.heal();
         closing.join().unwrap()
     });
     closed.unwrap();

@@ -16,7 +16,7 @@ use crate::{
     Storage,
 };
 
-/// A storage whose operations fail as a [`FaultPlan`] says.
+/// A storage whose operations fail, or wait, as a [`FaultPlan`] says.
 ///
 /// ```
 /// use std::{path::Path, sync::Arc};

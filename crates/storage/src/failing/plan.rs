@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 use crate::{Error, Operation, Purpose};
@@ -104,14 +104,21 @@ impl FaultFilter {
     }
 }
 
-/// Counts the operations that match a filter and fails the chosen ones. Clones share the count.
+/// Counts the operations that match a filter and fails or holds the chosen ones. Clones share the
+/// count.
 ///
 /// A test runs a scenario with a plan that fails nothing, reads [`FaultPlan::count`], and runs it
 /// again once for each number below that.
 #[derive(Clone, Debug)]
 pub struct FaultPlan {
     filter: FaultFilter,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    healed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +126,10 @@ struct State {
     count: u64,
     failures: u64,
     planned: Option<Planned>,
+    /// The first operation that is not let through.
+    held_from: Option<u64>,
+    /// Those that wait.
+    held: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +144,7 @@ impl FaultPlan {
     pub fn new(filter: FaultFilter) -> Self {
         FaultPlan {
             filter,
-            state: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -147,27 +158,40 @@ impl FaultPlan {
         self.plan(at, true, fault);
     }
 
+    /// Holds that operation and all matching ones after it: none returns until the plan is healed.
+    pub fn hold_from(&self, at: u64) {
+        self.shared.state.lock().held_from = Some(at);
+    }
+
     fn plan(&self, at: u64, repeated: bool, fault: Fault) {
-        self.state.lock().planned = Some(Planned {
+        self.shared.state.lock().planned = Some(Planned {
             at,
             repeated,
             fault,
         });
     }
 
-    /// Fails nothing from now on. What a failed sync has lost stays lost.
+    /// Fails and holds nothing from now on. What a failed sync has lost stays lost.
     pub fn heal(&self) {
-        self.state.lock().planned = None;
+        let mut state = self.shared.state.lock();
+        state.planned = None;
+        state.held_from = None;
+        self.shared.healed.notify_all();
     }
 
     /// How many matching operations there were, failed ones included.
     pub fn count(&self) -> u64 {
-        self.state.lock().count
+        self.shared.state.lock().count
     }
 
     /// How many operations were made to fail.
     pub fn failures(&self) -> u64 {
-        self.state.lock().failures
+        self.shared.state.lock().failures
+    }
+
+    /// How many operations are being held.
+    pub fn held(&self) -> u64 {
+        self.shared.state.lock().held
     }
 
     /// Counts an operation and says how it is to fail, if it is.
@@ -180,9 +204,14 @@ impl FaultPlan {
         if !self.filter.matches(operation, purpose, paths) {
             return None;
         }
-        let mut state = self.state.lock();
+        let mut state = self.shared.state.lock();
         let number = state.count;
         state.count += 1;
+        while state.held_from.is_some_and(|from| number >= from) {
+            state.held += 1;
+            self.shared.healed.wait(&mut state);
+            state.held -= 1;
+        }
         let planned = state.planned?;
         let due = number == planned.at || (planned.repeated && number > planned.at);
         if !due {

@@ -90,6 +90,25 @@ fn a_lasting_fault_ends_when_it_is_healed() {
 }
 
 #[test]
+fn a_held_operation_waits_until_it_is_let_through() {
+    let bench = bench(FaultFilter::everything().operations(&[Operation::Write]));
+    let file = bench.storage.open(Path::new("/f"), CREATE).unwrap();
+    bench.plan.hold_from(1);
+    file.append(b"1", PURPOSE).unwrap();
+    assert_eq!(bench.plan.held(), 0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| file.append(b"2", PURPOSE));
+        while bench.plan.held() == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(file.length_bytes().unwrap(), 1);
+        bench.plan.heal();
+        waiting.join().unwrap().unwrap();
+    });
+    assert_eq!((file.length_bytes().unwrap(), bench.plan.held()), (2, 0));
+}
+
+#[test]
 fn a_short_write_leaves_the_first_half() {
     let bench = bench(FaultFilter::everything().operations(&[Operation::Write]));
     let file = bench.storage.open(Path::new("/f"), CREATE).unwrap();
