@@ -21,6 +21,7 @@ mod counting;
 mod crash_switch;
 mod error;
 mod failing;
+mod limited;
 mod real;
 mod simulated;
 mod traits;
@@ -29,6 +30,7 @@ pub use counting::{CountingStorage, IoCounts, IoStatistics};
 pub use crash_switch::{CrashSwitch, Step};
 pub use error::{Error, ErrorKind, Operation};
 pub use failing::{FailingStorage, Fault, FaultFilter, FaultPlan};
+pub use limited::{Clock, LimitedStorage, RateLimiter, SystemClock};
 pub use real::RealStorage;
 pub use simulated::{CrashKind, SimulatedStorage};
 pub use traits::{

@@ -1,13 +1,16 @@
 //! For this workspace's own tests and fuzzers; not part of the interface, and free to change.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::Purpose;
+use terrace_storage::{Clock, Purpose};
 
 use crate::key::Kind;
 use crate::levels::{Edit, KeyspaceCreated, check_age_rule};
 use crate::table::CursorOptions;
-use crate::{Db, DbIterator, IterOptions, KeyspaceId, Result, Snapshot, Value, WriteBatch};
+use crate::{
+    Db, DbIterator, IterOptions, KeyspaceId, Options, Result, Snapshot, Value, WriteBatch,
+};
 
 pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
 pub use crate::table::fuzz::{fuzz_block, fuzz_table};
@@ -16,6 +19,11 @@ pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
 
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId(2);
+
+/// [`Db::open`] with a clock for [`Options::background_bytes_per_second`].
+pub fn open_on(path: impl AsRef<Path>, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
+    Db::open_on(path.as_ref(), options, clock)
+}
 
 /// Creates [`SECOND`] if the store does not have it.
 pub fn create_second(db: &Db) -> Result<()> {

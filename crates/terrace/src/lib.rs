@@ -49,7 +49,7 @@ pub use db::recover::Recovery;
 pub use db::snapshot::Snapshot;
 pub use db::statistics::{
     ArenaStatistics, KeyspaceReport, LevelStatistics, LevelsReport, MemoryStatistics, Sequences,
-    Statistics, SubLevelReport, TableReport,
+    Statistics, SubLevelReport, TableReport, WriteRateStatistics,
 };
 pub use db::value::Value;
 pub use db::write::WriteOptions;

@@ -168,6 +168,17 @@ pub struct Options {
     /// a close loses no more work than one slice for each thread. Default: 256 MiB.
     pub slice_bytes: u64,
 
+    /// Bytes a second that flushes and merges write together, while merges owe little: a merge
+    /// waits before each write, a flush does not and is made up for by merges, so the two exceed
+    /// the rate only where flushes alone do. The more merges owe, the higher the rate, in steps that
+    /// double it; well before [`Options::debt_slowdown_bytes`] or [`Options::level0_slowdown`] is
+    /// reached there is none, so that no writer is held back by it. [`Db::compact`](crate::Db::compact)
+    /// waits for merges that keep to it, [`Db::close`](crate::Db::close) ends it.
+    ///
+    /// Not limited: new writes in arenas, the manifest, and all reads, those of merges included. At
+    /// least 64 KiB. Default (`None`): no limit.
+    pub background_bytes_per_second: Option<u64>,
+
     /// Bytes of table blocks kept in memory; up to a quarter of them holds blocks of the index that
     /// stay as long as their table does. Default: 64 MiB.
     pub block_cache_bytes: u64,
@@ -231,6 +242,7 @@ impl Default for Options {
             compaction_threads: std::thread::available_parallelism()
                 .map_or(1, |processors| processors.get().saturating_sub(1).max(1)),
             slice_bytes: 256 << 20,
+            background_bytes_per_second: None,
             block_cache_bytes: 64 << 20,
             max_open_tables: 1000,
             manifest_bytes: 4 << 20,
@@ -248,6 +260,8 @@ impl Default for Options {
 
 /// The largest arena and batch: places in an arena are 32-bit.
 const MAX_ARENA_BYTES: u64 = 1 << 31;
+/// The least rate: below it a single write of a merge would wait for seconds.
+const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
 /// No larger than the largest value that a table takes.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
 
@@ -317,6 +331,14 @@ impl Options {
                 )));
             }
         }
+        if let Some(rate) = self.background_bytes_per_second
+            && rate < LEAST_BYTES_PER_SECOND
+        {
+            return Err(Error::invalid(format!(
+                "background_bytes_per_second is {rate}; it must be at least \
+                 {LEAST_BYTES_PER_SECOND}, or unset for no limit"
+            )));
+        }
         if self.region_dir.is_some()
             && (self.region.is_some() || self.durability == Some(Durability::Volatile))
         {
@@ -351,6 +373,21 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "invalid argument: level_ratio is 1; it must be from 2 to 1000"
+        );
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_refused_with_advice() {
+        let with_rate = |rate| Options {
+            background_bytes_per_second: Some(rate),
+            ..Options::default()
+        };
+        with_rate(64 << 10).check().unwrap();
+        with_rate(u64::MAX).check().unwrap();
+        assert_eq!(
+            with_rate(0).check().unwrap_err().to_string(),
+            "invalid argument: background_bytes_per_second is 0; it must be at least 65536, or \
+             unset for no limit"
         );
     }
 

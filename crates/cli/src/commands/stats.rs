@@ -1,7 +1,7 @@
 //! What a store holds and how it was recovered.
 
 use serde_json::{Value, json};
-use terrace::{Purpose, RegionLoss, Statistics};
+use terrace::{Purpose, RegionLoss, Statistics, WriteRateStatistics};
 
 use crate::arguments::Report;
 use crate::commands::print;
@@ -81,6 +81,7 @@ fn as_json(statistics: &Statistics) -> Value {
         "user_bytes": statistics.user_bytes,
         "write_amplification": statistics.write_amplification,
         "debt_bytes": statistics.debt_bytes,
+        "write_rate": statistics.write_rate.as_ref().map(write_rate),
         "stall_seconds": stalls.collect::<serde_json::Map<_, _>>(),
         "longest_stall_seconds": statistics.longest_stall.as_secs_f64(),
         "flushes": statistics.flushes,
@@ -100,6 +101,15 @@ fn as_json(statistics: &Statistics) -> Value {
             "torn_manifest": recovery.torn_manifest,
             "region_loss": recovery.region_loss.as_ref().map(loss),
         },
+    })
+}
+
+fn write_rate(rate: &WriteRateStatistics) -> Value {
+    json!({
+        "configured_bytes_per_second": rate.configured_bytes_per_second,
+        "present_bytes_per_second": rate.present_bytes_per_second,
+        "waits": rate.waits,
+        "waited_seconds": rate.waited.as_secs_f64(),
     })
 }
 
@@ -154,6 +164,17 @@ fn as_text(statistics: &Statistics) -> String {
 
     if statistics.debt_bytes > 0 {
         text.line("merges still to write", bytes(statistics.debt_bytes));
+    }
+    if let Some(rate) = &statistics.write_rate {
+        let present = rate.present_bytes_per_second;
+        let shown = format!(
+            "{} a second, now {}; merges waited {:.1} s in {}",
+            bytes(rate.configured_bytes_per_second),
+            present.map_or("no limit".to_owned(), bytes),
+            rate.waited.as_secs_f64(),
+            things(rate.waits, "write"),
+        );
+        text.line("background writes", shown);
     }
 
     text.heading("Memory");
@@ -210,4 +231,39 @@ fn survives(statistics: &Statistics) -> String {
         _ => "",
     };
     format!("{what} ({})", statistics.durability)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::{Db, Options};
+
+    #[test]
+    fn a_limit_on_background_writes_is_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = |background_bytes_per_second| Options {
+            background_bytes_per_second,
+            arena_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let path = directory.path().join("store");
+        let db = Db::open(&path, options(Some(10 << 20))).unwrap();
+        let statistics = db.statistics();
+        let line = "background writes        10.0 MiB a second, now 10.0 MiB; merges waited 0.0 s \
+                    in 0 writes\n";
+        let text = as_text(&statistics);
+        assert!(text.contains(line), "{text}");
+        let shown = json!({
+            "configured_bytes_per_second": 10 << 20,
+            "present_bytes_per_second": 10 << 20,
+            "waits": 0,
+            "waited_seconds": 0.0,
+        });
+        assert_eq!(as_json(&statistics)["write_rate"], shown);
+        db.close().unwrap();
+
+        let statistics = Db::open(&path, options(None)).unwrap().statistics();
+        assert_eq!(as_json(&statistics)["write_rate"], Value::Null);
+        assert!(!as_text(&statistics).contains("background writes"));
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod policy;
+pub(crate) mod rate;
 pub(crate) mod slices;
 
 use crate::cursor::Cursor;

@@ -8,6 +8,7 @@ use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::view::View;
 use crate::db::write::Writer;
+use crate::db::write_rate::WriteRate;
 use crate::levels::Version;
 use crate::options::{Background, Options};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,11 +20,16 @@ use crate::write_buffer::slowdown::{Limits, Pressure, Slowdown, slowdown};
 pub(crate) struct Backlog {
     debt_bytes: AtomicU64,
     level0_sub_levels: AtomicUsize,
+    /// Follows it, if there is a limit.
+    write_rate: Option<WriteRate>,
 }
 
 impl Backlog {
-    pub(crate) fn of(version: &Version, options: &Options) -> Self {
-        let backlog = Backlog::default();
+    pub(crate) fn of(version: &Version, options: &Options, write_rate: Option<WriteRate>) -> Self {
+        let backlog = Backlog {
+            write_rate,
+            ..Backlog::default()
+        };
         backlog.update(version, options);
         backlog
     }
@@ -38,6 +44,13 @@ impl Backlog {
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
         self.level0_sub_levels
             .store(level0_sub_levels, Ordering::Relaxed);
+        if let Some(write_rate) = &self.write_rate {
+            write_rate.follow(debt_bytes, level0_sub_levels);
+        }
+    }
+
+    pub(crate) fn write_rate(&self) -> Option<&WriteRate> {
+        self.write_rate.as_ref()
     }
 
     pub(crate) fn debt_bytes(&self) -> u64 {

@@ -16,6 +16,9 @@ impl Store {
             return outcome.clone();
         }
         self.closing.store(true, Ordering::Release);
+        if let Some(write_rate) = self.backlog.write_rate() {
+            write_rate.lift();
+        }
         let finished = if self.options.read_only {
             Ok(())
         } else {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_storage::{Clock, SystemClock};
+
 use crate::db::Store;
 use crate::db::events::Event;
 use crate::db::iterator::{DbIterator, IterOptions};
@@ -68,7 +70,11 @@ impl Db {
     /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing,
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
-        let store = Store::open(path.as_ref(), options)?;
+        Db::open_on(path.as_ref(), options, Arc::new(SystemClock::new()))
+    }
+
+    pub(crate) fn open_on(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
+        let store = Store::open(path, options, clock)?;
         Ok(Db {
             _owner: Arc::new(Owner(Arc::clone(&store))),
             store,

@@ -32,6 +32,7 @@ pub(crate) mod table_files;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod write;
+pub(crate) mod write_rate;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

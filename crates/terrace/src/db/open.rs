@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{CountingStorage, Storage};
+use terrace_storage::{Clock, CountingStorage, Storage};
 
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
@@ -29,6 +29,7 @@ use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
+use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
 use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
@@ -40,16 +41,23 @@ use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
 impl Store {
-    pub(crate) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
+    /// `clock` is for the limit on background writes.
+    pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         options.check()?;
-        let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
+        let write_rate = WriteRate::of(&options, clock);
+        let medium = Arc::clone(&options.storage);
+        let medium = match &write_rate {
+            Some(write_rate) => write_rate.limit(medium),
+            None => medium,
+        };
+        let storage = Arc::new(CountingStorage::new(medium));
         let exists = directory::prepare(&*storage, path, &options)?;
         let region_dir = region_home::given(&*storage, path, &options, exists)?;
         let lock = directory::lock(&*storage, path, &options)?;
         let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
         let obsolete = Arc::clone(state.version.obsolete());
 
-        let backlog = Backlog::of(&state.version, &options);
+        let backlog = Backlog::of(&state.version, &options, write_rate);
 
         let stored = Durability::of(state.identity.domain);
         let durability = options.durability.unwrap_or(stored);

@@ -9,6 +9,7 @@ use terrace_storage::IoStatistics;
 
 use crate::db::Store;
 use crate::db::recover::Recovery;
+use crate::db::write_rate::WriteRate;
 use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
 use crate::options::Durability;
 use crate::write_buffer::slowdown::StallCause;
@@ -58,6 +59,8 @@ pub struct Statistics {
     pub write_amplification: Option<f64>,
     /// Bytes that merges still have to write until every level is within its target, estimated.
     pub debt_bytes: u64,
+    /// The limit on background writes; `None` if the store was opened without one.
+    pub write_rate: Option<WriteRateStatistics>,
     /// Time that writers were held back, by cause.
     pub stalls: Vec<(StallCause, Duration)>,
     /// The longest of those times.
@@ -132,6 +135,21 @@ pub struct MemoryStatistics {
     pub block_cache_misses: u64,
     /// Filters and top indexes of open tables.
     pub table_metadata_bytes: u64,
+}
+
+/// The limit on background writes; see
+/// [`Options::background_bytes_per_second`](crate::Options::background_bytes_per_second).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteRateStatistics {
+    /// What the options say.
+    pub configured_bytes_per_second: u64,
+    /// What holds now, by what merges owe; `None` for no limit.
+    pub present_bytes_per_second: Option<u64>,
+    /// Writes of merges that were held back.
+    pub waits: u64,
+    /// The time that they were, all threads together.
+    pub waited: Duration,
 }
 
 /// One level of all keyspaces.
@@ -287,6 +305,7 @@ impl Store {
             io,
             user_bytes,
             debt_bytes: self.backlog.debt_bytes(),
+            write_rate: self.backlog.write_rate().map(WriteRate::statistics),
             stalls: StallCause::ALL
                 .iter()
                 .map(|&cause| (cause, self.stalls.of(cause)))

@@ -1,0 +1,40 @@
+//! Where a rate limit gets its time from.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Time that can be asked for and waited for: the machine's, or a test's.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Nanoseconds since some moment that stays the same.
+    fn now_ns(&self) -> u64;
+
+    /// Sleeps for about `time`. It may return early: whoever waits asks for the time again.
+    fn sleep(&self, time: Duration);
+}
+
+/// The machine's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock(Instant);
+
+impl SystemClock {
+    /// A clock that begins at zero now.
+    pub fn new() -> Self {
+        SystemClock(Instant::now())
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
