@@ -3,23 +3,25 @@
 //!
 //! What readers pin must stay readable, whatever is taken out of the view meanwhile; what nobody
 //! pins any more must go. Disk and memory are simulated, so that a schedule depends on its seed
-//! only; a wait that nobody ends shows as a deadlock.
+//! only; a wait that nobody ends shows as a deadlock. `TERRACE_SHUTTLE_SCHEDULES` sets how many
+//! there are.
+
+mod naps;
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64 as Count;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use shuttle::scheduler::{RandomScheduler, Schedule, Scheduler, Task, TaskId};
 use terrace_region::{HeaderState, MemoryKind, SimulatedMemory};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
 
+use self::naps::Naps;
 use super::*;
 use crate::options::RegionSource;
 use crate::sync::thread;
 use crate::table::table_path;
 use crate::{Db, IterOptions};
 
+/// Unless the environment says otherwise.
 const SCHEDULES: usize = 1_000;
 const PATH: &str = "/store";
 const KEYS: u64 = 2;
@@ -28,6 +30,7 @@ const WRITES: u64 = 6;
 /// A store whose writes are numbered: write `n` puts `n` under the key `n % KEYS`.
 struct Stage {
     db: Db,
+    options: Options,
     storage: SimulatedStorage,
     acknowledged: Count,
 }
@@ -50,7 +53,8 @@ impl Stage {
             ..Options::default()
         };
         Arc::new(Stage {
-            db: Db::open(PATH, options).unwrap(),
+            db: Db::open(PATH, options.clone()).unwrap(),
+            options,
             storage,
             acknowledged: Count::new(0),
         })
@@ -65,57 +69,68 @@ impl Stage {
     }
 
     /// Two writes, then a flush, which a merge follows.
-    fn write(&self) {
+    fn write(&self) -> Result<()> {
         for number in 1..=WRITES {
-            self.db.put(&key(number), &number.to_le_bytes()).unwrap();
+            self.db.put(&key(number), &number.to_le_bytes())?;
             self.acknowledged.store(number, Ordering::SeqCst);
             if number % 2 == 0 {
-                self.db.flush().unwrap();
+                self.db.flush()?;
             }
         }
+        Ok(())
     }
 
-    fn get_what_was_acknowledged(&self) {
-        for round in 0.. {
-            let is_over = self.is_over();
-            let least = newest(round, self.acknowledged.load(Ordering::SeqCst));
-            let found = self.db.get(&key(round)).unwrap();
-            let found = found.map(|value| number(&value));
-            assert!(found >= least, "{found:?}, acknowledged was {least:?}");
-            if is_over {
-                return;
-            }
+    fn get(&self) -> Result<()> {
+        let mut round = 0;
+        while !self.is_over() {
+            self.check_get(&self.db, round)?;
+            round += 1;
         }
+        self.check_get(&self.db, round)
+    }
+
+    fn check_gets(&self, db: &Db) {
+        (0..KEYS).for_each(|key| self.check_get(db, key).unwrap());
+    }
+
+    /// What was acknowledged is found, or something newer.
+    fn check_get(&self, db: &Db, key_number: u64) -> Result<()> {
+        let least = newest(key_number, self.acknowledged.load(Ordering::SeqCst));
+        let found = db.get(&key(key_number))?;
+        let found = found.map(|value| number(&value));
+        assert!(found >= least, "{found:?}, acknowledged was {least:?}");
+        Ok(())
     }
 
     /// Between its moves an iterator may lose what it reads from, never what it shows.
-    fn iterate_at_snapshots(&self) {
+    fn iterate(&self) -> Result<()> {
         while !self.is_over() {
-            self.iterate();
+            self.iterate_at_a_snapshot()?;
         }
-        self.iterate();
+        self.iterate_at_a_snapshot()
     }
 
-    fn iterate(&self) {
+    fn iterate_at_a_snapshot(&self) -> Result<()> {
         let snapshot = self.db.snapshot();
         let options = IterOptions {
             snapshot: Some(snapshot.clone()),
             ..IterOptions::default()
         };
-        let mut iterator = self.db.iter(options).unwrap();
-        iterator.seek_to_first().unwrap();
+        let mut iterator = self.db.iter(options)?;
+        iterator.seek_to_first()?;
         let expected = (0..KEYS).filter_map(|key| newest(key, snapshot.sequence()));
         for expected in expected {
             thread::yield_now();
             assert_eq!(iterator.key(), key(expected));
             assert_eq!(number(iterator.value()), expected);
-            iterator.next().unwrap();
+            iterator.next()?;
         }
         assert!(!iterator.valid());
+        Ok(())
     }
 
     /// Holds one view for long, and looks at all that it lists.
-    fn pin(&self) {
+    fn pin(&self) -> Result<()> {
         let store = self.store();
         let view = store.view.load_full();
         while !self.is_over() {
@@ -130,6 +145,14 @@ impl Stage {
                 );
             }
         }
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        while self.acknowledged.load(Ordering::SeqCst) < WRITES / 2 {
+            thread::yield_now();
+        }
+        self.db.close()
     }
 
     fn is_there(&self, table: u64) -> bool {
@@ -165,64 +188,6 @@ impl Stage {
     }
 }
 
-/// A random scheduler under which, now and then, a thread falls far behind the others.
-struct Naps {
-    threads: RandomScheduler,
-    random: StdRng,
-    asleep: Option<(TaskId, u32)>,
-}
-
-impl Naps {
-    const ONE_IN_STEPS: u32 = 100;
-    const LONGEST_STEPS: u32 = 3_000;
-
-    fn new() -> Self {
-        Naps {
-            threads: RandomScheduler::new_from_seed(1, SCHEDULES),
-            random: StdRng::seed_from_u64(1),
-            asleep: None,
-        }
-    }
-
-    fn is_awake(&self, task: &Task) -> bool {
-        self.asleep.is_none_or(|(asleep, _)| asleep != task.id())
-    }
-}
-
-impl Scheduler for Naps {
-    fn new_execution(&mut self) -> Option<Schedule> {
-        self.asleep = None;
-        self.threads.new_execution()
-    }
-
-    fn next_task(
-        &mut self,
-        runnable: &[&Task],
-        current: Option<TaskId>,
-        is_yielding: bool,
-    ) -> Option<TaskId> {
-        self.asleep = match self.asleep {
-            Some((task, steps)) => (steps > 0).then(|| (task, steps - 1)),
-            None if self.random.random_range(0..Self::ONE_IN_STEPS) == 0 => {
-                let steps = self.random.random_range(0..Self::LONGEST_STEPS);
-                current.map(|task| (task, steps))
-            }
-            None => None,
-        };
-        let awake: Vec<&Task> = runnable
-            .iter()
-            .copied()
-            .filter(|task| self.is_awake(task))
-            .collect();
-        let runnable = if awake.is_empty() { runnable } else { &awake };
-        self.threads.next_task(runnable, current, is_yielding)
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        self.threads.next_u64()
-    }
-}
-
 fn key(number: u64) -> Vec<u8> {
     vec![b'a' + (number % KEYS) as u8]
 }
@@ -236,28 +201,51 @@ fn newest(key: u64, until: u64) -> Option<u64> {
     (1..=until).rev().find(|number| number % KEYS == key % KEYS)
 }
 
-#[test]
-fn what_readers_pin_stays_and_everything_else_goes() {
-    let run = || {
+/// Runs the threads' bodies under many schedules, and `check` after each.
+fn explore(bodies: &'static [fn(&Stage) -> Result<()>], answer: fn(Result<()>), check: fn(&Stage)) {
+    let run = move || {
         let stage = Stage::new();
-        let bodies: [fn(&Stage); 4] = [
-            Stage::write,
-            Stage::get_what_was_acknowledged,
-            Stage::iterate_at_snapshots,
-            Stage::pin,
-        ];
-        let threads = bodies.map(|body| {
-            let stage = Arc::clone(&stage);
-            thread::spawn(move || body(&stage))
-        });
+        let threads: Vec<_> = bodies
+            .iter()
+            .map(|body| {
+                let stage = Arc::clone(&stage);
+                thread::spawn(move || answer(body(&stage)))
+            })
+            .collect();
         for thread in threads {
             thread.join().unwrap();
         }
-        let all = stage.db.get(&key(WRITES)).unwrap();
-        assert_eq!(all.map(|value| number(&value)), Some(WRITES));
-        stage.check_that_nothing_leaks();
+        check(&stage);
     };
+    let given = std::env::var("TERRACE_SHUTTLE_SCHEDULES");
+    let schedules = given.map_or(SCHEDULES, |text| text.parse().unwrap());
     let mut config = shuttle::Config::default();
     config.stack_size = 1 << 20;
-    shuttle::Runner::new(Naps::new(), config).run(run);
+    shuttle::Runner::new(Naps::new(schedules), config).run(run);
+}
+
+#[test]
+fn what_readers_pin_stays_and_everything_else_goes() {
+    explore(
+        &[Stage::write, Stage::get, Stage::iterate, Stage::pin],
+        Result::unwrap,
+        |stage| {
+            stage.check_gets(&stage.db);
+            stage.check_that_nothing_leaks();
+        },
+    );
+}
+
+#[test]
+fn a_close_ends_all_threads_and_loses_nothing() {
+    explore(
+        &[Stage::write, Stage::get, Stage::iterate, Stage::close],
+        |answer| assert!(matches!(answer, Ok(()) | Err(Error::Closed)), "{answer:?}"),
+        |stage| {
+            stage.check_that_nothing_leaks();
+            let reopened = Db::open(PATH, stage.options.clone()).unwrap();
+            stage.check_gets(&reopened);
+            reopened.close().unwrap();
+        },
+    );
 }
