@@ -1,0 +1,255 @@
+//! A store to be damaged, and what it must give back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use terrace::{Background, Db, Error, Options, WriteBatch, WriteOptions, inspect};
+use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+use crate::image::{Image, STORE};
+use crate::observation::{Content, Observation};
+use crate::support;
+use crate::verdict::{Damage, Tally, Verdict};
+
+/// The boot in which the specimens are made.
+const BOOT: u64 = 1;
+
+fn options(disk: &SimulatedStorage) -> Options {
+    Options {
+        arena_bytes: 8 << 10,
+        table_bytes: 1 << 10,
+        level0_merge: 4,
+        level1_bytes: 4 << 10,
+        background: Background::Inline,
+        ..support::script::tiny(Options {
+            storage: Arc::new(disk.clone()),
+            ..Options::default()
+        })
+    }
+}
+
+/// For opening what was damaged: nothing is merged, so that a table that is missing afterwards was
+/// removed for no good reason.
+fn resting(disk: &SimulatedStorage) -> Options {
+    Options {
+        create_if_missing: false,
+        level0_merge: 900,
+        level0_slowdown: 900,
+        level1_bytes: 1 << 40,
+        ..options(disk)
+    }
+}
+
+/// How a specimen ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Closed,
+    Killed,
+    /// By a power cut before which everything happened to be written.
+    PowerCut,
+}
+
+/// A store's files and what they must give back.
+pub struct Specimen {
+    end: End,
+    pub image: Image,
+    /// The content after each number of batches.
+    states: Vec<Content>,
+    /// Batches that no damage may silently remove.
+    persisted: usize,
+    keys: BTreeSet<Vec<u8>>,
+    /// The arena that holds the last frame, and where that frame starts.
+    last_frame: Option<(String, usize)>,
+}
+
+impl Specimen {
+    fn new(end: End, batches: usize, seed: u64) -> Specimen {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+        let db = Db::open(STORE, options(&disk)).unwrap();
+        let mut states = vec![Content::new()];
+        let mut keys = BTreeSet::new();
+        let mut persisted = 0;
+        let mut before_last = Image::default();
+        for number in 1..=batches {
+            let mut batch = WriteBatch::new();
+            let mut state = states.last().unwrap().clone();
+            for _ in 0..random.random_range(1..4) {
+                let key = format!("key-{:03}", random.random_range(0..50)).into_bytes();
+                keys.insert(key.clone());
+                if random.random_ratio(1, 5) {
+                    batch.delete(&key).unwrap();
+                    state.remove(&key);
+                } else {
+                    let length = random.random_range(0..120);
+                    let value: Vec<u8> = (0..length).map(|at| (number + at) as u8).collect();
+                    batch.put(&key, &value).unwrap();
+                    state.insert(key, value);
+                }
+            }
+            states.push(state);
+            if number == batches {
+                before_last = Image::of(&disk);
+            }
+            let sync = end == End::PowerCut && number == batches - 5;
+            db.write(batch, WriteOptions { sync }).unwrap();
+            if sync {
+                persisted = number;
+            }
+            if number == batches / 2 {
+                db.compact().unwrap();
+            }
+        }
+        let levels = db.statistics().levels;
+        let used = levels.iter().filter(|level| level.tables > 0).count();
+        assert!(
+            used >= 2 && levels.len() >= used,
+            "only {used} levels hold tables"
+        );
+        let mut image = Image::of(&disk);
+        let last_frame = first_difference(&before_last, &image);
+        if end == End::Closed {
+            db.close().unwrap();
+            image = Image::of(&disk);
+            persisted = batches;
+        }
+        assert!(image.files.contains_key("CURRENT"));
+        Specimen {
+            end,
+            image,
+            states,
+            persisted,
+            keys,
+            last_frame,
+        }
+    }
+
+    /// The boot in which what is left of the specimen is opened.
+    fn boot(&self) -> u64 {
+        if self.end == End::PowerCut {
+            BOOT + 1
+        } else {
+            BOOT
+        }
+    }
+
+    /// Opens damaged files as a reader and as an owner, reads everything, and judges both.
+    pub fn try_damage(&self, damaged: &Image, damage: &Damage, tally: &mut Tally) {
+        for read_only in [true, false] {
+            let disk = damaged.disk(self.boot());
+            let opened = Db::open(
+                STORE,
+                Options {
+                    read_only,
+                    ..resting(&disk)
+                },
+            );
+            let verdict = match opened {
+                Err(error) => Verdict::Refused(error),
+                Ok(db) => self.judge(&db),
+            };
+            let context = || {
+                format!(
+                    "{:?}, {damage}, read-only {read_only}: {verdict:?}",
+                    self.end
+                )
+            };
+            match &verdict {
+                Verdict::Right => {}
+                Verdict::Refused(error) | Verdict::Unreadable(error) => {
+                    check_error(error, &context());
+                    check_evidence(damaged, &Image::of(&disk), &verdict, &context());
+                }
+                Verdict::Dropped => assert_ne!(self.end, End::Closed, "{}", context()),
+                Verdict::LastFrame => {
+                    assert_ne!(self.end, End::Closed, "{}", context());
+                    assert!(damage.touches(self.last_frame.as_ref()), "{}", context());
+                }
+                Verdict::Wrong(what) => panic!("{}: {what}", context()),
+            }
+            tally.count(&verdict);
+            if matches!(verdict, Verdict::Unreadable(_)) && read_only {
+                let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+                assert!(!report.problems.is_empty(), "{damage} is not verified");
+            }
+        }
+    }
+
+    fn judge(&self, db: &Db) -> Verdict {
+        let found = Observation::of(db, &self.keys);
+        let total = self.states.len() - 1;
+        let count = (self.persisted..=total)
+            .rev()
+            .find(|&count| found.agrees(&self.states[count]));
+        match (count, found.first_error()) {
+            (None, _) => Verdict::Wrong(found.difference(&self.states[total])),
+            (Some(count), None) if count == total => Verdict::Right,
+            (Some(_), None) if reports_a_tail(db) => Verdict::Dropped,
+            (Some(count), None) if count + 1 == total => Verdict::LastFrame,
+            (Some(count), None) => {
+                Verdict::Wrong(format!("{} batches are silently lost", total - count))
+            }
+            (Some(_), Some(error)) => Verdict::Unreadable(error),
+        }
+    }
+}
+
+/// Specimens whose last manifest record and last frame are of many kinds.
+pub fn specimens(end: End) -> impl Iterator<Item = Specimen> {
+    [150, 163, 171]
+        .into_iter()
+        .map(move |batches| Specimen::new(end, batches, batches as u64))
+}
+
+/// Whether the opening says that writes at the end may be missing.
+fn reports_a_tail(db: &Db) -> bool {
+    let recovery = db.statistics().recovery;
+    recovery.dropped.is_some() || recovery.torn_tail
+}
+
+/// The file and place where the youngest frame went.
+fn first_difference(before: &Image, after: &Image) -> Option<(String, usize)> {
+    let arenas = after
+        .files
+        .iter()
+        .filter(|(name, _)| name.starts_with("arena-"));
+    arenas.into_iter().find_map(|(name, bytes)| {
+        let old = before.files.get(name)?;
+        let at = old.iter().zip(bytes).position(|(old, new)| old != new)?;
+        Some((name.clone(), at))
+    })
+}
+
+/// Damage is told as damage, with the place.
+fn check_error(error: &Error, context: &str) {
+    let is_typed = matches!(
+        error,
+        Error::Corruption { .. }
+            | Error::Unsupported { .. }
+            | Error::NoStore { .. }
+            | Error::RegionLost { .. }
+    );
+    assert!(is_typed, "{context}");
+    assert!(
+        error.to_string().contains(STORE),
+        "no file is named: {context}"
+    );
+}
+
+/// A store that could not be opened, or not be read in full, has lost no table and no arena; one
+/// that was refused has not changed a byte.
+fn check_evidence(before: &Image, after: &Image, verdict: &Verdict, context: &str) {
+    for (name, bytes) in &before.files {
+        let found = after.files.get(name);
+        if matches!(verdict, Verdict::Refused(_)) {
+            assert!(
+                found == Some(bytes),
+                "{name} was changed or removed; {context}"
+            );
+        } else if name.ends_with(".table") {
+            assert!(found == Some(bytes), "the table {name} is gone; {context}");
+        }
+    }
+}
