@@ -22,8 +22,9 @@ const NAME_PREFIX: &str = "arena-";
 /// Also the size of the page cache's folios: larger ones make each small write and each page
 /// written again dearer, smaller ones the first store to each page.
 const ZERO_FILL_BYTES: usize = 64 * 1024;
-/// Images kept for reuse: those of the arenas that a store usually has.
-pub(crate) const KEPT_IMAGES: usize = 4;
+/// Images kept for reuse: under load the next arena takes the one that was flushed last; at rest
+/// more would only be held.
+pub(crate) const KEPT_IMAGES: usize = 1;
 
 /// How files `arena-<slot>` become arenas: one type per persist method.
 pub(crate) trait FileMethod: Send + Sync + fmt::Debug {

@@ -118,6 +118,8 @@ pub struct FileSystem {
     pub overwrites_in_place: bool,
     /// Whether a sync reaches a medium that survives a power cut (false on tmpfs).
     pub survives_power_cut: bool,
+    /// Whether files there have descriptors of the kernel's, and so can be mapped.
+    pub has_descriptors: bool,
 }
 
 /// Who else may hold a lock at the same time.

@@ -37,6 +37,7 @@ mod key;
 mod key_prefixes;
 mod levels;
 mod options;
+mod parallel;
 mod persist_method;
 mod sync;
 mod table;

@@ -118,12 +118,11 @@ pub struct Options {
     /// new one. Default: `None`.
     pub durability: Option<Durability>,
 
-    /// Bytes of an arena: the unit in which new writes are flushed. Default: 64 MiB. Larger arenas
-    /// mean less write amplification, more memory and a longer recovery.
+    /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
+    /// Larger arenas mean less write amplification, more memory and a longer recovery.
     pub arena_bytes: u64,
-    /// Bytes that the index of an arena may take, 32 for each record. Default: 32 MiB; raise it if
-    /// records are under 64 bytes and arenas are sealed half empty. Iterating over an arena takes
-    /// up to 32 bytes a record beside.
+    /// The most of them that the index may take, 32 for each record. Default: 32 MiB, which records
+    /// of 32 bytes reach. Iterating over an arena takes up to 32 bytes a record beside.
     pub arena_index_bytes: u64,
     /// Arenas that may hold unflushed writes at a time, the active one included; one spare is kept
     /// beside them. Default: 3.

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use terrace_region::{DaxOptions, MappedOptions, Region, WrittenOptions};
 use terrace_storage::{FileSystem, Storage};
 
+use crate::options::Durability;
+
 /// How arenas in files take new writes. All methods write the same bytes, so a store may be opened
 /// with another one than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PersistMethod {
-    /// The one that suits the file system.
+    /// The one that suits file system and durability: `Mapped` where that may be, `Written` for a
+    /// `PowerSafe` store on a disk and elsewhere.
     #[default]
     Auto,
     /// One `pwrite` for each commit group; one fdatasync persists. On any file system.
@@ -51,9 +54,20 @@ impl FromStr for PersistMethod {
     }
 }
 
-/// What `Auto` means on a file system: never `Auto`.
-pub(crate) fn default_method(_file_system: &FileSystem) -> PersistMethod {
-    PersistMethod::Written
+/// What `Auto` means for a store on a file system: never `Auto`. Measured; see *Persist methods* in
+/// ARCHITECTURE.md.
+///
+/// A store into a mapping is the cheapest write by far, but each sync costs it the page tables'
+/// write permissions and a fault for the next write: where every write is synced, and only there,
+/// a `pwrite` is cheaper. A sync in memory costs neither.
+pub(crate) fn default_method(file_system: &FileSystem, durability: Durability) -> PersistMethod {
+    let syncs_each_write = durability == Durability::PowerSafe && file_system.survives_power_cut;
+    let can_map = file_system.overwrites_in_place && file_system.has_descriptors;
+    if can_map && !syncs_each_write {
+        PersistMethod::Mapped
+    } else {
+        PersistMethod::Written
+    }
 }
 
 impl PersistMethod {
@@ -63,10 +77,11 @@ impl PersistMethod {
         storage: Arc<dyn Storage>,
         directory: &Path,
         arena_bytes: u64,
+        durability: Durability,
         emulate_power_safety: bool,
     ) -> terrace_region::Result<Region> {
         let method = match self {
-            PersistMethod::Auto => default_method(&storage.file_system(directory)?),
+            PersistMethod::Auto => default_method(&storage.file_system(directory)?, durability),
             method => method,
         };
         match method {
@@ -98,14 +113,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_method_works_on_every_file_system() {
-        for (name, overwrites_in_place) in [("ext4", true), ("tmpfs", true), ("overlay", false)] {
-            let file_system = FileSystem {
+    fn the_default_method_suits_file_system_and_durability() {
+        use Durability::{CrashSafe, PowerSafe};
+        use PersistMethod::{Mapped, Written};
+        for (name, overwrites_in_place, durability, expected) in [
+            ("ext4", true, CrashSafe, Mapped),
+            ("ext4", true, PowerSafe, Written),
+            ("tmpfs", true, CrashSafe, Mapped),
+            ("tmpfs", true, PowerSafe, Mapped),
+            ("overlay", false, CrashSafe, Written),
+            ("overlay", false, PowerSafe, Written),
+        ] {
+            let mut file_system = FileSystem {
                 name: name.to_owned(),
                 overwrites_in_place,
                 survives_power_cut: name != "tmpfs",
+                has_descriptors: true,
             };
-            assert_eq!(default_method(&file_system), PersistMethod::Written);
+            let method = default_method(&file_system, durability);
+            assert_eq!(method, expected, "{durability} on {name}");
+            file_system.has_descriptors = false;
+            assert_eq!(default_method(&file_system, durability), Written);
         }
     }
 

@@ -175,6 +175,7 @@ fn refused(name: &str) -> bool {
         name: name.to_owned(),
         overwrites_in_place: matches!(name, "ext4" | "xfs" | "tmpfs"),
         survives_power_cut: true,
+        has_descriptors: true,
     };
     refusal(&file_system).is_some()
 }

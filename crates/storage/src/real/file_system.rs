@@ -44,6 +44,7 @@ fn from_number(number: u64) -> FileSystem {
     FileSystem {
         overwrites_in_place: matches!(name.as_str(), "ext4" | "xfs" | "tmpfs"),
         survives_power_cut: !matches!(name.as_str(), "tmpfs" | "ramfs" | "hugetlbfs"),
+        has_descriptors: true,
         name,
     }
 }

@@ -161,6 +161,7 @@ impl Storage for SimulatedStorage {
             name: "simulated".to_owned(),
             overwrites_in_place: true,
             survives_power_cut: true,
+            has_descriptors: false,
         })
     }
 

@@ -63,10 +63,12 @@ impl Store {
         Ok(())
     }
 
-    /// The spare worker's step: prepares a spare if there is none.
+    /// The spare worker's step: prepares a spare if there is none and one may be taken. Beyond the
+    /// most arenas it would only hold memory; the next flush asks again.
     pub(crate) fn prepare_spare(&self) -> Result<bool> {
         self.check_poison()?;
-        if !self.arenas.lock().spares.is_empty() {
+        let is_full = self.view.load().memtables.len() >= self.options.max_arenas;
+        if is_full || !self.arenas.lock().spares.is_empty() {
             return Ok(false);
         }
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.

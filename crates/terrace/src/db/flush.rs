@@ -21,7 +21,7 @@ use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
-use crate::{Result, SequenceNumber};
+use crate::{Result, SequenceNumber, parallel};
 
 impl Store {
     /// The flush worker's step: the oldest sealed arena goes to tables.
@@ -110,32 +110,25 @@ impl Store {
         Ok(())
     }
 
-    /// One table for each keyspace that each MemTable touches, synced with its name.
+    /// One table for each keyspace that each MemTable touches, synced with its name. Several
+    /// MemTables are there only at an opening, whose caller waits: they are written side by side.
     fn write_tables(
         &self,
         memtables: &[Arc<MemTable>],
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<Vec<TableMeta>>> {
-        // A flush sees one arena; whatever lies below may hold older versions.
-        let older = |_: &[u8]| true;
-        let snapshots = self.snapshots.stripes(|| self.visible());
-        let never = AtomicBool::new(false);
-        let mut written = Vec::new();
-        for memtable in memtables {
-            memtable.arena().verify().map_err(region_error)?;
-            let mut tables = Vec::new();
-            for keyspace in memtable.keyspaces() {
-                let place = self.ledger.lock().state.next_flush_place(keyspace);
-                let mut sink = TableFiles::new(self, keyspace, place, Purpose::Flush);
-                let rules = DropRules::new(&snapshots, &older);
-                let mut versions = memtable.cursor(keyspace);
-                let all = &Slice::ALL;
-                let merged = merge(&mut versions, all, rules, u64::MAX, &never, &mut sink);
-                files.push(sink.into_files());
-                tables.extend(merged?);
-            }
+        let threads = parallel::threads(&self.options);
+        let all = parallel::map(memtables, threads, |memtable| {
+            let mut files = Vec::new();
+            let tables = self.write_tables_of(memtable, &mut files);
+            (tables, files)
+        });
+        let mut written = Vec::with_capacity(all.len());
+        for (tables, of_one) in all {
+            files.extend(of_one);
             written.push(tables);
         }
+        let written = written.into_iter().collect::<Result<Vec<_>>>()?;
         for files in files.iter_mut() {
             files.sync()?;
         }
@@ -143,6 +136,30 @@ impl Store {
             self.storage.sync_directory(self.directory())?;
         }
         Ok(written)
+    }
+
+    fn write_tables_of(
+        &self,
+        memtable: &Arc<MemTable>,
+        files: &mut Vec<NewFiles>,
+    ) -> Result<Vec<TableMeta>> {
+        // A flush sees one arena; whatever lies below may hold older versions.
+        let older = |_: &[u8]| true;
+        let snapshots = self.snapshots.stripes(|| self.visible());
+        let never = AtomicBool::new(false);
+        memtable.arena().verify().map_err(region_error)?;
+        let mut tables = Vec::new();
+        for keyspace in memtable.keyspaces() {
+            let place = self.ledger.lock().state.next_flush_place(keyspace);
+            let mut sink = TableFiles::new(self, keyspace, place, Purpose::Flush);
+            let rules = DropRules::new(&snapshots, &older);
+            let mut versions = memtable.cursor(keyspace);
+            let all = &Slice::ALL;
+            let merged = merge(&mut versions, all, rules, u64::MAX, &never, &mut sink);
+            files.push(sink.into_files());
+            tables.extend(merged?);
+        }
+        Ok(tables)
     }
 
     /// Flushes everything acknowledged so far and waits for it.

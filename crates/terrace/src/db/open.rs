@@ -64,13 +64,18 @@ impl Store {
         refuse_volatile_files(durability, &options)?;
         directory::check_tables(&*storage, path, &state)?;
         let homes = region_home::settle(&*storage, path, region_dir, &options, &state)?;
-        let (old_region, mut recovered) = recover_from(&storage, &homes.old, &options, &state)?;
+        let read_as = if durability.same_region_as(stored) {
+            durability
+        } else {
+            stored
+        };
+        let (old_region, mut recovered) =
+            recover_from(&storage, &homes.old, &options, &state, read_as)?;
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
         recovered.report.torn_manifest = torn_manifest;
         let region = match old_region {
             Some(region)
-                if durability.same_region_as(stored)
-                    && homes.old == OldArenas::In(homes.directory.clone()) =>
+                if read_as == durability && homes.old == OldArenas::In(homes.directory.clone()) =>
             {
                 region
             }

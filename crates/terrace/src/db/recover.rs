@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_region::{Recovered, Region};
+use terrace_region::{Arena, FrameInfo, Recovered, Region};
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
@@ -14,7 +14,7 @@ use crate::levels::{ManifestState, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
-use crate::{Error, Result, SequenceNumber};
+use crate::{Error, Result, SequenceNumber, parallel};
 
 /// What the opening of a store found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,12 +99,7 @@ pub(crate) fn recover(
         );
         Error::corruption(&file, damage.offset as u64, damage.detail)
     })?;
-    let taken = take(
-        &arenas,
-        &plan,
-        options.arena_index_bytes,
-        state.identity.hash_seed,
-    )?;
+    let taken = take(&arenas, &plan, options, state.identity.hash_seed)?;
     Ok(if is_rest_lost {
         taken.without_the_rest(state)
     } else {
@@ -136,9 +131,13 @@ fn read_arenas(
     state: &ManifestState,
     options: &Options,
 ) -> Result<(Vec<Recovered>, bool)> {
+    let live: Vec<_> = state.live_arenas.iter().collect();
+    let read = parallel::map(&live, parallel::threads(options), |(generation, arena)| {
+        region.recover(arena.slot, **generation)
+    });
     let mut arenas = Vec::new();
-    for (&generation, arena) in &state.live_arenas {
-        match region.recover(arena.slot, generation) {
+    for found in read {
+        match found {
             Ok(found) => arenas.push(found),
             Err(terrace_region::Error::Missing { .. }) if !state.may_hold_writes() => {}
             Err(terrace_region::Error::Missing { .. }) if options.accept_region_loss => {
@@ -166,7 +165,7 @@ fn facts_of(found: &Recovered) -> ArenaFacts {
 fn take(
     arenas: &[Recovered],
     plan: &Plan,
-    index_budget_bytes: u64,
+    options: &Options,
     hash_seed: u64,
 ) -> Result<RecoveredWrites> {
     let mut report = Recovery {
@@ -174,33 +173,48 @@ fn take(
         torn_tail: arenas.iter().any(|found| found.scan.torn),
         ..Recovery::default()
     };
+    let taken: Vec<_> = arenas
+        .iter()
+        .zip(&plan.frames_taken)
+        .map(|(found, &count)| (found, found.scan.frames.get(..count).unwrap_or_default()))
+        .filter(|(_, frames)| !frames.is_empty())
+        .collect();
+    let built = parallel::map(&taken, parallel::threads(options), |(found, frames)| {
+        build(&found.arena, frames, options.arena_index_bytes, hash_seed)
+    });
     let mut memtables = Vec::new();
-    for (found, &count) in arenas.iter().zip(&plan.frames_taken) {
-        let frames = found.scan.frames.get(..count).unwrap_or_default();
-        if frames.is_empty() {
-            continue;
-        }
-        let writes: u64 = frames
-            .iter()
-            .map(|frame| u64::from(frame.record_count))
-            .sum();
-        let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(writes));
-        let memtable = MemTable::new(Arc::clone(&found.arena), index_bytes, hash_seed);
-        for frame in frames {
-            memtable.insert_frame(
-                frame.payload_offset(),
-                frame.payload_bytes,
-                frame.first_sequence,
-            )?;
-        }
+    for ((_, frames), memtable) in taken.into_iter().zip(built) {
         report.arenas += 1;
         report.frames += frames.len();
-        report.writes += writes;
-        memtables.push(Arc::new(memtable));
+        report.writes += count_writes(frames);
+        memtables.push(Arc::new(memtable?));
     }
     Ok(RecoveredWrites {
         memtables,
         last_sequence: plan.last_sequence,
         report,
     })
+}
+
+fn build(
+    arena: &Arc<Arena>,
+    frames: &[FrameInfo],
+    index_budget_bytes: u64,
+    hash_seed: u64,
+) -> Result<MemTable> {
+    let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(count_writes(frames)));
+    let memtable = MemTable::new(Arc::clone(arena), index_bytes, hash_seed);
+    for frame in frames {
+        memtable.insert_frame(
+            frame.payload_offset(),
+            frame.payload_bytes,
+            frame.first_sequence,
+        )?;
+    }
+    Ok(memtable)
+}
+
+fn count_writes(frames: &[FrameInfo]) -> u64 {
+    let counts = frames.iter().map(|frame| u64::from(frame.record_count));
+    counts.sum()
 }

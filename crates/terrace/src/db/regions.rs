@@ -30,11 +30,11 @@ pub(crate) fn recover_from(
     old: &OldArenas,
     options: &Options,
     state: &ManifestState,
+    durability: Durability,
 ) -> Result<(Option<Region>, RecoveredWrites)> {
     match old {
         OldArenas::In(directory) => {
-            let stored = Durability::of(state.identity.domain);
-            let region = open_region(storage, directory, options, stored)?;
+            let region = open_region(storage, directory, options, durability)?;
             check_evidence(&region, state)?;
             let recovered = recover(&region, state, options)?;
             Ok((Some(region), recovered))
@@ -62,6 +62,7 @@ pub(crate) fn open_region(
                 storage,
                 directory,
                 options.arena_bytes,
+                durability,
                 options.emulate_power_safety,
             )
         }

@@ -57,10 +57,16 @@ impl MemTable {
         &self.arena
     }
 
-    /// Whether `payload_bytes` in `records` records fit the arena and the index.
+    /// Whether `payload_bytes` in `records` records fit the arena and the index, and all of it the
+    /// memory that an arena stands for: of small records the index is a good part. An empty table
+    /// takes what fits at all.
     pub(crate) fn has_room(&self, payload_bytes: usize, records: u64) -> bool {
-        payload_bytes <= self.arena.remaining_payload_bytes()
-            && self.index_bytes_with(records) <= self.index_budget_bytes
+        let index_bytes = self.index_bytes_with(records);
+        let payload_room_bytes = self.arena.remaining_payload_bytes() as u64;
+        let memory_bytes = payload_bytes as u64 + index_bytes;
+        payload_bytes as u64 <= payload_room_bytes
+            && index_bytes <= self.index_budget_bytes
+            && (self.is_empty() || memory_bytes <= payload_room_bytes)
     }
 
     /// What the index counts when it holds this many records more.
@@ -70,12 +76,12 @@ impl MemTable {
 
     /// Room that is left, in arena or index, whichever has less; in sixteenths, rounded down.
     pub(crate) fn free_sixteenths(&self) -> u64 {
-        let in_arena = self.arena.remaining_payload_bytes() as u64 * 16;
-        let index_bytes = self
-            .index_budget_bytes
-            .saturating_sub(self.index_bytes_with(0));
-        let in_arena = in_arena / self.arena.capacity_bytes().max(1);
-        in_arena.min(index_bytes * 16 / self.index_budget_bytes.max(1))
+        let index_bytes = self.index_bytes_with(0);
+        let sixteenths = |free_bytes: u64, of_bytes: u64| free_bytes * 16 / of_bytes.max(1);
+        let in_arena = (self.arena.remaining_payload_bytes() as u64).saturating_sub(index_bytes);
+        let in_index = self.index_budget_bytes.saturating_sub(index_bytes);
+        sixteenths(in_arena, self.arena.capacity_bytes())
+            .min(sixteenths(in_index, self.index_budget_bytes))
     }
 
     /// Makes a frame's records findable. They begin at `payload_offset` in the arena; the first has
