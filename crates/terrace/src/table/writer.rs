@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 * 1024;
 /// Bytes after which they are sent on to the medium, so that the sync at the end finds little left.
-const WRITE_BACK_BYTES: u64 = 8 << 20;
+const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
 const MAX_VALUE_BYTES: usize = 1 << 30;
 
