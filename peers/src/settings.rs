@@ -15,6 +15,9 @@ pub struct Settings {
     pub background_threads: u32,
     pub block_bytes: u32,
     pub filter_bits_per_key: u32,
+    /// Every write is going to wait for a sync. Terrace is opened as `PowerSafe`, which decides how
+    /// its arenas take writes; the others are told with each write only.
+    pub syncs_each_write: bool,
     /// Let Terrace take a sync for durable where the medium survives no power cut. The others do so
     /// without being told.
     pub emulate_power_safety: bool,
@@ -31,6 +34,7 @@ impl Default for Settings {
             background_threads: 2,
             block_bytes: 4 << 10,
             filter_bits_per_key: 10,
+            syncs_each_write: false,
             emulate_power_safety: false,
             terrace_method: PersistMethod::Auto.to_string(),
         }

@@ -13,7 +13,11 @@ pub struct Terrace(Db);
 impl Store for Terrace {
     fn open(settings: &Settings, directory: &Path) -> Result<Self> {
         let options = Options {
-            durability: Some(Durability::CrashSafe),
+            durability: Some(if settings.syncs_each_write {
+                Durability::PowerSafe
+            } else {
+                Durability::CrashSafe
+            }),
             arena_bytes: settings.buffer_bytes,
             max_arenas: settings.buffers as usize,
             block_cache_bytes: settings.cache_bytes,

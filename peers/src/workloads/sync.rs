@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::measure::{Laps, Latencies, Metric, Usage, rate};
+use crate::settings::Settings;
 use crate::store::Store;
 use crate::stream::{Order, key};
 use crate::workloads::{Outcome, Run};
@@ -16,7 +17,11 @@ pub fn run<S: Store>(run: &Run) -> Result<Outcome> {
     for threads in THREADS {
         let directory = run.directory.join(format!("threads-{threads}"));
         std::fs::create_dir(&directory)?;
-        let store = S::open(run.settings, &directory)?;
+        let settings = Settings {
+            syncs_each_write: true,
+            ..run.settings.clone()
+        };
+        let store = S::open(&settings, &directory)?;
         metrics.extend(durable_writes(run, &store, threads)?);
         compared += run.check_many(&store, run.scale.durable_writes)?;
         durability = format!("{}; but each write waits for a sync", store.durability());
