@@ -40,6 +40,9 @@ pub struct RunArguments {
     /// Bytes of a value; a key has 16
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     value_bytes: u32,
+    /// Load no faster than this, to compare what stores need for the same work
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    rows_per_second: Option<u64>,
     /// Point reads of each kind; scans read as many rows
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     reads: u64,
@@ -98,6 +101,7 @@ impl RunArguments {
             },
             scale: Scale {
                 rows: self.rows,
+                rows_per_second: self.rows_per_second,
                 value_bytes: self.value_bytes as usize,
                 reads: self.reads,
                 durable_writes: self.durable_writes,
@@ -113,6 +117,7 @@ impl RunArguments {
             plan.settings.buffer_bytes = 256 << 10;
             plan.scale = Scale {
                 rows: 5_000,
+                rows_per_second: None,
                 value_bytes: 200,
                 reads: 2_000,
                 durable_writes: 64,

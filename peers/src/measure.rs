@@ -106,6 +106,11 @@ impl Laps {
         self.last = now;
     }
 
+    /// Leaves out the time since the last operation.
+    pub fn skip(&mut self) {
+        self.last = Instant::now();
+    }
+
     /// When the last operation ended.
     pub fn last(&self) -> Instant {
         self.last

@@ -65,6 +65,7 @@ pub(crate) fn open(
 
 impl FileMethod for Dax {
     const READS_IN_PLACE: bool = true;
+    const WAITS_FOR_ZEROS: bool = true;
 
     fn description(&self, file_system: &FileSystem) -> Description {
         Description {

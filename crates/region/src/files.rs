@@ -1,10 +1,10 @@
 //! Slots that are plain files: what every persist method on files shares.
 //!
 //! Files are filled with zeros when they are created and never change their size: an fdatasync
-//! then has no metadata to commit, and a mapping no end to run over. All methods write the same
-//! bytes, so a region may be opened with another method than it was written with. Arenas are loaded
-//! into DRAM by every method: a medium that cannot be read is then an error, where a mapping would
-//! end the process.
+//! then has no metadata to commit, and a mapping no end and no hole to run over. All methods write
+//! the same bytes, so a region may be opened with another method than it was written with. Arenas
+//! are loaded into DRAM by every method: a medium that cannot be read is then an error, where a
+//! mapping would end the process.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,10 @@ pub(crate) const KEPT_IMAGES: usize = 1;
 pub(crate) trait FileMethod: Send + Sync + fmt::Debug {
     /// Readers of an arena read the file's mapping.
     const READS_IN_PLACE: bool;
+    /// The zeros of a new file reach the medium before it is used, so that no sync has to write
+    /// them, or to commit that a block was written for the first time. A block that was never
+    /// written reads as zeros, too: where few syncs are expected nobody needs to wait.
+    const WAITS_FOR_ZEROS: bool;
 
     /// Bypass the page cache.
     fn is_direct(&self) -> bool {
@@ -96,17 +100,21 @@ impl<M: FileMethod> FileDevice<M> {
         })
     }
 
+    /// Makes a file of zeros, its name, length and blocks durable.
     fn fill(&self, slot: u64, capacity_bytes: u64) -> Result<()> {
         let file = self.open_file(slot, OpenMode::CreateNew)?;
-        let zeros = vec![0; ZERO_FILL_BYTES];
-        let mut offset = 0;
-        while offset < capacity_bytes {
-            let left = usize::try_from(capacity_bytes - offset).unwrap_or(usize::MAX);
-            let part = zeros.get(..left).unwrap_or(&zeros);
-            file.write_at(part, offset, Purpose::Arena)?;
-            offset += part.len() as u64;
+        if M::WAITS_FOR_ZEROS {
+            write_zeros(&*file, 0, capacity_bytes)?;
+            file.sync(Purpose::Arena)?;
+        } else {
+            let last = capacity_bytes.saturating_sub(ZERO_FILL_BYTES as u64);
+            file.allocate(capacity_bytes)?;
+            write_zeros(&*file, last, capacity_bytes)?;
+            file.sync(Purpose::Arena)?;
+            write_zeros(&*file, 0, last)?;
+            // A hint: what it cannot do, the first persist does.
+            let _ = file.start_write_back(0, capacity_bytes);
         }
-        file.sync(Purpose::Arena)?;
         Ok(self.storage.sync_directory(&self.directory)?)
     }
 
@@ -213,6 +221,18 @@ impl<M: FileMethod> Device for FileDevice<M> {
             medium: Box::new(WrittenMedium::new(file, can_persist)),
         })
     }
+}
+
+fn write_zeros(file: &dyn File, from: u64, to: u64) -> Result<()> {
+    let zeros = vec![0; ZERO_FILL_BYTES];
+    let mut offset = from;
+    while offset < to {
+        let left = usize::try_from(to - offset).unwrap_or(usize::MAX);
+        let part = zeros.get(..left).unwrap_or(&zeros);
+        file.write_at(part, offset, Purpose::Arena)?;
+        offset += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// The slot in a file's name, if it is one that this device gives.

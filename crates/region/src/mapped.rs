@@ -114,6 +114,7 @@ pub(crate) fn map(slot: &Opened<'_>, kind: MapKind) -> Result<Option<Mapping>> {
 
 impl FileMethod for Mapped {
     const READS_IN_PLACE: bool = true;
+    const WAITS_FOR_ZEROS: bool = false;
 
     fn description(&self, file_system: &FileSystem) -> Description {
         Description::of_files(METHOD, file_system, self.options.emulate_power_safety)

@@ -42,6 +42,7 @@ pub(crate) fn open(
 
 impl FileMethod for Written {
     const READS_IN_PLACE: bool = false;
+    const WAITS_FOR_ZEROS: bool = true;
 
     fn is_direct(&self) -> bool {
         self.options.direct

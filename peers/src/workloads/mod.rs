@@ -69,6 +69,8 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
     pub rows: u64,
+    /// Of the workload `load`; as fast as it goes if `None`.
+    pub rows_per_second: Option<u64>,
     pub value_bytes: usize,
     pub reads: u64,
     pub durable_writes: u64,

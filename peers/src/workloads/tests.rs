@@ -72,6 +72,7 @@ fn outcome<const FAULT: u8>(workload: Workload) -> Result<Outcome> {
     let directory = tempfile::tempdir()?;
     let scale = Scale {
         rows: 100,
+        rows_per_second: None,
         value_bytes: 20,
         reads: 5_000,
         durable_writes: 80,

@@ -63,12 +63,14 @@ impl Store {
         Ok(())
     }
 
-    /// The spare worker's step: prepares a spare if there is none and one may be taken. Beyond the
-    /// most arenas it would only hold memory; the next flush asks again.
+    /// The spare worker's step: prepares a spare if there is none. One that holds memory before its
+    /// first frame is not prepared beyond the most arenas: it would be one more, and nobody could
+    /// take it until the next flush, which asks again.
     pub(crate) fn prepare_spare(&self) -> Result<bool> {
         self.check_poison()?;
+        let holds_memory = !self.region.stores_in_place();
         let is_full = self.view.load().memtables.len() >= self.options.max_arenas;
-        if is_full || !self.arenas.lock().spares.is_empty() {
+        if holds_memory && is_full || !self.arenas.lock().spares.is_empty() {
             return Ok(false);
         }
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.

@@ -16,7 +16,8 @@
 //!
 //! A sync costs more than the wakes of a whole group. So a leader about to sync first lets as many
 //! requests arrive as there were the last time, for a fraction of a sync at most;
-//! where they do not come, because the writers have other things to do, it soon stops trying.
+//! where they do not come, because the writers have other things to do, it soon stops trying. Where
+//! a sync turns out to be quick (memory that survives, an emulation), it is written like any other.
 //!
 //! Invariants: (1) `role` is `IDLE` only if nobody waits; (2) `role` becomes `VACANT`, or leaves it,
 //! under the lock only; (3) when it is `VACANT`, some thread that may lead is awake or has been
@@ -51,6 +52,8 @@ const SPINS: u32 = 60;
 const GATHERING_YIELDS: u32 = 60;
 /// And how long: a good part of a sync. One yield may take longer where the processors are busy.
 const GATHERING_TIME: Duration = Duration::from_micros(100);
+/// What takes longer is worth sleeping through, and worth gathering for: a few wakes.
+const LONG_SYNC: Duration = Duration::from_micros(20);
 /// After expecting others in vain, this many syncs at most go by without expecting them.
 const MOST_SKIPPED_GATHERINGS: u32 = 64;
 
@@ -123,8 +126,10 @@ pub(crate) struct CommitQueue {
     arrived: AtomicU64,
     /// Whether `failures` holds anything.
     some_failed: AtomicBool,
-    /// Whether the leader is inside a sync: not worth spinning for.
+    /// Whether the leader is inside a sync that takes long: not worth spinning for.
     syncing: AtomicBool,
+    /// Whether the last sync took long.
+    syncs_are_long: AtomicBool,
     /// How many requests there were at the end of the last sync: its group and those behind it.
     crowd: AtomicUsize,
     state: Mutex<State>,
@@ -144,6 +149,7 @@ impl CommitQueue {
             arrived: AtomicU64::new(0),
             some_failed: AtomicBool::new(false),
             syncing: AtomicBool::new(false),
+            syncs_are_long: AtomicBool::new(true),
             crowd: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
             rounds: [Condvar::new(), Condvar::new()],

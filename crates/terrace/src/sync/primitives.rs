@@ -107,7 +107,8 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// Time stands still: a schedule depends on nothing but its seed.
+/// Everything takes the same time, long for a sync and short for what waits for others: a schedule
+/// depends on nothing but its seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instant;
 
@@ -117,6 +118,6 @@ impl Instant {
     }
 
     pub(crate) fn elapsed(self) -> Duration {
-        Duration::ZERO
+        Duration::from_micros(50)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{CommitQueue, Failure, IDLE, LED, Request, State, VACANT, Waiting};
+use super::{CommitQueue, Failure, IDLE, LED, LONG_SYNC, Request, State, VACANT, Waiting};
+use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::{Error, Result};
 
@@ -13,7 +14,8 @@ pub(super) struct Leadership<'a> {
     /// Those who are answered at the end; empty if the leader did not have to wait itself.
     positions: Range<u64>,
     pub(super) requests: Vec<Request>,
-    sync: bool,
+    /// When the sync began, if there is one.
+    sync: Option<Instant>,
     /// `None` if `commit` panicked.
     pub(super) outcome: Option<Result<()>>,
 }
@@ -28,14 +30,25 @@ impl<'a> Leadership<'a> {
             queue,
             positions,
             requests,
-            sync: false,
+            sync: None,
             outcome: None,
         }
     }
 
     pub(super) fn announce_sync(&mut self, sync: bool) {
-        self.sync = sync;
-        self.queue.syncing.store(sync, Ordering::Relaxed);
+        self.sync = sync.then(Instant::now);
+        let is_long = sync && self.queue.syncs_are_long.load(Ordering::Relaxed);
+        self.queue.syncing.store(is_long, Ordering::Relaxed);
+    }
+
+    /// Learns from a sync: how long it took, and, in a crowd, how many may come the next time.
+    fn learn(&self, crowd: usize) {
+        let Some(began) = self.sync else { return };
+        let is_long = began.elapsed() >= LONG_SYNC;
+        let queue = self.queue;
+        queue.syncs_are_long.store(is_long, Ordering::Relaxed);
+        let expected = if is_long { crowd } else { 0 };
+        queue.crowd.store(expected, Ordering::Relaxed);
     }
 
     /// Answers the group: notes a failure first, then that there is an answer.
@@ -82,10 +95,7 @@ impl Drop for Leadership<'_> {
             self.answer(&mut state);
             state.spare = std::mem::take(&mut self.requests);
         }
-        if self.sync {
-            let crowd = members + state.waiting.len();
-            queue.crowd.store(crowd, Ordering::Relaxed);
-        }
+        self.learn(members + state.waiting.len());
         let role = match state.waiting.front() {
             None => IDLE,
             Some(_) => VACANT,

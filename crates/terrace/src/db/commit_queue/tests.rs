@@ -60,3 +60,21 @@ fn a_failure_is_answered_and_the_queue_goes_on() {
     assert!(matches!(answer, Err(Error::Closed)));
     queue.submit(request(false), |_| Ok(())).unwrap();
 }
+
+#[test]
+fn only_long_syncs_are_gathered_for() {
+    let queue = CommitQueue::new(LIMITS);
+    let sync = |time: Duration| {
+        queue.crowd.store(8, Ordering::Relaxed);
+        let commit = |_: &Group<'_>| {
+            std::thread::sleep(time);
+            Ok(())
+        };
+        queue.submit(request(true), commit).unwrap();
+        queue.crowd.load(Ordering::Relaxed)
+    };
+    assert_eq!(sync(LONG_SYNC * 2), 1, "the one that was there");
+    // A thread may be interrupted at any time, but not each time.
+    assert!((0..1000).any(|_| sync(Duration::ZERO) == 0));
+    assert_eq!(sync(LONG_SYNC * 2), 1, "it may become long again");
+}
