@@ -13,18 +13,19 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use terrace::{Background, Db, Options, internal};
 use terrace_region::{Header, HeaderState, scan};
-use terrace_storage::{CrashSwitch, SimulatedStorage};
+use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 type Parser = fn(&[u8]);
 
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, Parser); 7] = [
+const TARGETS: [(&str, Parser); 8] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
     ("current", internal::fuzz_current),
     ("edit", internal::fuzz_edit),
     ("manifest", internal::fuzz_manifest),
     ("record", internal::fuzz_record),
+    ("region", internal::fuzz_region),
     ("table", internal::fuzz_table),
 ];
 
@@ -105,6 +106,23 @@ fn specimen() -> Image {
     Image::of(&disk)
 }
 
+/// The file `REGION` of a store with arenas elsewhere.
+fn region_identity() -> Vec<u8> {
+    let disk = SimulatedStorage::new(1, CrashSwitch::new());
+    let options = support::script::tiny(Options {
+        storage: Arc::new(disk.clone()),
+        background: Background::Inline,
+        region_dir: Some("/fast".into()),
+        ..Options::default()
+    });
+    let _db = Db::open(STORE, options).unwrap();
+    let options = OpenOptions::buffered(OpenMode::Read);
+    let file = disk.open("/fast/REGION".as_ref(), options).unwrap();
+    let mut bytes = vec![0; file.length_bytes().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0, Purpose::Other).unwrap();
+    bytes
+}
+
 fn bless() {
     let image = specimen();
     let save = |target: &str, name: &str, bytes: &[u8]| {
@@ -113,6 +131,7 @@ fn bless() {
         fs::write(directory.join(name), bytes).unwrap();
         fs::write(directory.join("empty"), b"").unwrap();
     };
+    save("region", "seed", &region_identity());
     for (name, bytes) in &image.files {
         if name == "CURRENT" {
             save("current", "seed", bytes);

@@ -1,8 +1,5 @@
 //! Rows in random order by one thread.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use crate::Result;
 use crate::measure::{Laps, Metric, Usage, peak_memory_bytes, rate};
 use crate::store::Store;
@@ -16,9 +13,8 @@ pub fn run<S: Store>(run: &Run) -> Result<Outcome> {
     let mut laps = Laps::start()?;
     let began = laps.last();
     for place in 0..rows {
-        if let Some(rows_per_second) = run.scale.rows_per_second {
-            let due = Duration::from_secs_f64(place as f64 / rows_per_second as f64);
-            keep_pace(&mut laps, began + due);
+        if run.keep_pace(began, place) {
+            laps.skip();
         }
         run.put(&store, order.at(place))?;
         laps.lap();
@@ -56,13 +52,4 @@ pub fn run<S: Store>(run: &Run) -> Result<Outcome> {
         metrics,
         compared,
     })
-}
-
-/// Waits where the load is ahead by more than a sleep is inexact.
-fn keep_pace(laps: &mut Laps, due: Instant) {
-    let ahead = due.saturating_duration_since(laps.last());
-    if ahead > Duration::from_millis(1) {
-        sleep(ahead);
-        laps.skip();
-    }
 }

@@ -8,6 +8,8 @@ mod reopen;
 mod sync;
 
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -69,7 +71,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
     pub rows: u64,
-    /// Of the workload `load`; as fast as it goes if `None`.
+    /// The pace of `load` and `read-while-load`; as fast as it goes if `None`.
     pub rows_per_second: Option<u64>,
     pub value_bytes: usize,
     pub reads: u64,
@@ -123,6 +125,21 @@ impl<'a> Run<'a> {
     /// Bytes that the user gave for some rows.
     fn user_bytes(&self, rows: u64) -> u64 {
         rows * (crate::stream::KEY_BYTES + self.scale.value_bytes) as u64
+    }
+
+    /// Waits for the moment of the row at `place` of a load that began at `began`, if loads have a
+    /// pace and this one is ahead by more than a sleep is inexact. Whether it waited.
+    fn keep_pace(&self, began: Instant, place: u64) -> bool {
+        let Some(rows_per_second) = self.scale.rows_per_second else {
+            return false;
+        };
+        let due = began + Duration::from_secs_f64(place as f64 / rows_per_second as f64);
+        let ahead = due.saturating_duration_since(Instant::now());
+        let waits = ahead > Duration::from_millis(1);
+        if waits {
+            sleep(ahead);
+        }
+        waits
     }
 
     fn put<S: Store>(&self, store: &S, row: u64) -> Result<()> {

@@ -35,7 +35,10 @@ pub fn run<S: Store>(run: &Run) -> Result<Outcome> {
             }
             Ok((laps, reads))
         });
-        let loading = (half..rows).try_for_each(|place| run.put(&store, order.at(place)));
+        let loading = (half..rows).try_for_each(|place| {
+            run.keep_pace(began, place - half);
+            run.put(&store, order.at(place))
+        });
         let ended = Instant::now();
         loaded.store(true, Ordering::Relaxed);
         let reading = reader.join();

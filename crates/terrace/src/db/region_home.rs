@@ -331,6 +331,13 @@ fn decode(file: &Path, bytes: &[u8]) -> Result<RegionIdentity> {
     })
 }
 
+/// Reads `bytes` as the file `REGION`, for fuzzers: what is believed is what would be written.
+pub fn fuzz_region(bytes: &[u8]) {
+    if let Ok(identity) = decode(Path::new(NAME), bytes) {
+        assert_eq!(encode(identity), bytes, "{identity:?}");
+    }
+}
+
 fn take_identity(mut rest: Decoder<'_>, bytes: &[u8]) -> Option<RegionIdentity> {
     let reserved = rest.u32()?;
     let mut number = || {
