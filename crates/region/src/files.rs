@@ -108,7 +108,7 @@ impl<M: FileMethod> FileDevice<M> {
             file.sync(Purpose::Arena)?;
         } else {
             let last = capacity_bytes.saturating_sub(ZERO_FILL_BYTES as u64);
-            file.allocate(capacity_bytes)?;
+            occupy(&*file, capacity_bytes)?;
             write_zeros(&*file, last, capacity_bytes)?;
             file.sync(Purpose::Arena)?;
             write_zeros(&*file, 0, last)?;
@@ -175,7 +175,7 @@ impl<M: FileMethod> Device for FileDevice<M> {
         let file = self.open_file(slot, OpenMode::ReadWrite)?;
         if M::READS_IN_PLACE {
             // A copy of the store may have holes; on a full disk a store into one ends the process.
-            file.allocate(file.length_bytes()?)?;
+            occupy(&*file, file.length_bytes()?)?;
         }
         file.sync(Purpose::Recovery)?;
         Ok(self.storage.sync_directory(&self.directory)?)
@@ -220,6 +220,15 @@ impl<M: FileMethod> Device for FileDevice<M> {
             writer,
             medium: Box::new(WrittenMedium::new(file, can_persist)),
         })
+    }
+}
+
+/// Gives a file whose contents nobody needs all its blocks. Where they cannot be reserved (ext4 on a
+/// disk formatted as ext3), zeros take them.
+fn occupy(file: &dyn File, length_bytes: u64) -> Result<()> {
+    match file.allocate(length_bytes) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => write_zeros(file, 0, length_bytes),
+        reserved => Ok(reserved?),
     }
 }
 

@@ -156,18 +156,49 @@ fn a_file_that_shrank_is_an_error_and_no_signal() {
 }
 
 #[test]
-fn holes_are_filled_before_a_found_file_is_mapped() {
+fn every_file_has_all_its_blocks_before_it_is_mapped() {
     use std::os::unix::fs::MetadataExt;
+    for can_reserve in [true, false] {
+        let Some(directory) = disk().or_else(memory) else {
+            return;
+        };
+        let path = directory.path().join("arena-1");
+        let found = std::fs::File::create(&path).unwrap();
+        found.set_len(ARENA_BYTES).unwrap();
+        let plan = FaultPlan::new(FaultFilter::everything().operations(&[Operation::Allocate]));
+        if !can_reserve {
+            plan.fail_from(0, Fault::Unsupported);
+        }
+        let storage = Arc::new(FailingStorage::new(Arc::new(RealStorage), plan.clone()));
+        let options = MappedOptions::default();
+        let region = Region::mapped(storage, directory.path(), ARENA_BYTES, options).unwrap();
+        region.recycle(1).unwrap();
+        let arenas = [1, 2].map(|generation| arena(&region, generation));
+        assert_eq!(arenas[0].slot(), 1, "the one that was found is used");
+        for arena in &arenas {
+            let metadata = std::fs::metadata(arena.file()).unwrap();
+            assert_eq!(metadata.len(), ARENA_BYTES);
+            assert!(metadata.blocks() * 512 >= ARENA_BYTES, "{can_reserve}");
+            arena.append(&frame(1, &[b"a store into it"])).unwrap();
+        }
+        assert_eq!(plan.count(), 2);
+    }
+}
+
+/// The zeros of a larger file are written after its length was made durable.
+#[test]
+fn a_new_file_is_full_of_zeros() {
     let Some(directory) = disk().or_else(memory) else {
         return;
     };
-    let path = directory.path().join("arena-1");
-    let file = std::fs::File::create(&path).unwrap();
-    file.set_len(ARENA_BYTES).unwrap();
-    let region = mapped(directory.path());
-    region.recycle(1).unwrap();
-    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= ARENA_BYTES);
-    assert_eq!(arena(&region, 1).slot(), 1);
+    const LARGER_BYTES: u64 = 3 * ARENA_BYTES * 5;
+    let options = MappedOptions::default();
+    let storage = Arc::new(RealStorage);
+    let region = Region::mapped(storage, directory.path(), LARGER_BYTES, options).unwrap();
+    let slot = region.reserve(LARGER_BYTES).unwrap();
+    let bytes = std::fs::read(region.file(slot.number())).unwrap();
+    assert_eq!(bytes.len() as u64, LARGER_BYTES);
+    assert!(bytes.iter().all(|&byte| byte == 0));
 }
 
 fn refused(name: &str) -> bool {

@@ -16,6 +16,8 @@ pub enum Fault {
     Io,
     /// The medium is full; nothing takes place.
     NoSpace,
+    /// The file system cannot do this; nothing takes place.
+    Unsupported,
     /// A write or append leaves the first half of its bytes, then an input/output error. Any
     /// other operation: as [`Fault::Io`].
     ShortWrite,
@@ -35,6 +37,7 @@ impl Fault {
     pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
         let errno = match self {
             Fault::NoSpace => Errno::NOSPC,
+            Fault::Unsupported => Errno::OPNOTSUPP,
             Fault::Io
             | Fault::ShortWrite
             | Fault::WriteKept
