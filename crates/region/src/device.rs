@@ -83,6 +83,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// nothing is left of it, as far as possible.
     fn create(&self, slot: u64, capacity_bytes: u64) -> Result<()>;
 
+    /// Gives an existing slot whose contents nobody needs all the space that it takes: a copy of it
+    /// may have holes. Only where a store to memory is what would have to find space.
+    fn occupy(&self, _slot: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Makes an existing slot and its name durable: an earlier process may have died in `create`.
     fn adopt(&self, slot: u64) -> Result<()>;
 

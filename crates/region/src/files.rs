@@ -171,12 +171,17 @@ impl<M: FileMethod> Device for FileDevice<M> {
         filled
     }
 
-    fn adopt(&self, slot: u64) -> Result<()> {
-        let file = self.open_file(slot, OpenMode::ReadWrite)?;
-        if M::READS_IN_PLACE {
-            // A copy of the store may have holes; on a full disk a store into one ends the process.
-            occupy(&*file, file.length_bytes()?)?;
+    fn occupy(&self, slot: u64) -> Result<()> {
+        if !M::READS_IN_PLACE {
+            return Ok(());
         }
+        let file = self.open_file(slot, OpenMode::ReadWrite)?;
+        occupy(&*file, file.length_bytes()?)
+    }
+
+    fn adopt(&self, slot: u64) -> Result<()> {
+        self.occupy(slot)?;
+        let file = self.open_file(slot, OpenMode::ReadWrite)?;
         file.sync(Purpose::Recovery)?;
         Ok(self.storage.sync_directory(&self.directory)?)
     }

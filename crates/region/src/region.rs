@@ -259,7 +259,7 @@ impl Region {
             return Err(Error::InvalidArgument(format!("there is no slot {slot}")));
         };
         let arena = match &held {
-            Use::Active(arena) => arena.upgrade(),
+            Use::Active(arena) | Use::Recovered(arena) => arena.upgrade(),
             Use::Free(_) => {
                 self.slots.lock().put(slot, length_bytes, held);
                 return Ok(());
@@ -273,10 +273,13 @@ impl Region {
         if length_bytes != self.arena_bytes {
             return self.remove(slot, length_bytes);
         }
-        if matches!(held, Use::Found)
-            && let Err(error) = self.device.adopt(slot)
-        {
-            self.slots.lock().put(slot, length_bytes, Use::Found);
+        let adopted = match &held {
+            Use::Found => self.device.adopt(slot),
+            Use::Recovered(_) => self.device.occupy(slot),
+            _ => Ok(()),
+        };
+        if let Err(error) = adopted {
+            self.slots.lock().put(slot, length_bytes, held);
             return Err(error);
         }
         let free = Use::Free(readers(arena.as_ref(), self.device.reads_in_place()));
@@ -328,7 +331,7 @@ impl Region {
         let arena = Arena::new(slot, generation, file, attached, scan.end_bytes)?;
         arena.seal()?;
         let arena = Arc::new(arena);
-        let held = Use::Active(Arc::downgrade(&arena));
+        let held = Use::Recovered(Arc::downgrade(&arena));
         self.slots.lock().put(slot, capacity_bytes, held);
         Ok(Recovered {
             arena,

@@ -147,8 +147,8 @@ pub trait File: Send + Sync + fmt::Debug {
     /// One thread at a time.
     fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64>;
 
-    /// Reserves blocks so that the file can grow to `length_bytes` without running out of space.
-    /// The length does not change.
+    /// Reserves blocks so that the file can grow to `length_bytes`, and be written over up to there,
+    /// without running out of space. The length does not change.
     fn allocate(&self, length_bytes: u64) -> Result<()>;
 
     /// Cuts the file to `length_bytes` and gives the blocks behind it back; a file that is no longer

@@ -9,6 +9,8 @@ use crate::options::{Background, Options};
 pub(crate) fn threads(options: &Options) -> usize {
     match options.background {
         Background::Inline => 1,
+        // Shuttle knows its own threads only.
+        Background::Threads if cfg!(all(test, feature = "shuttle")) => 1,
         Background::Threads => thread::available_parallelism().map_or(1, |threads| threads.get()),
     }
 }

@@ -185,6 +185,32 @@ fn every_file_has_all_its_blocks_before_it_is_mapped() {
     }
 }
 
+#[test]
+fn a_recovered_arena_has_all_its_blocks_before_it_is_mapped_again() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(directory) = disk().or_else(memory) else {
+        return;
+    };
+    let slot = {
+        let region = mapped(directory.path());
+        let arena = arena(&region, 1);
+        arena.append(&frame(1, &[b"x"])).unwrap();
+        arena.slot()
+    };
+    let region = mapped(directory.path());
+    let mut options = std::fs::File::options();
+    let file = options.write(true).open(region.file(slot)).unwrap();
+    // As a copy may be that leaves out zeros.
+    file.set_len(ARENA_BYTES / 2).unwrap();
+    file.set_len(ARENA_BYTES).unwrap();
+    let blocks_bytes = || file.metadata().unwrap().blocks() * 512;
+    assert!(blocks_bytes() < ARENA_BYTES, "the file has a hole");
+    let found = region.recover(slot, 1).unwrap();
+    assert_eq!(payloads(&found.arena), [b"x"]);
+    region.recycle(slot).unwrap();
+    assert!(blocks_bytes() >= ARENA_BYTES);
+}
+
 /// The zeros of a larger file are written after its length was made durable.
 #[test]
 fn a_new_file_is_full_of_zeros() {

@@ -124,7 +124,13 @@ impl File for RealFile {
         }
         let flags = FallocateFlags::KEEP_SIZE;
         retry_on_intr(|| fallocate(&self.buffered, flags, 0, length_bytes))
-            .map_err(|errno| self.error(Operation::Allocate, errno.into()))
+            .map_err(|errno| self.error(Operation::Allocate, errno.into()))?;
+        // Blocks shared with a copy (xfs) would have to be copied at the first write to them.
+        let flags = flags | FallocateFlags::UNSHARE_RANGE;
+        match retry_on_intr(|| fallocate(&self.buffered, flags, 0, length_bytes)) {
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+            unshared => unshared.map_err(|errno| self.error(Operation::Allocate, errno.into())),
+        }
     }
 
     fn truncate(&self, length_bytes: u64) -> Result<()> {

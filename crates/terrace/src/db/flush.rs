@@ -111,7 +111,8 @@ impl Store {
     }
 
     /// One table for each keyspace that each MemTable touches, synced with its name. Several
-    /// MemTables are there only at an opening, whose caller waits: they are written side by side.
+    /// MemTables are there at an opening, or at the close of a store whose region keeps nothing:
+    /// the caller waits, so they are written side by side.
     fn write_tables(
         &self,
         memtables: &[Arc<MemTable>],
