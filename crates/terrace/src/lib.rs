@@ -29,6 +29,8 @@ mod compaction;
 mod cursor;
 mod db;
 mod error;
+#[cfg(test)]
+mod golden;
 pub mod inspect;
 
 #[doc(hidden)]

@@ -71,11 +71,10 @@ fn debt_of_sizes(level0_sub_levels: usize, sizes: &[u64], targets: Targets) -> u
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use proptest::prelude::*;
 
     use super::*;
+    use crate::golden::check_script;
 
     const TARGETS: Targets = Targets {
         level0_merge: 4,
@@ -87,29 +86,13 @@ mod tests {
     /// `TERRACE_BLESS=1` writes the answers anew.
     #[test]
     fn the_script_is_answered_as_it_was() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/debt.txt");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let answered = text.lines().map(|line| match line.split_once(" => ") {
-            Some((levels, _)) if !line.starts_with('#') => {
-                let mut numbers = levels
-                    .split_whitespace()
-                    .map(|number| number.parse().unwrap());
-                let sub_levels = numbers.next().unwrap() as usize;
-                let sizes: Vec<u64> = numbers.collect();
-                format!(
-                    "{levels} => {}\n",
-                    debt_of_sizes(sub_levels, &sizes, TARGETS)
-                )
-            }
-            _ => format!("{line}\n"),
+        check_script("debt.txt", 10, |levels| {
+            let numbers = levels.split_whitespace();
+            let mut numbers = numbers.map(|number| number.parse().unwrap());
+            let sub_levels = numbers.next().unwrap() as usize;
+            let sizes: Vec<u64> = numbers.collect();
+            debt_of_sizes(sub_levels, &sizes, TARGETS).to_string()
         });
-        let answered: String = answered.collect();
-        if std::env::var_os("TERRACE_BLESS").is_some() {
-            std::fs::write(&path, &answered).unwrap();
-        } else {
-            assert_eq!(answered, text, "{}", path.display());
-        }
-        assert!(text.lines().filter(|line| line.contains(" => ")).count() >= 10);
     }
 
     proptest! {

@@ -1,11 +1,10 @@
 //! The script in tests/golden/rate_limit.txt: what is owed in, rate out; `TERRACE_BLESS=1` writes
 //! the answers anew.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::golden::check_script;
 
 const MIB: u64 = 1 << 20;
 const LIMITS: RateLimits = RateLimits {
@@ -37,19 +36,7 @@ fn answer(line: &str) -> String {
 
 #[test]
 fn the_script_is_answered_as_it_was() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/rate_limit.txt");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let answered = text.lines().map(|line| match line.split_once(" => ") {
-        Some((measures, _)) => format!("{measures} => {}\n", answer(measures)),
-        None => format!("{line}\n"),
-    });
-    let answered: String = answered.collect();
-    if std::env::var_os("TERRACE_BLESS").is_some() {
-        std::fs::write(&path, &answered).unwrap();
-    } else {
-        assert_eq!(answered, text, "{}", path.display());
-    }
-    assert!(text.lines().filter(|line| line.contains(" => ")).count() > 20);
+    check_script("rate_limit.txt", 21, answer);
 }
 
 fn limits() -> impl Strategy<Value = RateLimits> {

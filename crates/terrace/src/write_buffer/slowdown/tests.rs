@@ -1,11 +1,10 @@
 //! The script in tests/golden/slowdown.txt: pressure in, delay out; `TERRACE_BLESS=1` writes the
 //! answers anew.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::golden::check_script;
 
 const GIB: u64 = 1 << 30;
 const LIMITS: Limits = Limits {
@@ -39,19 +38,7 @@ fn answer(line: &str) -> String {
 
 #[test]
 fn the_script_is_answered_as_it_was() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/slowdown.txt");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let answered = text.lines().map(|line| match line.split_once(" => ") {
-        Some((measures, _)) => format!("{measures} => {}\n", answer(measures)),
-        None => format!("{line}\n"),
-    });
-    let answered: String = answered.collect();
-    if std::env::var_os("TERRACE_BLESS").is_some() {
-        std::fs::write(&path, &answered).unwrap();
-    } else {
-        assert_eq!(answered, text, "{}", path.display());
-    }
-    assert!(text.lines().filter(|line| line.contains(" => ")).count() > 20);
+    check_script("slowdown.txt", 21, answer);
 }
 
 /// 0 for none, the largest number for a stop.
