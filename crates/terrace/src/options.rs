@@ -121,8 +121,9 @@ pub struct Options {
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery.
     pub arena_bytes: u64,
-    /// The most of them that the index may take, 32 for each record. Default: 32 MiB, which records
-    /// of 32 bytes reach. Iterating over an arena takes up to 32 bytes a record beside.
+    /// The most of them that the index may take, 42 for each record. Default: 32 MiB, which records
+    /// of 42 bytes reach. Iterating over an arena that is written to may take 16 bytes a record
+    /// beside.
     pub arena_index_bytes: u64,
     /// Arenas that may hold unflushed writes at a time, the active one included; one spare is kept
     /// beside them. Default: 3.

@@ -36,23 +36,49 @@ fn masks(hash: u64) -> impl Iterator<Item = u32> {
         .map(move |salt| 1 << (low.wrapping_mul(salt) >> 27))
 }
 
-/// The contents of a filter over distinct hashes.
-pub(super) fn build(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
-    let bits = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key));
-    let blocks = bits.div_ceil(FILTER_BLOCK_BYTES as u64 * 8).max(1) as usize;
-    let mut words = vec![[0u32; WORDS]; blocks];
-    for &hash in hashes {
-        if let Some(block) = words.get_mut(block_index(hash, blocks)) {
-            for (word, mask) in block.iter_mut().zip(masks(hash)) {
-                *word |= mask;
-            }
+/// The hashes of a table's keys, until it is known how many there are.
+///
+/// In chunks: one long vector would leave holes of all its former lengths in the heap.
+#[derive(Default)]
+pub(super) struct FilterBuilder {
+    chunks: Vec<Vec<u64>>,
+    count: usize,
+}
+
+impl FilterBuilder {
+    const CHUNK_HASHES: usize = 8192;
+
+    /// Adds the hash of a key that was not added yet.
+    pub(super) fn add(&mut self, hash: u64) {
+        if self.count.is_multiple_of(Self::CHUNK_HASHES) {
+            self.chunks.push(Vec::with_capacity(Self::CHUNK_HASHES));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(hash);
+            self.count += 1;
         }
     }
-    words
-        .iter()
-        .flatten()
-        .flat_map(|word| word.to_le_bytes())
-        .collect()
+
+    /// Hashes added.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The filter's contents.
+    pub(super) fn build(&self, bits_per_key: u32) -> Vec<u8> {
+        let bits = (self.count as u64).saturating_mul(u64::from(bits_per_key));
+        let blocks = bits.div_ceil(FILTER_BLOCK_BYTES as u64 * 8).max(1) as usize;
+        let mut contents = vec![0; blocks * FILTER_BLOCK_BYTES];
+        let (words, _) = contents.as_chunks_mut::<4>();
+        for &hash in self.chunks.iter().flatten() {
+            let first = block_index(hash, blocks) * WORDS;
+            let block = words.get_mut(first..first + WORDS).unwrap_or_default();
+            for (word, mask) in block.iter_mut().zip(masks(hash)) {
+                *word = (u32::from_le_bytes(*word) | mask).to_le_bytes();
+            }
+        }
+        contents
+    }
 }
 
 /// A filter as read from a table.
@@ -101,18 +127,23 @@ impl Filter {
 mod tests {
     use super::*;
 
-    fn hashes(range: std::ops::Range<u64>) -> Vec<u64> {
-        range.map(|n| key_hash(&n.to_le_bytes(), 7)).collect()
+    fn hashes(range: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
+        range.map(|n| key_hash(&n.to_le_bytes(), 7))
+    }
+
+    fn build(hashes: impl Iterator<Item = u64>, bits_per_key: u32) -> Vec<u8> {
+        let mut builder = FilterBuilder::default();
+        hashes.for_each(|hash| builder.add(hash));
+        builder.build(bits_per_key)
     }
 
     #[test]
     fn every_key_is_found_and_few_others() {
         for (bits_per_key, most_false_positives) in [(10, 200), (16, 30)] {
-            let filter = Filter::new(&build(&hashes(0..10_000), bits_per_key)).unwrap();
-            assert!(hashes(0..10_000).iter().all(|&h| filter.may_contain(h)));
+            let filter = Filter::new(&build(hashes(0..10_000), bits_per_key)).unwrap();
+            assert!(hashes(0..10_000).all(|h| filter.may_contain(h)));
             let wrong = hashes(10_000..20_000)
-                .iter()
-                .filter(|&&h| filter.may_contain(h))
+                .filter(|&h| filter.may_contain(h))
                 .count();
             assert!(wrong < most_false_positives, "{wrong} of 10000");
         }
@@ -128,7 +159,7 @@ mod tests {
     /// The example of a filter with one block: bits as computed by hand from the specification.
     #[test]
     fn the_bits_are_those_of_the_specification() {
-        let filter = build(&[1], 10);
+        let filter = build([1].into_iter(), 10);
         let expected: Vec<u8> = SALTS
             .iter()
             .flat_map(|salt| (1u32 << (salt >> 27)).to_le_bytes())

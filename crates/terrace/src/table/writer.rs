@@ -7,7 +7,7 @@ use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
 
 use super::block_builder::BlockBuilder;
 use super::compression::{Sealer, seal_plain};
-use super::filter;
+use super::filter::{self, FilterBuilder};
 use super::format::{self, BlockHandle, TRAILER_BYTES};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::properties::{TableOptions, TableProperties};
@@ -31,8 +31,8 @@ pub(crate) struct TableWriter<'a> {
     sealer: Sealer,
     data: BlockBuilder,
     index: IndexBuilder,
-    /// One for each user key.
-    hashes: Vec<u64>,
+    /// Has each user key.
+    filter: FilterBuilder,
     tally: Tally,
     finished: bool,
 }
@@ -61,7 +61,7 @@ impl<'a> TableWriter<'a> {
             sealer,
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(options.block_bytes),
-            hashes: Vec::new(),
+            filter: FilterBuilder::default(),
             tally: Tally::default(),
             finished: false,
             options,
@@ -92,7 +92,7 @@ impl<'a> TableWriter<'a> {
         }
         if new_user_key && self.options.filter_bits_per_key > 0 {
             let hash = filter::key_hash(key.user_key, self.options.hash_seed);
-            self.hashes.push(hash);
+            self.filter.add(hash);
         }
         self.tally.count(key, value);
         self.data.add(key, value);
@@ -105,7 +105,7 @@ impl<'a> TableWriter<'a> {
 
     /// About what the file's length would be if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
-        let filter_bits = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key);
+        let filter_bits = self.filter.count() as u64 * u64::from(self.options.filter_bits_per_key);
         let pending = self.data.length_bytes() + self.index.length_bytes();
         self.output.offset() + pending as u64 + filter_bits / 8
     }
@@ -195,7 +195,7 @@ impl<'a> TableWriter<'a> {
         if self.options.filter_bits_per_key == 0 {
             return Ok(None);
         }
-        let contents = filter::build(&self.hashes, self.options.filter_bits_per_key);
+        let contents = self.filter.build(self.options.filter_bits_per_key);
         let offset = self.output.offset();
         let handle = seal_plain(&contents, offset, &mut self.output.buffer);
         self.output.write_if_large(self.options.purpose)?;

@@ -36,10 +36,10 @@ use order::Order;
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
 
-/// The most memory an entry takes, runs not counted: those are made on demand, take up to 16 bytes
-/// an entry beside this bound (and up to as much again while runs are merged or readers hold old
-/// ones), and are in [`Index::memory_bytes`].
-pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES;
+/// The most memory an entry takes, its place in the run that a flush sorts included. Beside this
+/// bound, readers of a MemTable that is written to take as much as a run again while runs are merged
+/// or old ones are held; [`Index::memory_bytes`] has that, too.
+pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
 
 /// Where records are read from: the arena's image.
 pub(crate) trait RecordBytes {

@@ -22,8 +22,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 const PARTS: usize = 64;
 const LEAST_SLOTS: usize = 16;
 
-/// The most memory an entry takes here: a table that has just doubled is a third full.
-pub(super) const MAX_ENTRY_BYTES: u64 = 24;
+/// The most memory an entry takes here: a table that has just grown is four ninths full.
+pub(super) const MAX_ENTRY_BYTES: u64 = 18;
 
 /// A hash as the table uses it.
 #[derive(Clone, Copy)]
@@ -149,7 +149,9 @@ impl HashTable {
     }
 
     fn grow(&self, published: &ArcSwap<Part>, part: &Part) -> Arc<Part> {
-        let larger = Arc::new(Part::new((part.slots.len() * 2).max(LEAST_SLOTS)));
+        // By half: doubling would leave half of the memory unused, on average.
+        let slots = part.slots.len() + part.slots.len() / 2;
+        let larger = Arc::new(Part::new(slots.max(LEAST_SLOTS)));
         for slot in &part.slots {
             let word = slot.load(Ordering::Relaxed);
             if word != 0 {

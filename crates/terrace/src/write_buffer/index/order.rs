@@ -142,7 +142,13 @@ impl Order {
             // Records of one keyspace mostly follow each other.
             match fresh.iter_mut().rev().find(|(known, _)| *known == keyspace) {
                 Some((_, places)) => places.push(place),
-                None => fresh.push((keyspace, vec![place])),
+                None => {
+                    // Mostly there is one keyspace only.
+                    let capacity = if fresh.is_empty() { count - number } else { 1 };
+                    let mut places = Vec::with_capacity(capacity as usize);
+                    places.push(place);
+                    fresh.push((keyspace, places));
+                }
             }
         }
         let mut runs = present.clone();

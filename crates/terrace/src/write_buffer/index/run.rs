@@ -72,6 +72,7 @@ impl Run {
         memory_bytes: &Arc<AtomicU64>,
         records: &impl RecordBytes,
     ) -> Self {
+        places.shrink_to_fit();
         let common = common_part(&places, records);
         for place in &mut places {
             place.prefix = prefix_behind(common.len(), records.key(place.record_offset));
