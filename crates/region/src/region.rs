@@ -181,6 +181,12 @@ impl Region {
         info.collect()
     }
 
+    /// Whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list now.
+    #[must_use]
+    pub fn has_free_slot(&self, capacity_bytes: u64) -> bool {
+        self.slots.lock().has_free(capacity_bytes)
+    }
+
     /// Takes a slot of `capacity_bytes` from the free list or creates one, durable with its name.
     ///
     /// # Errors

@@ -27,6 +27,13 @@ struct Entry {
     held: Use,
 }
 
+impl Entry {
+    fn is_free(&self, length_bytes: u64) -> bool {
+        self.length_bytes == length_bytes
+            && matches!(&self.held, Use::Free(readers) if readers.strong_count() == 0)
+    }
+}
+
 /// All slots of a region.
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -47,13 +54,17 @@ impl Slots {
         }
     }
 
+    /// Whether there is a free slot of this size that nobody reads any more.
+    pub(crate) fn has_free(&self, length_bytes: u64) -> bool {
+        self.entries
+            .values()
+            .any(|entry| entry.is_free(length_bytes))
+    }
+
     /// Reserves a free slot of this size that nobody reads any more.
     pub(crate) fn take_free(&mut self, length_bytes: u64) -> Option<u64> {
         let mut entries = self.entries.iter_mut();
-        let (number, entry) = entries.find(|(_, entry)| {
-            entry.length_bytes == length_bytes
-                && matches!(&entry.held, Use::Free(readers) if readers.strong_count() == 0)
-        })?;
+        let (number, entry) = entries.find(|(_, entry)| entry.is_free(length_bytes))?;
         entry.held = Use::Reserved;
         Some(*number)
     }

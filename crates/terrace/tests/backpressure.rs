@@ -166,6 +166,59 @@ fn several_sealed_arenas_wait_for_a_slow_flush() {
     assert!((0..1000u64).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
 }
 
+fn arena_files(disk: &SimulatedStorage) -> usize {
+    let entries = disk.list(Path::new(STORE)).unwrap();
+    let is_arena = |name: &str| name.starts_with("arena-");
+    entries.iter().filter(|entry| is_arena(&entry.name)).count()
+}
+
+/// The slot that a flush gives back is the next spare's: a file more would take space for good, and
+/// long to make while the medium is busy.
+#[test]
+fn a_store_whose_flushes_keep_up_has_two_arena_files() {
+    let disk = disk();
+    let db = Db::open(STORE, options(Arc::new(disk.clone()))).unwrap();
+    for row in 0..1000u64 {
+        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+        assert!(arena_files(&disk) <= 2, "row {row}");
+    }
+    assert!(db.statistics().flushes > 10);
+}
+
+/// While a flush is slow its slot is waited for, but not to the end: nobody is to find no spare.
+#[test]
+fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
+    let disk = disk();
+    let (storage, gate) = gated(&disk, Purpose::Flush);
+    let options = Options {
+        background: Background::Threads,
+        max_arenas: 3,
+        ..options(storage)
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let mut row = 0u64;
+    let mut put = |rows: u64| {
+        for _ in 0..rows {
+            db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+            row += 1;
+        }
+    };
+    while db.statistics().arenas.sealed == 0 {
+        put(1);
+    }
+    // Of about sixty rows.
+    put(30);
+    assert_eq!((db.statistics().arenas.spare, arena_files(&disk)), (0, 2));
+    put(20);
+    wait_until("a spare is created", || db.statistics().arenas.spare == 1);
+    assert_eq!((db.statistics().arenas.sealed, arena_files(&disk)), (1, 3));
+    put(20);
+    assert_eq!(db.statistics().arenas.sealed, 2);
+    gate.heal();
+    db.flush().unwrap();
+    assert!((0..row).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
+}
+
 /// A writer that was stopped by level 0 when the store was poisoned is told so; closing works.
 #[test]
 fn a_poisoned_store_lets_its_stopped_writers_go() {

@@ -1,9 +1,13 @@
 //! Where the next arena comes from.
 //!
-//! At least one spare is kept ready, so that rolling over costs a writer no I/O. An arena is
-//! prepared in this order, because a generation must never be used twice and a frame of an unknown
-//! generation must never exist: the slot's file is made, the manifest issues the generation, the
-//! arena's header takes it; only then may a frame be stored.
+//! A spare is kept ready, so that rolling over costs a writer no I/O. A new file takes long to make
+//! where flushes and merges keep the medium busy, and takes space for good: while writers are being
+//! slowed down, the slot that the running flush will give back is waited for, and a file is made
+//! only if the active arena nears its end before that.
+//!
+//! An arena is prepared in this order, because a generation must never be used twice and a frame of
+//! an unknown generation must never exist: the slot's file is made, the manifest issues the
+//! generation, the arena's header takes it; only then may a frame be stored.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +16,7 @@ use terrace_region::{Arena, Slot, capacity_for_payload};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
+use crate::db::backlog::slows_writers_down;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
@@ -22,7 +27,13 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(crate) struct Arenas {
     pub(crate) spares: VecDeque<Arc<Arena>>,
+    /// The next one is needed soon, even if its slot must be created for it.
+    urgent: bool,
 }
+
+/// Room of the active arena below which the next one is urgent. Writers of small batches are slowed
+/// down so much by then that they take seconds to fill it.
+const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
     /// Whether a frame fits an empty arena of the usual size.
@@ -46,6 +57,7 @@ impl Store {
             if let Some(error) = failed {
                 return Err(error);
             }
+            self.make_urgent();
             failed = self.background.wait_for_spare(self).err();
             self.check_writable()?;
         }
@@ -63,22 +75,52 @@ impl Store {
         Ok(())
     }
 
-    /// The spare worker's step: prepares a spare if there is none. One that holds memory before its
-    /// first frame is not prepared beyond the most arenas: it would be one more, and nobody could
-    /// take it until the next flush, which asks again.
+    /// Asks for a spare at any cost if the active arena nears its end; whether it does.
+    pub(crate) fn hurry_spare(&self, free_sixteenths: u64) -> bool {
+        let is_late = free_sixteenths < URGENT_SIXTEENTHS;
+        if is_late && self.make_urgent() {
+            self.background.spare_wanted(self);
+        }
+        is_late
+    }
+
+    /// Has a spare made if there is none; false if there is one.
+    fn make_urgent(&self) -> bool {
+        let mut arenas = self.arenas.lock();
+        arenas.urgent = arenas.spares.is_empty();
+        arenas.urgent
+    }
+
+    /// The spare worker's step: prepares a spare if there is none and it is time.
     pub(crate) fn prepare_spare(&self) -> Result<bool> {
         self.check_poison()?;
-        let holds_memory = !self.region.stores_in_place();
-        let is_full = self.view.load().memtables.len() >= self.options.max_arenas;
-        if holds_memory && is_full || !self.arenas.lock().spares.is_empty() {
+        if !self.is_time_for_a_spare() {
             return Ok(false);
         }
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
         let slot = self.reserve(self.options.arena_bytes)?;
         let mut ledger = self.ledger.lock();
         let spare = self.new_arena(&mut ledger, slot)?;
-        self.arenas.lock().spares.push_back(spare);
+        let mut arenas = self.arenas.lock();
+        arenas.spares.push_back(spare);
+        arenas.urgent = false;
         Ok(true)
+    }
+
+    /// Whoever may have turned this true asks the spare worker again: a rollover, the end of a flush,
+    /// a writer in [`Store::hurry_spare`].
+    fn is_time_for_a_spare(&self) -> bool {
+        let unflushed = self.view.load().memtables.len();
+        // One that holds memory before its first frame would be one more than the most arenas, and
+        // nobody could take it until the next flush.
+        let holds_memory = !self.region.stores_in_place();
+        if holds_memory && unflushed >= self.options.max_arenas {
+            return false;
+        }
+        let arenas = self.arenas.lock();
+        let may_create = arenas.urgent || !slows_writers_down(unflushed, self.options.max_arenas);
+        arenas.spares.is_empty()
+            && (may_create || self.region.has_free_slot(self.options.arena_bytes))
     }
 
     /// An arena of its own for a batch that fits no usual one. It is written before any spare, so

@@ -6,7 +6,6 @@ use crate::Result;
 use crate::compaction::debt::{self, Targets};
 use crate::db::Store;
 use crate::db::events::EventKind;
-use crate::db::view::View;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::levels::Version;
@@ -92,7 +91,9 @@ impl Store {
     /// Sleeps as long as the debt of flush and compaction says.
     pub(crate) fn hold_back(&self, writer: &mut Writer, payload_bytes: usize) -> Result<()> {
         loop {
-            match slowdown(self.pressure(&self.view.load()), self.slowdown_limits()) {
+            let free_sixteenths = writer.active.free_sixteenths();
+            writer.hurried_spare = writer.hurried_spare || self.hurry_spare(free_sixteenths);
+            match slowdown(self.pressure(free_sixteenths), self.slowdown_limits()) {
                 Slowdown::Go => return Ok(()),
                 // Nothing is caught up while the only thread sleeps.
                 Slowdown::Delay { .. } if self.options.background == Background::Inline => {
@@ -122,14 +123,14 @@ impl Store {
         }
     }
 
-    fn pressure(&self, view: &View) -> Pressure {
-        let unused = self.options.max_arenas.saturating_sub(view.memtables.len());
-        let active = view.memtables.first();
+    /// `free_sixteenths` are those of the active arena.
+    fn pressure(&self, free_sixteenths: u64) -> Pressure {
+        let unflushed = self.view.load().memtables.len();
+        let unused = self.options.max_arenas.saturating_sub(unflushed);
         Pressure {
             level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
             debt_bytes: self.backlog.debt_bytes(),
-            free_sixteenths: unused as u64 * 16
-                + active.map_or(0, |active| active.free_sixteenths()),
+            free_sixteenths: unused as u64 * 16 + free_sixteenths,
         }
     }
 
@@ -139,13 +140,37 @@ impl Store {
             level0_stop: self.options.level0_stop,
             debt_slowdown_bytes: self.options.debt_slowdown_bytes,
             debt_stop_bytes: self.options.debt_stop_bytes,
+            free_sixteenths_slowdown: slowdown_below_sixteenths(self.options.max_arenas),
         }
     }
+}
+
+/// The room that slows nobody down. The slope takes the last two arenas, but never the first: one
+/// can be filled at full speed. Were it the last one only, a writer that outruns the flushes would
+/// come to rest with nearly all of them full, and wait for the whole flush of one.
+fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
+    16 * max_arenas.saturating_sub(1).min(2) as u64
+}
+
+/// Whether the room slows writers down from the first frame in the youngest of `unflushed` arenas
+/// on: then there is a sealed one, too.
+pub(crate) fn slows_writers_down(unflushed: usize, max_arenas: usize) -> bool {
+    let unused = max_arenas.saturating_sub(unflushed) as u64;
+    (unused + 1) * 16 <= slowdown_below_sixteenths(max_arenas)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_arena_is_filled_at_full_speed() {
+        assert_eq!([2, 3, 4].map(slowdown_below_sixteenths), [16, 32, 32]);
+        for max_arenas in 2..5 {
+            let first = (1..5).find(|&unflushed| slows_writers_down(unflushed, max_arenas));
+            assert_eq!(first, Some((max_arenas - 1).max(2)), "of {max_arenas}");
+        }
+    }
 
     #[test]
     fn small_delays_gather_and_long_sleeps_are_given_back() {

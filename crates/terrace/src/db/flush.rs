@@ -28,6 +28,11 @@ impl Store {
     pub(crate) fn flush_step(&self) -> Result<bool> {
         self.check_poison()?;
         let flushed = self.flush_oldest();
+        if let Ok(true) = flushed {
+            // Not before this thread has let go of the flushed arena: a spare takes its slot.
+            self.background.spare_wanted(self);
+            self.background.compaction_wanted(self);
+        }
         self.background.deletion_wanted(self);
         flushed
     }
@@ -51,8 +56,6 @@ impl Store {
             vec![generation],
             flushed_sequence,
         )?;
-        self.background.spare_wanted(self);
-        self.background.compaction_wanted(self);
         Ok(true)
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Writer {
     /// Every write up to here survives a power cut.
     pub(crate) persisted: SequenceNumber,
     pub(crate) owed_delay: OwedDelay,
+    /// The spare that comes after the active arena is known to be urgent.
+    pub(crate) hurried_spare: bool,
 }
 
 impl Writer {
@@ -48,6 +50,7 @@ impl Writer {
             last_sequence,
             persisted: last_sequence,
             owed_delay: OwedDelay::default(),
+            hurried_spare: false,
         }
     }
 }
@@ -202,6 +205,7 @@ impl Store {
             return Err(self.persist_failed(error));
         }
         writer.active = Arc::clone(&fresh);
+        writer.hurried_spare = false;
         self.change_view(|view| view.memtables.insert(0, fresh));
         self.background.spare_wanted(self);
         self.background.flush_wanted(self);

@@ -19,13 +19,14 @@ pub(crate) struct Pressure {
     pub(crate) free_sixteenths: u64,
 }
 
-/// Where the slopes begin and end. The one of the room begins with the last arena.
+/// Where the slopes begin and end. The one of the room ends where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) level0_slowdown: usize,
     pub(crate) level0_stop: usize,
     pub(crate) debt_slowdown_bytes: u64,
     pub(crate) debt_stop_bytes: u64,
+    pub(crate) free_sixteenths_slowdown: u64,
 }
 
 /// Why writers were held back.
@@ -90,7 +91,9 @@ pub(crate) fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
         return stop(StallCause::Debt);
     }
     let level0 = (pressure.level0_sub_levels + 1).saturating_sub(limits.level0_slowdown) as u64;
-    let room = 16_u64.saturating_sub(pressure.free_sixteenths);
+    let room = limits
+        .free_sixteenths_slowdown
+        .saturating_sub(pressure.free_sixteenths);
     let steps = [level0, debt_steps(pressure.debt_bytes, limits), room];
     // Of equal ones the first.
     let most = steps
