@@ -122,11 +122,11 @@ pub struct Options {
     /// Larger arenas mean less write amplification, more memory and a longer recovery.
     pub arena_bytes: u64,
     /// The most of them that the index may take, 42 for each record. Default: 32 MiB, which records
-    /// of 42 bytes reach. Iterating over an arena that is written to may take 16 bytes a record
-    /// beside.
+    /// of 42 bytes reach. Iterating over an arena that is written to takes more for a while.
     pub arena_index_bytes: u64,
-    /// Arenas that may hold unflushed writes at a time, the active one included; one spare is kept
-    /// beside them. Default: 3.
+    /// Arenas that may hold unflushed writes at a time, the active one included. Writers are slowed
+    /// down while the last two are filled (of two the last): more arenas take larger bursts at full
+    /// speed, and more memory. Default: 3.
     pub max_arenas: usize,
     /// The largest batch. Default: 256 MiB.
     pub max_batch_bytes: u64,

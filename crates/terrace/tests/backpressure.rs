@@ -8,8 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use support::gated::gated;
-use terrace::{Background, Compression, Db, Error, Options, WriteBatch, WriteOptions, internal};
+use support::gated::{Opened, gated};
+use terrace::{
+    Background, Compression, Db, Error, Options, RegionSource, WriteBatch, WriteOptions, internal,
+};
+use terrace_region::{Device, MemoryKind, SimulatedMemory};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -185,6 +188,51 @@ fn a_store_whose_flushes_keep_up_has_two_arena_files() {
     assert!(db.statistics().flushes > 10);
 }
 
+/// Where readers read in place a slot is not free before the last of them is gone, whoever asked for
+/// the flush included.
+#[test]
+fn a_flush_gives_its_slot_to_the_next_spare_also_in_place() {
+    let memory = SimulatedMemory::new(MemoryKind::Dax, 1, CrashSwitch::new());
+    let region = memory.clone();
+    let options = Options {
+        region: Some(RegionSource::new(move || Ok(Box::new(region.clone())))),
+        ..options(Arc::new(disk()))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    for row in 0..500u64 {
+        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+        if row % 7 == 0 {
+            db.flush().unwrap();
+        }
+        assert!(memory.list().unwrap().len() <= 2, "row {row}");
+    }
+}
+
+/// Arenas that were sealed nearly empty are soon flushed: they are no reason to slow anybody down.
+#[test]
+fn sealed_arenas_count_by_what_they_hold() {
+    let (storage, gate) = gated(&disk(), Purpose::Flush);
+    let options = Options {
+        background: Background::Threads,
+        max_arenas: 3,
+        ..options(storage)
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let _at_the_end = Opened(&gate);
+    db.put(b"small", b"value").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(b"large", &vec![1; 200 << 10]).unwrap();
+    db.write(batch, WriteOptions::default()).unwrap();
+    // Rolls over, and may have to wait for the spare.
+    db.put(b"next", &[1; 8000]).unwrap();
+    let before = db.statistics();
+    assert_eq!((before.arenas.active, before.arenas.sealed), (1, 2));
+    for row in 0..10u64 {
+        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+    }
+    assert_eq!(db.statistics().stalls, before.stalls);
+}
+
 /// While a flush is slow its slot is waited for, but not to the end: nobody is to find no spare.
 #[test]
 fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
@@ -196,6 +244,9 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
         ..options(storage)
     };
     let db = Db::open(STORE, options).unwrap();
+    let _at_the_end = Opened(&gate);
+    let has_spare = || db.statistics().arenas.spare == 1;
+    wait_until("the second file is made", has_spare);
     let mut row = 0u64;
     let mut put = |rows: u64| {
         for _ in 0..rows {
@@ -208,9 +259,11 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     }
     // Of about sixty rows.
     put(30);
+    // Time for a spare worker that does not wait.
+    std::thread::sleep(Duration::from_millis(20));
     assert_eq!((db.statistics().arenas.spare, arena_files(&disk)), (0, 2));
     put(20);
-    wait_until("a spare is created", || db.statistics().arenas.spare == 1);
+    wait_until("the third one is made", has_spare);
     assert_eq!((db.statistics().arenas.sealed, arena_files(&disk)), (1, 3));
     put(20);
     assert_eq!(db.statistics().arenas.sealed, 2);

@@ -26,6 +26,8 @@ use crate::{Error, Result};
 /// Arenas that are ready for their first frame, in the order of their generations.
 #[derive(Default)]
 pub(crate) struct Arenas {
+    /// One stays here until the view lists it: or else there would seem to be neither a spare nor
+    /// an arena more, and a file would be made.
     pub(crate) spares: VecDeque<Arc<Arena>>,
     /// The next one is needed soon, even if its slot must be created for it.
     urgent: bool,
@@ -33,7 +35,7 @@ pub(crate) struct Arenas {
 
 /// Room of the active arena below which the next one is urgent. Writers of small batches are slowed
 /// down so much by then that they take seconds to fill it.
-const URGENT_SIXTEENTHS: u64 = 4;
+pub(crate) const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
     /// Whether a frame fits an empty arena of the usual size.
@@ -43,7 +45,7 @@ impl Store {
             && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes
     }
 
-    /// The spare, waiting for one if flushes are behind.
+    /// The spare, waiting for one if flushes are behind. Rolling over to it takes it away.
     ///
     /// # Errors
     /// The background's own failure, if it failed: there is no point in waiting for a full disk.
@@ -51,8 +53,8 @@ impl Store {
         self.wait_for_room()?;
         let mut failed = None;
         loop {
-            if let Some(spare) = self.arenas.lock().spares.pop_front() {
-                return Ok(spare);
+            if let Some(spare) = self.arenas.lock().spares.front() {
+                return Ok(Arc::clone(spare));
             }
             if let Some(error) = failed {
                 return Err(error);
@@ -75,13 +77,16 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for a spare at any cost if the active arena nears its end; whether it does.
-    pub(crate) fn hurry_spare(&self, free_sixteenths: u64) -> bool {
-        let is_late = free_sixteenths < URGENT_SIXTEENTHS;
-        if is_late && self.make_urgent() {
+    /// Asks for a spare at any cost, unless nobody could take one before the end of a flush; false
+    /// if it is not asked for.
+    pub(crate) fn hurry_spare(&self) -> bool {
+        if self.view.load().memtables.len() >= self.options.max_arenas {
+            return false;
+        }
+        if self.make_urgent() {
             self.background.spare_wanted(self);
         }
-        is_late
+        true
     }
 
     /// Has a spare made if there is none; false if there is one.
@@ -89,6 +94,13 @@ impl Store {
         let mut arenas = self.arenas.lock();
         arenas.urgent = arenas.spares.is_empty();
         arenas.urgent
+    }
+
+    /// An arena became the active one.
+    pub(crate) fn spare_was_taken(&self, taken: &Arc<Arena>) {
+        let mut arenas = self.arenas.lock();
+        arenas.spares.retain(|spare| !Arc::ptr_eq(spare, taken));
+        arenas.urgent = false;
     }
 
     /// The spare worker's step: prepares a spare if there is none and it is time.
@@ -108,8 +120,10 @@ impl Store {
     }
 
     /// Whoever may have turned this true asks the spare worker again: a rollover, the end of a flush,
-    /// a writer in [`Store::hurry_spare`].
+    /// a writer in [`Store::hurry_spare`]. (A reader that lets go of a slot does not: the next of
+    /// these comes soon enough.)
     fn is_time_for_a_spare(&self) -> bool {
+        let arenas = self.arenas.lock();
         let unflushed = self.view.load().memtables.len();
         // One that holds memory before its first frame would be one more than the most arenas, and
         // nobody could take it until the next flush.
@@ -117,7 +131,6 @@ impl Store {
         if holds_memory && unflushed >= self.options.max_arenas {
             return false;
         }
-        let arenas = self.arenas.lock();
         let may_create = arenas.urgent || !slows_writers_down(unflushed, self.options.max_arenas);
         arenas.spares.is_empty()
             && (may_create || self.region.has_free_slot(self.options.arena_bytes))
@@ -148,6 +161,7 @@ impl Store {
     /// An arena that will hold no frame after all.
     pub(crate) fn give_up(&self, table: &MemTable) {
         let arena = Arc::clone(table.arena());
+        self.spare_was_taken(&arena);
         self.ledger.lock().unused.push(Unused::Activated(arena));
     }
 

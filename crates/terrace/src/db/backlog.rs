@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::compaction::debt::{self, Targets};
 use crate::db::Store;
+use crate::db::arenas::URGENT_SIXTEENTHS;
 use crate::db::events::EventKind;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
@@ -91,9 +92,11 @@ impl Store {
     /// Sleeps as long as the debt of flush and compaction says.
     pub(crate) fn hold_back(&self, writer: &mut Writer, payload_bytes: usize) -> Result<()> {
         loop {
-            let free_sixteenths = writer.active.free_sixteenths();
-            writer.hurried_spare = writer.hurried_spare || self.hurry_spare(free_sixteenths);
-            match slowdown(self.pressure(free_sixteenths), self.slowdown_limits()) {
+            let active_sixteenths = writer.active.free_sixteenths();
+            if active_sixteenths < URGENT_SIXTEENTHS && !writer.hurried_spare {
+                writer.hurried_spare = self.hurry_spare();
+            }
+            match slowdown(self.pressure(active_sixteenths), self.slowdown_limits()) {
                 Slowdown::Go => return Ok(()),
                 // Nothing is caught up while the only thread sleeps.
                 Slowdown::Delay { .. } if self.options.background == Background::Inline => {
@@ -123,14 +126,12 @@ impl Store {
         }
     }
 
-    /// `free_sixteenths` are those of the active arena.
-    fn pressure(&self, free_sixteenths: u64) -> Pressure {
-        let unflushed = self.view.load().memtables.len();
-        let unused = self.options.max_arenas.saturating_sub(unflushed);
+    fn pressure(&self, active_sixteenths: u64) -> Pressure {
+        let view = self.view.load();
         Pressure {
             level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
             debt_bytes: self.backlog.debt_bytes(),
-            free_sixteenths: unused as u64 * 16 + free_sixteenths,
+            free_sixteenths: view.free_sixteenths(active_sixteenths, self.options.max_arenas),
         }
     }
 
@@ -145,9 +146,9 @@ impl Store {
     }
 }
 
-/// The room that slows nobody down. The slope takes the last two arenas, but never the first: one
-/// can be filled at full speed. Were it the last one only, a writer that outruns the flushes would
-/// come to rest with nearly all of them full, and wait for the whole flush of one.
+/// The room that slows nobody down. The slope begins with the last two arenas, but never in the
+/// first: one can be filled at full speed. Were it in the last one only, a writer that outruns the
+/// flushes would come to rest with nearly all of them full, and wait for the whole flush of one.
 fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
     16 * max_arenas.saturating_sub(1).min(2) as u64
 }

@@ -170,10 +170,11 @@ impl Store {
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let sealed = self.as_leader(|writer| {
-            let sealed = Arc::clone(&writer.active);
-            if sealed.is_empty() {
+            if writer.active.is_empty() {
                 return Ok(None);
             }
+            // Not the MemTable itself: whoever holds it keeps its slot from the next spare.
+            let sealed = writer.active.arena().generation();
             let spare = self.take_spare()?;
             let fresh = MemTable::new(spare, self.options.arena_index_bytes, self.hash_seed);
             self.roll_over(writer, Arc::new(fresh))?;
@@ -181,11 +182,11 @@ impl Store {
         })?;
         let waits = || {
             let view = self.view.load();
-            match &sealed {
+            match sealed {
                 Some(sealed) => view
                     .memtables
                     .iter()
-                    .any(|table| Arc::ptr_eq(table, sealed)),
+                    .any(|table| table.arena().generation() == sealed),
                 None => view.memtables.len() > 1,
             }
         };

@@ -95,10 +95,10 @@ impl Store {
             next_table: AtomicU64::new(state.next_table_number),
             tables: open_tables(&storage, path, &options)?,
             obsolete,
-            view: PresentView::new(View {
-                memtables: recovered.memtables.iter().rev().cloned().collect(),
-                version: Arc::clone(&state.version),
-            }),
+            view: PresentView::new(View::new(
+                recovered.memtables.iter().rev().cloned().collect(),
+                Arc::clone(&state.version),
+            )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
             snapshots: Arc::new(SnapshotList::default()),

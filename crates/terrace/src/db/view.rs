@@ -19,6 +19,34 @@ pub(crate) struct View {
     /// From the youngest (the active one, unless the store is read-only) to the oldest.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
+    /// Room that the sealed MemTables were left with, in sixteenths of an arena: they never change,
+    /// and writers ask at every group.
+    sealed_free_sixteenths: u64,
+}
+
+impl View {
+    pub(crate) fn new(memtables: Vec<Arc<MemTable>>, version: Arc<Version>) -> Self {
+        let mut view = View {
+            memtables,
+            version,
+            sealed_free_sixteenths: 0,
+        };
+        view.count_sealed();
+        view
+    }
+
+    fn count_sealed(&mut self) {
+        let sealed = self.memtables.iter().skip(1);
+        self.sealed_free_sixteenths = sealed.map(|table| table.free_sixteenths()).sum();
+    }
+
+    /// Room for writes, in sixteenths of an arena, the active one having `active_sixteenths`. A
+    /// sealed MemTable counts by what it holds: that is what a flush has to do before its arena is
+    /// free again.
+    pub(crate) fn free_sixteenths(&self, active_sixteenths: u64, max_arenas: usize) -> u64 {
+        let unused = max_arenas.saturating_sub(self.memtables.len()) as u64;
+        unused * 16 + self.sealed_free_sixteenths + active_sixteenths
+    }
 }
 
 /// The view of now.
@@ -55,8 +83,10 @@ impl PresentView {
         let mut view = View {
             memtables: present.memtables.clone(),
             version: Arc::clone(&present.version),
+            sealed_free_sixteenths: 0,
         };
         change(&mut view);
+        view.count_sealed();
         self.view.store(Arc::new(view));
     }
 }

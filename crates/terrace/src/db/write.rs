@@ -39,7 +39,7 @@ pub(crate) struct Writer {
     /// Every write up to here survives a power cut.
     pub(crate) persisted: SequenceNumber,
     pub(crate) owed_delay: OwedDelay,
-    /// The spare that comes after the active arena is known to be urgent.
+    /// The spare that comes after the active arena is ready, or known to be urgent.
     pub(crate) hurried_spare: bool,
 }
 
@@ -206,7 +206,8 @@ impl Store {
         }
         writer.active = Arc::clone(&fresh);
         writer.hurried_spare = false;
-        self.change_view(|view| view.memtables.insert(0, fresh));
+        self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
+        self.spare_was_taken(fresh.arena());
         self.background.spare_wanted(self);
         self.background.flush_wanted(self);
         Ok(())

@@ -36,9 +36,9 @@ use order::Order;
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
 
-/// The most memory an entry takes, its place in the run that a flush sorts included. Beside this
-/// bound, readers of a MemTable that is written to take as much as a run again while runs are merged
-/// or old ones are held; [`Index::memory_bytes`] has that, too.
+/// The most memory an entry takes, its place in the run that a flush sorts included; a chunk of
+/// entries and the first tables come on top once. Runs that are replaced when they are merged stay
+/// for as long as somebody reads them, beside this bound; [`Index::memory_bytes`] has them, too.
 pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
 
 /// Where records are read from: the arena's image.

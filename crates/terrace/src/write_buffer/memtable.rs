@@ -263,6 +263,8 @@ pub(super) mod tests {
         while table.has_room(batch.size_bytes(), 3000) {
             insert(&table, &batch);
         }
+        // As a flush does.
+        assert_eq!(table.keyspaces(), [KeyspaceId::DEFAULT]);
         // One chunk of entries and the smallest tables come on top of what is counted by entry.
         let bound = (600 << 10) + (64 << 10) + 64 * 128;
         assert!(table.last_sequence() > 3000 && table.index_memory_bytes() <= bound);

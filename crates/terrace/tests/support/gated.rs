@@ -14,3 +14,13 @@ pub fn gated(disk: &SimulatedStorage, purpose: Purpose) -> (Arc<dyn Storage>, Fa
     let storage = FailingStorage::new(Arc::new(disk.clone()), gate.clone());
     (Arc::new(storage), gate)
 }
+
+/// Lets all writes through when it is dropped: a test that fails is not to wait for ever in the
+/// close of its store, which is dropped after this.
+pub struct Opened<'a>(pub &'a FaultPlan);
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        self.0.heal();
+    }
+}

@@ -149,7 +149,7 @@ impl HashTable {
     }
 
     fn grow(&self, published: &ArcSwap<Part>, part: &Part) -> Arc<Part> {
-        // By half: doubling would leave half of the memory unused, on average.
+        // By half: a table that has just doubled takes 24 bytes an entry, this one 18.
         let slots = part.slots.len() + part.slots.len() / 2;
         let larger = Arc::new(Part::new(slots.max(LEAST_SLOTS)));
         for slot in &part.slots {
