@@ -154,7 +154,7 @@ fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
 }
 
 /// Whether the room slows writers down from the first frame in the youngest of `unflushed` arenas
-/// on: then there is a sealed one, too.
+/// on, the others being full: then there is a sealed one, too.
 pub(crate) fn slows_writers_down(unflushed: usize, max_arenas: usize) -> bool {
     let unused = max_arenas.saturating_sub(unflushed) as u64;
     (unused + 1) * 16 <= slowdown_below_sixteenths(max_arenas)

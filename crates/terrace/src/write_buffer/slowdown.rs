@@ -19,7 +19,7 @@ pub(crate) struct Pressure {
     pub(crate) free_sixteenths: u64,
 }
 
-/// Where the slopes begin and end. The one of the room ends where there is none.
+/// Where the slopes begin and end. The one of the room ends with the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) level0_slowdown: usize,
