@@ -46,6 +46,17 @@ fn writes_to(part: &str) -> FaultPlan {
     FaultPlan::new(filter.path_contains(part))
 }
 
+/// A store with threads whose flushes wait until the plan is healed.
+fn store_with_slow_flushes(disk: &SimulatedStorage, max_arenas: usize) -> (Db, FaultPlan) {
+    let (storage, gate) = gated(disk, Purpose::Flush);
+    let options = Options {
+        background: Background::Threads,
+        max_arenas,
+        ..options(storage)
+    };
+    (Db::open(STORE, options).unwrap(), gate)
+}
+
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -143,13 +154,7 @@ fn a_flush_that_fails_leaves_no_table_behind() {
 /// then wait go on when it is done.
 #[test]
 fn several_sealed_arenas_wait_for_a_slow_flush() {
-    let (storage, gate) = gated(&disk(), Purpose::Flush);
-    let options = Options {
-        background: Background::Threads,
-        max_arenas: 6,
-        ..options(storage)
-    };
-    let db = Db::open(STORE, options).unwrap();
+    let (db, gate) = store_with_slow_flushes(&disk(), 6);
     let written = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -211,13 +216,7 @@ fn a_flush_gives_its_slot_to_the_next_spare_also_in_place() {
 /// Arenas that were sealed nearly empty are soon flushed: they are no reason to slow anybody down.
 #[test]
 fn sealed_arenas_count_by_what_they_hold() {
-    let (storage, gate) = gated(&disk(), Purpose::Flush);
-    let options = Options {
-        background: Background::Threads,
-        max_arenas: 3,
-        ..options(storage)
-    };
-    let db = Db::open(STORE, options).unwrap();
+    let (db, gate) = store_with_slow_flushes(&disk(), 3);
     let _at_the_end = Opened(&gate);
     db.put(b"small", b"value").unwrap();
     let mut batch = WriteBatch::new();
@@ -237,13 +236,7 @@ fn sealed_arenas_count_by_what_they_hold() {
 #[test]
 fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     let disk = disk();
-    let (storage, gate) = gated(&disk, Purpose::Flush);
-    let options = Options {
-        background: Background::Threads,
-        max_arenas: 3,
-        ..options(storage)
-    };
-    let db = Db::open(STORE, options).unwrap();
+    let (db, gate) = store_with_slow_flushes(&disk, 3);
     let _at_the_end = Opened(&gate);
     let has_spare = || db.statistics().arenas.spare == 1;
     wait_until("the second file is made", has_spare);

@@ -16,11 +16,11 @@ use terrace_region::{Arena, Slot, capacity_for_payload};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
-use crate::db::backlog::slows_writers_down;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::slowdown::slows_writers_down;
 use crate::{Error, Result};
 
 /// Arenas that are ready for their first frame, in the order of their generations.

@@ -13,7 +13,9 @@ use crate::levels::Version;
 use crate::options::{Background, Options};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, thread};
-use crate::write_buffer::slowdown::{Limits, Pressure, Slowdown, slowdown};
+use crate::write_buffer::slowdown::{
+    Limits, Pressure, Slowdown, slowdown, slowdown_below_sixteenths,
+};
 
 /// What the present version owes, computed once for each version: writers ask at every group.
 #[derive(Debug, Default)]
@@ -146,32 +148,9 @@ impl Store {
     }
 }
 
-/// The room that slows nobody down. The slope begins with the last two arenas, but never in the
-/// first: one can be filled at full speed. Were it in the last one only, a writer that outruns the
-/// flushes would come to rest with nearly all of them full, and wait for the whole flush of one.
-fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
-    16 * max_arenas.saturating_sub(1).min(2) as u64
-}
-
-/// Whether the room slows writers down from the first frame in the youngest of `unflushed` arenas
-/// on, the others being full: then there is a sealed one, too.
-pub(crate) fn slows_writers_down(unflushed: usize, max_arenas: usize) -> bool {
-    let unused = max_arenas.saturating_sub(unflushed) as u64;
-    (unused + 1) * 16 <= slowdown_below_sixteenths(max_arenas)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_arena_is_filled_at_full_speed() {
-        assert_eq!([2, 3, 4].map(slowdown_below_sixteenths), [16, 32, 32]);
-        for max_arenas in 2..5 {
-            let first = (1..5).find(|&unflushed| slows_writers_down(unflushed, max_arenas));
-            assert_eq!(first, Some((max_arenas - 1).max(2)), "of {max_arenas}");
-        }
-    }
 
     #[test]
     fn small_delays_gather_and_long_sleeps_are_given_back() {

@@ -42,6 +42,15 @@ fn the_script_is_answered_as_it_was() {
     check_script("slowdown.txt", 22, answer);
 }
 
+#[test]
+fn the_first_arena_is_filled_at_full_speed() {
+    assert_eq!([2, 3, 4].map(slowdown_below_sixteenths), [16, 32, 32]);
+    for max_arenas in 2..5 {
+        let first = (1..5).find(|&unflushed| slows_writers_down(unflushed, max_arenas));
+        assert_eq!(first, Some((max_arenas - 1).max(2)), "of {max_arenas}");
+    }
+}
+
 /// 0 for none, the largest number for a stop.
 fn delay(level0_sub_levels: usize, debt_gib: u64, taken_sixteenths: u64) -> u64 {
     let pressure = Pressure {
