@@ -101,6 +101,16 @@ Examples:
   terrace verify -d ./cities
   terrace verify -d ./cities --json")]
     Verify(Report),
+    /// Print the options of a store with their defaults, as --options reads them
+    #[command(after_help = "\
+The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without
+a default are not printed: durability (\"CrashSafe\", \"PowerSafe\" or \"Volatile\"), region_dir and
+background_bytes_per_second.
+
+Examples:
+  terrace options > store.toml
+  terrace import -d ./people people.csv --key id --options store.toml")]
+    Options,
     /// Show what is in a table, an arena or a manifest
     #[command(after_help = "\
 The kind of file is told by its name: N.table, arena-N or MANIFEST-N.
@@ -133,10 +143,20 @@ pub struct StoreDirectory {
     pub accept_region_loss: bool,
 }
 
+/// A store that is opened to write.
+#[derive(Debug, Args)]
+pub struct WrittenStore {
+    #[command(flatten)]
+    pub directory: StoreDirectory,
+    /// Options of the store, as TOML; see `terrace options`
+    #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
+    pub options: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct Put {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: WrittenStore,
     /// The key
     pub key: OsString,
     /// The value; read from standard input if it is not given
@@ -169,7 +189,7 @@ pub struct Get {
 #[derive(Debug, Args)]
 pub struct Del {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: WrittenStore,
     /// The key
     pub key: OsString,
     /// The key is given in hexadecimal
@@ -217,7 +237,7 @@ pub enum EntryFormat {
 #[derive(Debug, Args)]
 pub struct Import {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: WrittenStore,
     /// The file; `-` is standard input
     pub file: PathBuf,
     /// The column that is the key

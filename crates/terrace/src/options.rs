@@ -1,19 +1,23 @@
 //! What a store can be told when it is opened: settings (data) and components (objects).
 
+mod check;
+mod text;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_region::{CAPACITY_STEP_BYTES, Device};
-use terrace_storage::{RealStorage, Storage};
+use serde::{Deserialize, Serialize};
+use terrace_region::Device;
+use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
+use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
 use crate::table::Compression;
-use crate::{Error, PersistMethod, Result};
 
 /// What an acknowledged write survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Durability {
     /// Death of the process; a power cut keeps a prefix of the writes. A write costs one `pwrite`.
@@ -84,7 +88,8 @@ impl fmt::Debug for RegionSource {
 }
 
 /// Who runs flushes and compactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
     /// [`Options::compaction_threads`] merge, one installs what they wrote and one deletes.
@@ -106,7 +111,11 @@ pub enum Background {
 /// };
 /// # let _ = options;
 /// ```
-#[derive(Clone, Debug)]
+///
+/// Settings are data and can be kept in a file, see [`Options::from_toml`]; components are objects:
+/// `storage`, `region` and `event_listener`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Make a store if the directory holds none. Default: true.
     pub create_if_missing: bool,
@@ -188,9 +197,11 @@ pub struct Options {
     pub manifest_bytes: u64,
 
     /// Where files live. Default: the real file system.
+    #[serde(skip, default = "real_storage")]
     pub storage: Arc<dyn Storage>,
     /// Where new writes live. Default (`None`): arena files in the store's directory, or anonymous
     /// memory if `durability` is `Volatile`.
+    #[serde(skip)]
     pub region: Option<RegionSource>,
     /// A directory for arenas, on a device or mount of their own; made if it is missing. It belongs
     /// to one store. Once a store has unflushed writes there it opens with this directory only
@@ -212,6 +223,7 @@ pub struct Options {
     pub background: Background,
     /// Is told what the store does in the background, as it happens. Default: nobody; see
     /// [`Db::events`](crate::Db::events) for the last events.
+    #[serde(skip)]
     pub event_listener: Option<Arc<dyn EventListener>>,
 }
 
@@ -246,7 +258,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             max_open_tables: 1000,
             manifest_bytes: 4 << 20,
-            storage: Arc::new(RealStorage),
+            storage: real_storage(),
             region: None,
             region_dir: None,
             accept_region_loss: false,
@@ -258,102 +270,49 @@ impl Default for Options {
     }
 }
 
-/// The largest arena and batch: places in an arena are 32-bit.
-const MAX_ARENA_BYTES: u64 = 1 << 31;
-/// The least rate: below it a single write of a merge would wait for seconds.
-const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
-/// No larger than the largest value that a table takes.
-const MAX_BATCH_BYTES: u64 = 1 << 30;
+fn real_storage() -> Arc<dyn Storage> {
+    Arc::new(RealStorage)
+}
 
 impl Options {
+    /// For your own tests: the store lives in this process's memory, touches no disk and is gone
+    /// with the options. Arenas and tables are small (4 MiB), so that opening takes milliseconds;
+    /// everything else is as on a disk, `sync` and [`Durability::PowerSafe`] included.
+    ///
+    /// Each call stands for a disk of its own; clones of the options share theirs, so that a test
+    /// can close a store and open it again. The store's path is a name on that disk.
+    ///
+    /// ```
+    /// use terrace::{Db, Options};
+    ///
+    /// let options = Options::in_memory();
+    /// let db = Db::open("/store", options.clone())?;
+    /// db.put(b"key", b"value")?;
+    /// db.close()?;
+    ///
+    /// let db = Db::open("/store", options)?;
+    /// assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+    /// assert!(Db::open("/store", Options::in_memory())?.get(b"key")?.is_none());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn in_memory() -> Self {
+        let disk = SimulatedStorage::new(0, CrashSwitch::new());
+        disk.set_capacity_bytes(1 << 40);
+        Options {
+            storage: Arc::new(disk),
+            arena_bytes: 4 << 20,
+            arena_index_bytes: 2 << 20,
+            table_bytes: 4 << 20,
+            level1_bytes: 16 << 20,
+            block_cache_bytes: 8 << 20,
+            ..Options::default()
+        }
+    }
+
     /// The compression of a level's tables.
     pub(crate) fn compression_of(&self, level: usize) -> Compression {
         let given = self.compression.get(level).or(self.compression.last());
         given.copied().unwrap_or(Compression::None)
-    }
-
-    /// Refuses values that no store can work with, naming the option and what it accepts.
-    pub(crate) fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 18] = [
-            ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
-            (
-                "arena_index_bytes",
-                self.arena_index_bytes,
-                4 << 10,
-                8 << 30,
-            ),
-            ("max_arenas", self.max_arenas as u64, 2, 64),
-            (
-                "max_batch_bytes",
-                self.max_batch_bytes,
-                1 << 10,
-                MAX_BATCH_BYTES,
-            ),
-            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
-            ("restart_interval", self.restart_interval as u64, 1, 1024),
-            (
-                "filter_bits_per_key",
-                u64::from(self.filter_bits_per_key),
-                0,
-                64,
-            ),
-            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
-            ("level0_merge", self.level0_merge as u64, 1, 1000),
-            (
-                "level0_slowdown",
-                self.level0_slowdown as u64,
-                self.level0_merge as u64,
-                10_000,
-            ),
-            (
-                "level0_stop",
-                self.level0_stop as u64,
-                self.level0_slowdown as u64 + 1,
-                100_000,
-            ),
-            ("debt_slowdown_bytes", self.debt_slowdown_bytes, 1, 1 << 50),
-            (
-                "debt_stop_bytes",
-                self.debt_stop_bytes,
-                self.debt_slowdown_bytes.saturating_add(1),
-                1 << 60,
-            ),
-            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
-            ("level_ratio", self.level_ratio, 2, 1000),
-            ("compaction_threads", self.compaction_threads as u64, 1, 64),
-            ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
-            ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
-        ];
-        for (name, value, least, most) in ranges {
-            if value < least || value > most {
-                return Err(Error::invalid(format!(
-                    "{name} is {value}; it must be from {least} to {most}"
-                )));
-            }
-        }
-        if let Some(rate) = self.background_bytes_per_second
-            && rate < LEAST_BYTES_PER_SECOND
-        {
-            return Err(Error::invalid(format!(
-                "background_bytes_per_second is {rate}; it must be at least \
-                 {LEAST_BYTES_PER_SECOND}, or unset for no limit"
-            )));
-        }
-        if self.region_dir.is_some()
-            && (self.region.is_some() || self.durability == Some(Durability::Volatile))
-        {
-            return Err(Error::invalid(
-                "region_dir is for arenas in files; leave it unset for a region of another kind \
-                 or a Volatile store",
-            ));
-        }
-        if !self.arena_bytes.is_multiple_of(CAPACITY_STEP_BYTES) {
-            return Err(Error::invalid(format!(
-                "arena_bytes is {}; it must be a multiple of {CAPACITY_STEP_BYTES}",
-                self.arena_bytes
-            )));
-        }
-        Ok(())
     }
 }
 
@@ -362,39 +321,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_out_of_range_is_named_with_what_it_accepts() {
-        Options::default().check().unwrap();
-        let error = Options {
-            level_ratio: 1,
-            ..Options::default()
-        }
-        .check()
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "invalid argument: level_ratio is 1; it must be from 2 to 1000"
-        );
-    }
-
-    #[test]
-    fn a_rate_of_nothing_is_refused_with_advice() {
-        let with_rate = |rate| Options {
-            background_bytes_per_second: Some(rate),
-            ..Options::default()
-        };
-        with_rate(64 << 10).check().unwrap();
-        with_rate(u64::MAX).check().unwrap();
-        assert_eq!(
-            with_rate(0).check().unwrap_err().to_string(),
-            "invalid argument: background_bytes_per_second is 0; it must be at least 65536, or \
-             unset for no limit"
-        );
-    }
-
-    #[test]
     fn the_last_compression_holds_for_deeper_levels() {
         let options = Options::default();
         assert_eq!(options.compression_of(1), Compression::None);
         assert_eq!(options.compression_of(6), Compression::Lz4);
+    }
+    #[test]
+    fn a_store_in_memory_touches_no_disk_and_can_do_what_one_on_a_disk_can() {
+        let path = std::env::temp_dir().join(format!("terrace-in-memory-{}", std::process::id()));
+        let options = Options {
+            durability: Some(Durability::PowerSafe),
+            ..Options::in_memory()
+        };
+        let db = crate::Db::open(&path, options.clone()).unwrap();
+        for number in 0..20_000u32 {
+            db.put(&number.to_be_bytes(), &[7; 500]).unwrap();
+        }
+        db.persist().unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        let db = crate::Db::open(&path, options).unwrap();
+        assert_eq!(db.get(&7u32.to_be_bytes()).unwrap().unwrap().len(), 500);
+        assert!(!path.exists());
     }
 }

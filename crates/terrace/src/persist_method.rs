@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use terrace_region::{DaxOptions, MappedOptions, Region, WrittenOptions};
 use terrace_storage::{FileSystem, Storage};
 
@@ -12,7 +13,8 @@ use crate::options::Durability;
 
 /// How arenas in files take new writes. All methods write the same bytes, so a store may be opened
 /// with another one than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PersistMethod {
     /// The one that suits file system and durability: `Mapped` where that may be, `Written` for a

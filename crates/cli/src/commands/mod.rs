@@ -10,6 +10,8 @@ mod verify;
 
 use std::io::{self, Write};
 
+use terrace::Options;
+
 use crate::arguments::Command;
 use crate::demo;
 use crate::failure::{Result, output};
@@ -26,6 +28,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Levels(arguments) => levels::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Options => print(Options::default().to_toml()?),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoChild(arguments) => demo::child(&arguments.directory),

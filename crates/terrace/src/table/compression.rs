@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -10,7 +11,8 @@ use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
 use crate::coding::Decoder;
 
 /// How the blocks of a table are compressed. The numbers are stored and never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Compression {
     /// Blocks are stored as they are.

@@ -1,0 +1,134 @@
+//! What each option accepts.
+
+use terrace_region::CAPACITY_STEP_BYTES;
+
+use crate::options::{Durability, Options};
+use crate::{Error, Result};
+
+/// The largest arena and batch: places in an arena are 32-bit.
+const MAX_ARENA_BYTES: u64 = 1 << 31;
+/// The least rate: below it a single write of a merge would wait for seconds.
+const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+/// No larger than the largest value that a table takes.
+const MAX_BATCH_BYTES: u64 = 1 << 30;
+
+impl Options {
+    /// Refuses values that no store can work with, naming the option and what it accepts.
+    pub(crate) fn check(&self) -> Result<()> {
+        let ranges: [(&str, u64, u64, u64); 18] = [
+            ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
+            (
+                "arena_index_bytes",
+                self.arena_index_bytes,
+                4 << 10,
+                8 << 30,
+            ),
+            ("max_arenas", self.max_arenas as u64, 2, 64),
+            (
+                "max_batch_bytes",
+                self.max_batch_bytes,
+                1 << 10,
+                MAX_BATCH_BYTES,
+            ),
+            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
+            ("restart_interval", self.restart_interval as u64, 1, 1024),
+            (
+                "filter_bits_per_key",
+                u64::from(self.filter_bits_per_key),
+                0,
+                64,
+            ),
+            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
+            ("level0_merge", self.level0_merge as u64, 1, 1000),
+            (
+                "level0_slowdown",
+                self.level0_slowdown as u64,
+                self.level0_merge as u64,
+                10_000,
+            ),
+            (
+                "level0_stop",
+                self.level0_stop as u64,
+                self.level0_slowdown as u64 + 1,
+                100_000,
+            ),
+            ("debt_slowdown_bytes", self.debt_slowdown_bytes, 1, 1 << 50),
+            (
+                "debt_stop_bytes",
+                self.debt_stop_bytes,
+                self.debt_slowdown_bytes.saturating_add(1),
+                1 << 60,
+            ),
+            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
+            ("level_ratio", self.level_ratio, 2, 1000),
+            ("compaction_threads", self.compaction_threads as u64, 1, 64),
+            ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
+            ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
+        ];
+        for (name, value, least, most) in ranges {
+            if value < least || value > most {
+                return Err(Error::invalid(format!(
+                    "{name} is {value}; it must be from {least} to {most}"
+                )));
+            }
+        }
+        if let Some(rate) = self.background_bytes_per_second
+            && rate < LEAST_BYTES_PER_SECOND
+        {
+            return Err(Error::invalid(format!(
+                "background_bytes_per_second is {rate}; it must be at least \
+                 {LEAST_BYTES_PER_SECOND}, or unset for no limit"
+            )));
+        }
+        if self.region_dir.is_some()
+            && (self.region.is_some() || self.durability == Some(Durability::Volatile))
+        {
+            return Err(Error::invalid(
+                "region_dir is for arenas in files; leave it unset for a region of another kind \
+                 or a Volatile store",
+            ));
+        }
+        if !self.arena_bytes.is_multiple_of(CAPACITY_STEP_BYTES) {
+            return Err(Error::invalid(format!(
+                "arena_bytes is {}; it must be a multiple of {CAPACITY_STEP_BYTES}",
+                self.arena_bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_out_of_range_is_named_with_what_it_accepts() {
+        Options::default().check().unwrap();
+        let error = Options {
+            level_ratio: 1,
+            ..Options::default()
+        }
+        .check()
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid argument: level_ratio is 1; it must be from 2 to 1000"
+        );
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_refused_with_advice() {
+        let with_rate = |rate| Options {
+            background_bytes_per_second: Some(rate),
+            ..Options::default()
+        };
+        with_rate(64 << 10).check().unwrap();
+        with_rate(u64::MAX).check().unwrap();
+        assert_eq!(
+            with_rate(0).check().unwrap_err().to_string(),
+            "invalid argument: background_bytes_per_second is 0; it must be at least 65536, or \
+             unset for no limit"
+        );
+    }
+}

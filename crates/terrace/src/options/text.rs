@@ -1,0 +1,103 @@
+//! Settings as text: what an operator keeps in a file beside a store.
+
+use crate::options::Options;
+use crate::{Error, Result};
+
+impl Options {
+    /// Settings written as TOML, one `name = value` for each field of [`Options`] that is not to
+    /// have its default; sizes are in bytes. Components cannot be written down and have theirs.
+    ///
+    /// ```
+    /// let options = terrace::Options::from_toml(
+    ///     r#"
+    ///     durability = "PowerSafe"
+    ///     block_cache_bytes = 268_435_456
+    ///     compression = ["none", "none", "lz4", "zstd"]
+    ///     "#,
+    /// )?;
+    /// assert_eq!(options.durability, Some(terrace::Durability::PowerSafe));
+    /// assert_eq!(options.block_cache_bytes, 256 << 20);
+    /// assert_eq!(options.level_ratio, terrace::Options::default().level_ratio);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`], naming the line, the option and what it accepts.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        let options: Options = toml::from_str(text)
+            .map_err(|error| Error::invalid(error.to_string().trim_end().to_owned()))?;
+        options.check()?;
+        Ok(options)
+    }
+
+    /// The settings as [`Options::from_toml`] reads them. An option that is `None` has no line.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a path that is not UTF-8: TOML has no way to write it.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self)
+            .map_err(|error| Error::invalid(format!("the options cannot be TOML: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Background, Compression, Durability, PersistMethod};
+
+    #[test]
+    fn every_setting_comes_back_as_it_was_written() {
+        let options = Options {
+            read_only: true,
+            durability: Some(Durability::PowerSafe),
+            compression: vec![Compression::Zstd, Compression::None],
+            background_bytes_per_second: Some(u64::MAX),
+            region_dir: Some("/fast/region".into()),
+            persist_method: PersistMethod::Mapped,
+            background: Background::Inline,
+            level_ratio: 7,
+            ..Options::default()
+        };
+        let text = options.to_toml().unwrap();
+        let again = Options::from_toml(&text).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{options:?}"));
+        assert!(
+            text.contains("compression = [\"zstd\", \"none\"]\n"),
+            "{text}"
+        );
+        let empty = Options::from_toml("").unwrap();
+        assert_eq!(format!("{empty:?}"), format!("{:?}", Options::default()));
+    }
+
+    #[test]
+    fn what_is_not_an_option_is_named_with_what_would_be() {
+        let refused = |text| Options::from_toml(text).unwrap_err().to_string();
+        for (text, names) in [
+            ("arena_size = 1", &["arena_size", "`arena_bytes`"][..]),
+            ("level_ratio = \"10\"", &["level_ratio", "10"]),
+            ("max_arenas = -1", &["max_arenas", "-1"]),
+            ("durability = \"Safe\"", &["durability", "`CrashSafe`"]),
+            ("compression = [\"gzip\"]", &["compression", "`zstd`"]),
+            ("persist_method = \"x\"", &["persist_method", "`mapped`"]),
+            ("storage = 1", &["storage"]),
+            ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
+            ("level_ratio = ", &["level_ratio"]),
+        ] {
+            let error = refused(text);
+            assert!(error.starts_with("invalid argument: "), "{error}");
+            for name in names {
+                assert!(error.contains(name), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_toml_cannot_say_is_an_error() {
+        use std::os::unix::ffi::OsStrExt;
+        let options = Options {
+            region_dir: Some(std::ffi::OsStr::from_bytes(b"/\xff").into()),
+            ..Options::default()
+        };
+        assert!(matches!(options.to_toml(), Err(Error::InvalidArgument(_))));
+    }
+}
