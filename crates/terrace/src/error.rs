@@ -55,6 +55,11 @@ pub enum Error {
         /// What was found instead.
         detail: String,
     },
+    /// There is no keyspace with that name, or not any more.
+    NoKeyspace {
+        /// The name, or the number.
+        name: String,
+    },
     /// A region with unflushed writes is missing: a tmpfs after a reboot, a device that is not
     /// mounted, a removed file. [`Options::accept_region_loss`](crate::Options::accept_region_loss)
     /// goes on without it.
@@ -75,6 +80,11 @@ pub enum Error {
         /// Whose it is, or where the writes are, and what to do.
         detail: String,
     },
+    /// A key was written after it was read, or may have been. Read again and retry.
+    Conflict,
+    /// The write would have waited for flush or compaction, and was not to. Nothing was written;
+    /// try again later.
+    WouldStall,
     /// A sync failed earlier; nothing is known of what it covered. Reads go on; writes are refused
     /// until the store is reopened.
     Poisoned {
@@ -155,6 +165,10 @@ impl fmt::Display for Error {
             Error::NoStore { path, detail } => {
                 write!(f, "no store in {}: {detail}", path.display())
             }
+            Error::NoKeyspace { name } => write!(
+                f,
+                "there is no keyspace {name}; it was never made, or it has been dropped"
+            ),
             Error::RegionLost {
                 path,
                 last_durable_sequence: durable,
@@ -190,6 +204,13 @@ impl fmt::Display for Error {
             Error::Poisoned { cause } => write!(
                 f,
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
+            ),
+            Error::Conflict => {
+                f.write_str("a key was written after it was read; read it again and retry")
+            }
+            Error::WouldStall => f.write_str(
+                "flush or compaction is behind and the write would have to wait; try again later, \
+                 or write without no_stall",
             ),
             Error::Closed => f.write_str("the store is closed"),
         }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use terrace_storage::{Clock, Purpose};
 
 use crate::key::Kind;
-use crate::levels::{Edit, KeyspaceCreated, check_age_rule};
+use crate::levels::check_age_rule;
 use crate::table::CursorOptions;
 use crate::{
-    Db, DbIterator, IterOptions, KeyspaceId, Options, Result, Snapshot, Value, WriteBatch,
+    Db, DbIterator, IterOptions, KeyspaceId, Options, ReadOptions, Result, Snapshot, Value,
+    WriteBatch,
 };
 
 pub use crate::db::region_home::fuzz_region;
@@ -32,14 +33,10 @@ pub fn create_second(db: &Db) -> Result<()> {
     if store.view.load().version.keyspace(SECOND).is_some() {
         return Ok(());
     }
-    let created = KeyspaceCreated {
-        id: SECOND,
-        name: "second".to_owned(),
-    };
-    store.install_edit(Edit {
-        keyspaces_created: vec![created],
-        ..Edit::default()
-    })
+    let form = store.options.keyspace_form();
+    let id = store.create_keyspace("second", form)?;
+    assert_eq!(id, SECOND, "the first keyspace made");
+    Ok(())
 }
 
 /// [`WriteBatch::put`] in a keyspace.
@@ -59,8 +56,8 @@ pub fn get(
     key: &[u8],
     snapshot: Option<&Snapshot>,
 ) -> Result<Option<Value>> {
-    db.store()
-        .get(keyspace, key, snapshot.map(Snapshot::sequence))
+    let options = snapshot.map_or_else(ReadOptions::default, ReadOptions::at);
+    db.store().get(keyspace, key, &options)
 }
 
 /// [`Db::iter`] in a keyspace.

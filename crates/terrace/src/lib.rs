@@ -37,6 +37,7 @@ pub mod inspect;
 pub mod internal;
 mod key;
 mod key_prefixes;
+
 mod levels;
 mod options;
 mod parallel;
@@ -48,6 +49,8 @@ mod write_buffer;
 pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
 pub use db::iterator::{DbIterator, Entries, IterOptions};
+pub use db::keyspace::Keyspace;
+pub use db::read::ReadOptions;
 pub use db::recover::Recovery;
 pub use db::snapshot::Snapshot;
 pub use db::statistics::{
@@ -58,7 +61,9 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+
 pub use levels::RegionLoss;
+pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, Durability, Options, RegionSource};
 pub use persist_method::PersistMethod;
 pub use table::Compression;

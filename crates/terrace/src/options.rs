@@ -1,6 +1,7 @@
 //! What a store can be told when it is opened: settings (data) and components (objects).
 
 mod check;
+pub(crate) mod keyspace;
 mod text;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
+use crate::options::keyspace::KeyspaceOptions;
 use crate::table::Compression;
 
 /// What an acknowledged write survives.
@@ -143,7 +145,8 @@ pub struct Options {
     /// copy and iterators move on to the tables.
     pub pinned_bytes: u64,
 
-    /// Bytes of a data block before compression. Default: 4 KiB.
+    /// Bytes of a data block before compression, in the default keyspace; so with all that
+    /// [`KeyspaceOptions`] lists. Default: 4 KiB.
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
@@ -229,6 +232,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let form = KeyspaceOptions::default();
         Options {
             create_if_missing: true,
             error_if_exists: false,
@@ -239,18 +243,18 @@ impl Default for Options {
             max_arenas: 3,
             max_batch_bytes: 256 << 20,
             pinned_bytes: 64 << 20,
-            block_bytes: 4 << 10,
-            restart_interval: 16,
-            filter_bits_per_key: 10,
-            compression: vec![Compression::None, Compression::None, Compression::Lz4],
-            table_bytes: 64 << 20,
+            block_bytes: form.block_bytes,
+            restart_interval: form.restart_interval,
+            filter_bits_per_key: form.filter_bits_per_key,
+            compression: form.compression,
+            table_bytes: form.table_bytes,
             level0_merge: 4,
             level0_slowdown: 12,
             level0_stop: 24,
             debt_slowdown_bytes: 16 << 30,
             debt_stop_bytes: 64 << 30,
-            level1_bytes: 256 << 20,
-            level_ratio: 10,
+            level1_bytes: form.level1_bytes,
+            level_ratio: form.level_ratio,
             compaction_threads: std::thread::available_parallelism()
                 .map_or(1, |processors| processors.get().saturating_sub(1).max(1)),
             slice_bytes: 256 << 20,
@@ -309,10 +313,17 @@ impl Options {
         }
     }
 
-    /// The compression of a level's tables.
-    pub(crate) fn compression_of(&self, level: usize) -> Compression {
-        let given = self.compression.get(level).or(self.compression.last());
-        given.copied().unwrap_or(Compression::None)
+    /// The form of the default keyspace, which may be given to others, too.
+    pub fn keyspace_form(&self) -> KeyspaceOptions {
+        KeyspaceOptions {
+            block_bytes: self.block_bytes,
+            restart_interval: self.restart_interval,
+            filter_bits_per_key: self.filter_bits_per_key,
+            compression: self.compression.clone(),
+            table_bytes: self.table_bytes,
+            level1_bytes: self.level1_bytes,
+            level_ratio: self.level_ratio,
+        }
     }
 }
 
@@ -320,12 +331,6 @@ impl Options {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_last_compression_holds_for_deeper_levels() {
-        let options = Options::default();
-        assert_eq!(options.compression_of(1), Compression::None);
-        assert_eq!(options.compression_of(6), Compression::Lz4);
-    }
     #[test]
     fn a_store_in_memory_touches_no_disk_and_can_do_what_one_on_a_disk_can() {
         let path = std::env::temp_dir().join(format!("terrace-in-memory-{}", std::process::id()));

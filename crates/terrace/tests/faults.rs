@@ -262,7 +262,10 @@ impl Run {
 
     fn write(&mut self, writes: Vec<Write>, sync: bool) {
         let mut tried = self.model.clone();
-        match self.db().write(tried.batch(writes), WriteOptions { sync }) {
+        match self
+            .db()
+            .write(tried.batch(writes), WriteOptions::with_sync(sync))
+        {
             Ok(()) => {
                 self.model = tried;
                 self.model.acknowledged = self.model.tried();
@@ -337,7 +340,7 @@ impl Run {
         for step in &base.steps {
             if let Step::Write { writes, sync } = step.clone() {
                 let batch = self.model.batch(writes);
-                let written = self.db().write(batch, WriteOptions { sync });
+                let written = self.db().write(batch, WriteOptions::with_sync(sync));
                 written.unwrap_or_else(|error| panic!("{self}: a write when healed: {error}"));
             }
         }

@@ -49,12 +49,7 @@ fn write(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) -> ter
     for (key, seed) in &writes {
         batch.put(&key.to_be_bytes(), &value(*seed))?;
     }
-    db.write(
-        batch,
-        WriteOptions {
-            sync: random.random_ratio(1, 20),
-        },
-    )?;
+    db.write(batch, WriteOptions::with_sync(random.random_ratio(1, 20)))?;
     acknowledged.extend(writes);
     Ok(())
 }

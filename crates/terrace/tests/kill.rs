@@ -146,7 +146,7 @@ fn child() {
             scope.spawn(move || {
                 for number in counter(db, thread) + 1.. {
                     let sync = kind.syncs(number);
-                    db.write(batch(thread, number), WriteOptions { sync })
+                    db.write(batch(thread, number), WriteOptions::with_sync(sync))
                         .unwrap();
                     pipe.write_all(format!("ack {thread} {number}\n").as_bytes())
                         .unwrap();

@@ -97,7 +97,7 @@ fn keys(db: &Db) -> Vec<u8> {
 fn put(db: &Db, key: u8, sync: bool) -> terrace::Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(&[key], &[key; 50])?;
-    db.write(batch, WriteOptions { sync })
+    db.write(batch, WriteOptions::with_sync(sync))
 }
 
 /// Keys 0 to 4 in tables, 5 to 7 in an arena and safe from a power cut, 8 in an arena; then a kill.
@@ -405,7 +405,7 @@ fn without_one_of_its_arenas_a_store_keeps_what_is_before_it() {
     while db.statistics().arenas.sealed < 2 || written % 8 != 0 {
         let mut batch = WriteBatch::new();
         batch.put(&[written], &[written; 1500]).unwrap();
-        db.write(batch, WriteOptions { sync: true }).unwrap();
+        db.write(batch, WriteOptions::with_sync(true)).unwrap();
         written += 1;
     }
     let mut kept = Vec::new();

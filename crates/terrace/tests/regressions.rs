@@ -148,7 +148,7 @@ fn a_synced_write_persists_the_older_arenas_too() {
         let count = write_to_three_arenas(&machine, &db);
         let mut batch = WriteBatch::new();
         batch.put(b"synced", b"").unwrap();
-        db.write(batch, WriteOptions { sync: true }).unwrap();
+        db.write(batch, WriteOptions::with_sync(true)).unwrap();
         let machine = machine.crash(CrashKind::PowerCut, seed);
         drop(db);
 

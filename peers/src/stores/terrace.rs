@@ -55,7 +55,7 @@ impl Store for Terrace {
     fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value)?;
-        Ok(self.0.write(batch, WriteOptions { sync: true })?)
+        Ok(self.0.write(batch, WriteOptions::with_sync(true))?)
     }
 
     fn get<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {

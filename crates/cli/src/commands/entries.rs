@@ -67,6 +67,6 @@ pub fn del(arguments: &Del) -> Result<()> {
 }
 
 fn write(db: &Db, batch: WriteBatch, sync: bool) -> Result<()> {
-    db.write(batch, WriteOptions { sync })?;
+    db.write(batch, WriteOptions::with_sync(sync))?;
     Ok(db.close()?)
 }

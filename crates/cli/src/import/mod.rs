@@ -184,7 +184,7 @@ impl Batch {
         }
         let writes = std::mem::take(&mut self.writes);
         let count = writes.len() as u64;
-        db.write(writes, WriteOptions { sync: plan.sync })?;
+        db.write(writes, WriteOptions::with_sync(plan.sync))?;
         *rows += count;
         observer.acknowledged(*rows, &self.last)
     }

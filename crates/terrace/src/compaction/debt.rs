@@ -32,14 +32,17 @@ pub(crate) fn debt_bytes(levels: &KeyspaceLevels, targets: Targets) -> u64 {
 }
 
 /// The debt of all keyspaces, and the most sub-levels that any of them has in level 0.
-pub(crate) fn backlog(version: &Version, targets: Targets) -> (u64, usize) {
+pub(crate) fn backlog(
+    version: &Version,
+    targets: impl Fn(&KeyspaceLevels) -> Targets,
+) -> (u64, usize) {
     let keyspaces = version.keyspaces.values();
     keyspaces.fold((0, 0), |(debt, sub_levels), levels| {
         let level0 = levels
             .levels
             .first()
             .map_or(0, |level| level.sub_levels.len());
-        let debt = u64::saturating_add(debt, debt_bytes(levels, targets));
+        let debt = u64::saturating_add(debt, debt_bytes(levels, targets(levels)));
         (debt, sub_levels.max(level0))
     })
 }

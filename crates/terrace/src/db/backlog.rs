@@ -9,10 +9,12 @@ use crate::db::arenas::URGENT_SIXTEENTHS;
 use crate::db::events::EventKind;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
-use crate::levels::Version;
+use crate::levels::{KeyspaceLevels, Version};
+use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{Background, Options};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, thread};
+use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::slowdown::{
     Limits, Pressure, Slowdown, slowdown, slowdown_below_sixteenths,
 };
@@ -32,15 +34,23 @@ impl Backlog {
             write_rate,
             ..Backlog::default()
         };
-        backlog.update(version, options);
+        backlog.update(version, options, &options.keyspace_form());
         backlog
     }
 
-    pub(crate) fn update(&self, version: &Version, options: &Options) {
-        let targets = Targets {
-            level0_merge: options.level0_merge,
-            level1_bytes: options.level1_bytes,
-            level_ratio: options.level_ratio,
+    pub(crate) fn update(
+        &self,
+        version: &Version,
+        options: &Options,
+        default_form: &KeyspaceOptions,
+    ) {
+        let targets = |levels: &KeyspaceLevels| {
+            let form = levels.options.as_deref().unwrap_or(default_form);
+            Targets {
+                level0_merge: options.level0_merge,
+                level1_bytes: form.level1_bytes,
+                level_ratio: form.level_ratio,
+            }
         };
         let (debt_bytes, level0_sub_levels) = debt::backlog(version, targets);
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
@@ -106,6 +116,7 @@ impl Store {
                 }
                 Slowdown::Delay { ns_per_kib, cause } => {
                     if let Some(sleep) = writer.owed_delay.add(payload_bytes, ns_per_kib) {
+                        let _stall = self.stalls.begin();
                         let began = Instant::now();
                         thread::sleep(sleep);
                         let slept = began.elapsed();
@@ -115,6 +126,7 @@ impl Store {
                     return Ok(());
                 }
                 Slowdown::Stop { cause } => {
+                    let _stall = self.stalls.begin();
                     let began = Instant::now();
                     let waited = self.background.wait_for_compaction(self);
                     let time = began.elapsed();
@@ -126,6 +138,18 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Whether a batch would have to wait for flush or compaction.
+    pub(crate) fn would_stall(&self, writer: &Writer, batch: &WriteBatch) -> bool {
+        let pressure = self.pressure(writer.active.free_sixteenths());
+        let (bytes, records) = (batch.size_bytes(), batch.records());
+        let needs_spare =
+            !writer.active.has_room(bytes, u64::from(records)) && self.fits_a_spare(bytes, records);
+        !matches!(slowdown(pressure, self.slowdown_limits()), Slowdown::Go)
+            || (needs_spare
+                && (self.arenas.lock().spares.is_empty()
+                    || self.view.load().memtables.len() >= self.options.max_arenas))
     }
 
     fn pressure(&self, active_sixteenths: u64) -> Pressure {

@@ -11,8 +11,9 @@
 //! which takes longer than a write. A leader's own request need not be in the group it writes.
 //!
 //! Requests get consecutive positions when they start to wait, and groups are taken from the front,
-//! so one number says who has been answered: `answered`. Failed groups are remembered beside it
-//! until every member has read its answer.
+//! so one number says who has been answered: `answered`. Failed groups, and requests that were
+//! refused while the rest of their group was written, are remembered beside it until every member
+//! has read its answer.
 //!
 //! A sync costs more than the wakes of a whole group. So a leader about to sync first lets as many
 //! requests arrive as there were the last time, for a fraction of a sync at most;
@@ -30,6 +31,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use self::leadership::Leadership;
+use crate::db::conflict::Condition;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Instant, Mutex, MutexGuard, hint, thread};
 use crate::write_buffer::batch::WriteBatch;
@@ -65,28 +67,73 @@ pub(crate) struct GroupLimits {
 }
 
 /// What a writer wants.
+#[derive(Default)]
 pub(crate) struct Request {
     /// May be empty: a request to persist only.
     pub(crate) batch: WriteBatch,
     /// Whether the group that it is in is to be persisted.
     pub(crate) sync: bool,
+    /// Refuse the request where it would have to wait for flush or compaction.
+    pub(crate) no_stall: bool,
+    /// Write it only if this holds.
+    pub(crate) condition: Option<Condition>,
 }
 
-/// The requests that are written together.
+impl Request {
+    /// Whether the leader has to look before it writes.
+    fn may_be_refused(&self) -> bool {
+        self.no_stall || self.condition.is_some() || !self.batch.other_keyspaces().is_empty()
+    }
+}
+
+/// The requests that are written together, but for those that the leader refuses.
 pub(crate) struct Group<'a> {
     requests: &'a [Request],
+    /// Positions in `requests`, ascending, and why.
+    refused: Vec<(usize, Error)>,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    fn of(requests: &'a [Request]) -> Self {
+        Group {
+            requests,
+            refused: Vec::new(),
+        }
+    }
+
+    /// The requests to be written.
+    fn accepted(&self) -> impl Iterator<Item = &'a Request> + Clone {
+        let is_refused = |at: usize| self.refused.iter().any(|(refused, _)| *refused == at);
+        let requests = self.requests.iter().enumerate();
+        requests
+            .filter(move |(at, _)| self.refused.is_empty() || !is_refused(*at))
+            .map(|(_, request)| request)
+    }
+
     /// The batches that hold writes, in the order of their numbers.
-    pub(crate) fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
-        let batches = self.requests.iter().map(|request| &request.batch);
+    pub(crate) fn batches(&self) -> impl Iterator<Item = &'a WriteBatch> + Clone {
+        let batches = self.accepted().map(|request| &request.batch);
         batches.filter(|batch| !batch.is_empty())
     }
 
     /// Whether one of them asked for persistence.
     pub(crate) fn sync(&self) -> bool {
-        self.requests.iter().any(|request| request.sync)
+        self.accepted().any(|request| request.sync)
+    }
+
+    /// Asks about each request that may be refused, in order; `judge` is also given those accepted
+    /// so far.
+    pub(crate) fn refuse(&mut self, judge: impl Fn(&Request, &[&WriteBatch]) -> Result<()>) {
+        if !self.requests.iter().any(Request::may_be_refused) {
+            return;
+        }
+        let mut earlier = Vec::with_capacity(self.requests.len());
+        for (at, request) in self.requests.iter().enumerate() {
+            match judge(request, &earlier) {
+                Ok(()) => earlier.push(&request.batch),
+                Err(error) => self.refused.push((at, error)),
+            }
+        }
     }
 }
 
@@ -96,7 +143,7 @@ enum Waiting {
     Alone,
 }
 
-/// The answer to the members of a group that failed.
+/// The answer to the members of a group that failed, or to one that was refused.
 struct Failure {
     positions: Range<u64>,
     error: Error,
@@ -164,15 +211,15 @@ impl CommitQueue {
     pub(crate) fn submit(
         &self,
         request: Request,
-        commit: impl Fn(&Group<'_>) -> Result<()>,
+        commit: impl Fn(&mut Group<'_>) -> Result<()>,
     ) -> Result<()> {
         let others_expected = request.sync && self.crowd.load(Ordering::Relaxed) > 1;
         if !others_expected && self.lead_if_idle() {
             let mut leadership = Leadership::over(self, 0..0, Vec::new());
             leadership.announce_sync(request.sync);
-            return commit(&Group {
-                requests: std::slice::from_ref(&request),
-            });
+            let mut group = Group::of(std::slice::from_ref(&request));
+            commit(&mut group)?;
+            return group.refused.pop().map_or(Ok(()), |(_, error)| Err(error));
         }
         let position = self.enter(Waiting::Write(request));
         loop {
@@ -295,7 +342,7 @@ impl CommitQueue {
     fn lead_group<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        commit: impl Fn(&Group<'_>) -> Result<()>,
+        commit: impl Fn(&mut Group<'_>) -> Result<()>,
     ) {
         self.role.store(CROWDED, Ordering::Relaxed);
         if self.wants_to_gather(&mut state) {
@@ -308,9 +355,9 @@ impl CommitQueue {
         drop(state);
         let mut leadership = Leadership::over(self, positions, requests);
         leadership.announce_sync(leadership.requests.iter().any(|request| request.sync));
-        leadership.outcome = Some(commit(&Group {
-            requests: &leadership.requests,
-        }));
+        let mut group = Group::of(&leadership.requests);
+        let outcome = commit(&mut group).map(|()| group.refused);
+        leadership.outcome = Some(outcome);
     }
 
     /// Moves requests from the front while they fit beside each other.

@@ -27,23 +27,24 @@ use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
+use crate::db::ledger::Ledger;
 use crate::db::table_files::TableFiles;
 use crate::levels::{Edit, SubLevelCursor, TableMoved};
 use crate::options::Options;
+use crate::options::keyspace::KeyspaceOptions;
 use crate::table::CursorOptions;
 use crate::{Error, KeyspaceId, Result};
 
-/// The policy that the options describe.
-pub(crate) fn policy(options: &Options) -> Box<dyn Policy> {
-    let same_form = |level: usize| {
-        level > 0 && options.compression_of(level) == options.compression_of(level - 1)
-    };
-    Box::new(Leveled {
+/// The policy that the options describe, for a keyspace of some form.
+fn policy(options: &Options, form: &KeyspaceOptions) -> Leveled {
+    let same_form =
+        |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
+    Leveled {
         level0_merge: options.level0_merge,
-        level1_bytes: options.level1_bytes,
-        level_ratio: options.level_ratio,
+        level1_bytes: form.level1_bytes,
+        level_ratio: form.level_ratio,
         same_form_as_above: (0..crate::levels::LEVELS).map(same_form).collect(),
-    })
+    }
 }
 
 impl Store {
@@ -77,7 +78,8 @@ impl Store {
         for levels in version.keyspaces.values() {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
-            let Some(choice) = self.policy.pick(levels, &claims) else {
+            let policy = policy(&self.options, self.form_of(levels));
+            let Some(choice) = policy.pick(levels, &claims) else {
                 continue;
             };
             check_legal(levels, &choice).map_err(|broken| {
@@ -95,7 +97,9 @@ impl Store {
             ChoiceKind::Move => self.move_tables(begun),
             ChoiceKind::Merge => self.divide(begun),
         };
-        if done.is_err() || begun.choice.kind == ChoiceKind::Move {
+        let is_over = done.is_err() || begun.choice.kind == ChoiceKind::Move;
+        let done = self.unless_dropped(begun.keyspace, done);
+        if is_over {
             self.jobs.remove(begun.job);
             self.jobs.ended(done.clone().map(|()| true));
         }
@@ -141,10 +145,12 @@ impl Store {
             let inside = keys.into_iter().filter(|key| table.bounds.contains(key));
             samples.extend(inside.map(|user_key| Sample { user_key, bytes }));
         }
+        let version = Arc::clone(&self.view.load().version);
+        let levels = version.keyspace(begun.keyspace).ok_or(Error::Closed)?;
         let each_bytes = slice_bytes(
             input_bytes,
             self.options.compaction_threads,
-            self.options.table_bytes,
+            self.form_of(levels).table_bytes,
             self.options.slice_bytes,
         );
         let slices = divide(samples, each_bytes);
@@ -181,8 +187,9 @@ impl Store {
             }
             Err(error) => {
                 self.jobs.not_built(&work);
+                let keyspace = work.keyspace;
                 self.abandon(work, None, error.clone());
-                Err(error)
+                self.unless_dropped(keyspace, Err(error))
             }
         }
     }
@@ -192,18 +199,19 @@ impl Store {
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.view.load().version);
         let levels = version.keyspace(work.keyspace).ok_or(Error::Closed)?;
+        let table_bytes = self.form_of(levels).table_bytes;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
         let snapshots = self.snapshots.stripes(|| self.visible());
         // What merges under way take from one place and put into another is listed at one of them
         // in every version, so it is enough to ask any.
         let older = |user_key: &[u8]| older_elsewhere(levels, choice, user_key);
         let rules = DropRules::new(&snapshots, &older);
-        let mut sink = TableFiles::new(self, work.keyspace, choice.output, Purpose::Compaction);
+        let mut sink = TableFiles::new(self, levels, choice.output, Purpose::Compaction);
         let merged = merge(
             &mut self.inputs(choice, slice),
             slice,
             rules,
-            slice.even_table_bytes(self.options.table_bytes),
+            slice.even_table_bytes(table_bytes),
             &self.closing,
             &mut sink,
         );
@@ -259,8 +267,9 @@ impl Store {
             .and_then(|()| Ok(self.storage.sync_directory(self.directory())?));
         let edit = slice_edit(work.keyspace, &work.choice, &work.slice, &built.tables);
         if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
+            let keyspace = work.keyspace;
             self.abandon(work, Some(built), error.clone());
-            return Err(error);
+            return self.unless_dropped(keyspace, Err(error));
         }
         self.counters.slices.fetch_add(1, Ordering::Relaxed);
         self.events.record(EventKind::SliceInstalled {
@@ -289,6 +298,14 @@ impl Store {
         });
         if let Some(ended) = ended {
             self.merge_ended(&ended);
+        }
+    }
+
+    /// What fails because its keyspace is gone has not failed.
+    fn unless_dropped(&self, keyspace: KeyspaceId, done: Result<()>) -> Result<()> {
+        match done {
+            Err(_) if self.is_dropped(keyspace) => Ok(()),
+            done => done,
         }
     }
 
@@ -327,8 +344,11 @@ impl Store {
 
     /// Makes an edit durable and shows its version to readers.
     pub(crate) fn install_edit(&self, edit: Edit) -> Result<()> {
-        let mut ledger = self.ledger.lock();
-        self.record(&mut ledger, edit)?;
+        self.record_and_show(&mut self.ledger.lock(), edit)
+    }
+
+    pub(crate) fn record_and_show(&self, ledger: &mut Ledger, edit: Edit) -> Result<()> {
+        self.record(ledger, edit)?;
         let version = Arc::clone(&ledger.state.version);
         self.change_view(|view| view.version = version);
         Ok(())

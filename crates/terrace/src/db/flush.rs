@@ -80,16 +80,31 @@ impl Store {
                 written_bytes += table.size_bytes;
             }
             let mut ledger = self.ledger.lock();
-            let edit = flush_edit(&ledger, tables, generations, last_sequence);
+            // Dropped while its tables were written.
+            let is_dropped =
+                |table: &TableMeta| ledger.state.version.keyspace(table.keyspace).is_none();
+            let (mut listed, mut unlisted) = (Vec::new(), Vec::new());
+            for tables in tables {
+                let (of_dropped, tables): (Vec<_>, Vec<_>) =
+                    tables.into_iter().partition(is_dropped);
+                listed.push(tables);
+                unlisted.extend(of_dropped);
+            }
+            let edit = flush_edit(&ledger, listed, generations, last_sequence);
             self.record(&mut ledger, edit)?;
             let version = Arc::clone(&ledger.state.version);
+            let flushed_sequence = ledger.state.flushed_sequence;
             self.change_view(|view| {
                 view.version = version;
+                view.flushed_sequence = flushed_sequence;
                 let is_flushed = |table: &Arc<MemTable>| {
                     memtables.iter().any(|flushed| Arc::ptr_eq(flushed, table))
                 };
                 view.memtables.retain(|table| !is_flushed(table));
             });
+            for table in unlisted {
+                self.remove_unlisted(table.number);
+            }
             Ok(())
         });
         for files in files {
@@ -153,9 +168,14 @@ impl Store {
         let never = AtomicBool::new(false);
         memtable.arena().verify().map_err(region_error)?;
         let mut tables = Vec::new();
+        let version = Arc::clone(&self.view.load().version);
         for keyspace in memtable.keyspaces() {
+            // What is left of a keyspace that has been dropped goes nowhere.
+            let Some(levels) = version.keyspace(keyspace) else {
+                continue;
+            };
             let place = self.ledger.lock().state.next_flush_place(keyspace);
-            let mut sink = TableFiles::new(self, keyspace, place, Purpose::Flush);
+            let mut sink = TableFiles::new(self, levels, place, Purpose::Flush);
             let rules = DropRules::new(&snapshots, &older);
             let mut versions = memtable.cursor(keyspace);
             let all = &Slice::ALL;

@@ -1,6 +1,7 @@
 //! The public handle to a store.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,12 +9,13 @@ use terrace_storage::{Clock, SystemClock};
 
 use crate::db::Store;
 use crate::db::events::Event;
-use crate::db::iterator::{DbIterator, IterOptions};
+use crate::db::keyspace::{Keyspace, Owner};
 use crate::db::snapshot::Snapshot;
 use crate::db::statistics::{LevelsReport, Statistics};
-use crate::db::value::Value;
 use crate::db::write::WriteOptions;
+use crate::levels::DEFAULT_NAME;
 use crate::options::Options;
+use crate::options::keyspace::KeyspaceOptions;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{KeyspaceId, Result};
 
@@ -33,7 +35,7 @@ use crate::{KeyspaceId, Result};
 /// let mut batch = WriteBatch::new();
 /// batch.put(b"city:oslo", b"Norway")?;
 /// batch.delete(b"city:lisbon")?;
-/// db.write(batch, WriteOptions { sync: true })?;
+/// db.write(batch, WriteOptions::with_sync(true))?;
 ///
 /// assert_eq!(db.get(b"city:oslo")?.as_deref(), Some(&b"Norway"[..]));
 /// let cities = db.iter(IterOptions::prefix(b"city:"))?.entries();
@@ -43,18 +45,15 @@ use crate::{KeyspaceId, Result};
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    store: Arc<Store>,
-    _owner: Arc<Owner>,
+    default: Keyspace,
 }
 
-/// Closes the store when the last handle is gone. Iterators and snapshots hold the store itself and
-/// do not keep it open.
-struct Owner(Arc<Store>);
+/// A store is used as its default keyspace: everything that a [`Keyspace`] does, it does there.
+impl Deref for Db {
+    type Target = Keyspace;
 
-impl Drop for Owner {
-    fn drop(&mut self) {
-        // Whoever wants to see a failure calls `close`.
-        let _ = self.0.close();
+    fn deref(&self) -> &Keyspace {
+        &self.default
     }
 }
 
@@ -75,49 +74,50 @@ impl Db {
 
     pub(crate) fn open_on(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
         let store = Store::open(path, options, clock)?;
+        let owner = Arc::new(Owner(store));
         Ok(Db {
-            _owner: Arc::new(Owner(Arc::clone(&store))),
-            store,
+            default: Keyspace::new(owner, KeyspaceId::DEFAULT, DEFAULT_NAME),
         })
     }
 
-    /// The value of a key, `None` if there is none.
+    /// The keyspace with a name.
     ///
     /// # Errors
-    /// Those of reading a table.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.store.get(KeyspaceId::DEFAULT, key, None)
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace) if there is none.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let id = self.store().keyspace_named(name)?;
+        Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
-    /// The value that a key had when the snapshot was taken.
-    ///
-    /// # Errors
-    /// As [`Db::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the snapshot is
-    /// another store's.
-    pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
-        self.store.check_snapshot(snapshot)?;
-        self.store
-            .get(KeyspaceId::DEFAULT, key, Some(snapshot.sequence()))
+    /// Every keyspace, the default one first, then in the order in which they were made.
+    pub fn keyspaces(&self) -> Vec<Keyspace> {
+        let keyspaces = self.store().keyspaces().into_iter();
+        keyspaces
+            .map(|(id, name)| Keyspace::new(Arc::clone(self.owner()), id, &name))
+            .collect()
     }
 
-    /// Sets a key's value.
+    /// Makes a keyspace. It is there, durably, when this returns.
     ///
     /// # Errors
-    /// As [`Db::write`].
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(key, value)?;
-        self.write(batch, WriteOptions::default())
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if there is one with that name, the
+    /// name is empty or longer than 255 bytes, or an option is out of its range; otherwise as
+    /// [`Db::write`].
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let id = self.store().create_keyspace(name, options)?;
+        Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
-    /// Removes a key; removing one that is absent is not an error.
+    /// Drops a keyspace with all that is in it. It is gone, durably, when this returns, and every
+    /// write before it survives what the drop survives. Snapshots do not keep it; iterators that
+    /// are open go on while they are not made to seek again.
     ///
     /// # Errors
-    /// As [`Db::write`].
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key)?;
-        self.write(batch, WriteOptions::default())
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for the default keyspace;
+    /// otherwise as [`Db::write`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.store().drop_keyspace(name)
     }
 
     /// Writes a batch as a whole. When it returns, the writes are visible to every reader and
@@ -132,7 +132,7 @@ impl Db {
     /// [`Error::Poisoned`](crate::Error::Poisoned) after a failed sync. After an I/O error it is
     /// not known whether a reopened store has the batch; it has all of it or none.
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.store.write(batch, options)
+        self.store().write(batch, options)
     }
 
     /// Makes every write acknowledged so far survive a power cut.
@@ -140,22 +140,13 @@ impl Db {
     /// # Errors
     /// As [`Db::write`] with `sync`.
     pub fn persist(&self) -> Result<()> {
-        self.store
-            .write(WriteBatch::new(), WriteOptions { sync: true })
+        self.store()
+            .write(WriteBatch::new(), WriteOptions::with_sync(true))
     }
 
     /// The store as it is now, to be read later.
     pub fn snapshot(&self) -> Snapshot {
-        self.store.snapshot()
-    }
-
-    /// An iterator, not yet positioned.
-    ///
-    /// # Errors
-    /// [`Error::Closed`](crate::Error::Closed), or
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the snapshot is another store's.
-    pub fn iter(&self, options: IterOptions) -> Result<DbIterator> {
-        DbIterator::new(Arc::clone(&self.store), KeyspaceId::DEFAULT, options)
+        self.store().snapshot()
     }
 
     /// Writes everything acknowledged so far to tables and waits for it.
@@ -163,7 +154,7 @@ impl Db {
     /// # Errors
     /// The flush's failure; it is repeated in the background all the same.
     pub fn flush(&self) -> Result<()> {
-        self.store.flush()
+        self.store().flush()
     }
 
     /// Waits until no level is over its target.
@@ -171,23 +162,23 @@ impl Db {
     /// # Errors
     /// The compaction's failure; it is repeated in the background all the same.
     pub fn compact(&self) -> Result<()> {
-        self.store.settle()
+        self.store().settle()
     }
 
     /// What the store holds and has done.
     pub fn statistics(&self) -> Statistics {
-        self.store.statistics()
+        self.store().statistics()
     }
 
     /// What the store did in the background, the last thousand events, oldest first. See
     /// [`Options::event_listener`] for being told as it happens.
     pub fn events(&self) -> Vec<Event> {
-        self.store.events.kept()
+        self.store().events.kept()
     }
 
     /// Every table, in its place.
     pub fn levels(&self) -> LevelsReport {
-        self.store.levels_report()
+        self.store().levels_report()
     }
 
     /// Closes the store for every clone of the handle. Later calls fail with
@@ -196,18 +187,14 @@ impl Db {
     /// # Errors
     /// The first failure of persisting what was written; the store is closed in any case.
     pub fn close(&self) -> Result<()> {
-        self.store.close()
-    }
-
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.store
+        self.store().close()
     }
 }
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db")
-            .field("path", &self.store.path)
+            .field("path", &self.store().path)
             .finish_non_exhaustive()
     }
 }

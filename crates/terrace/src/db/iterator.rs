@@ -12,12 +12,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use terrace_storage::Purpose;
+
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use crate::table::CursorOptions;
 use crate::{Error, KeyspaceId, Result};
 
 /// What an iterator covers.
@@ -31,6 +34,9 @@ pub struct IterOptions {
     pub snapshot: Option<Snapshot>,
     /// Keep the blocks that are read in the block cache. Default: true; false suits long scans.
     pub fill_cache: bool,
+    /// Read blocks from their files and check them anew; see
+    /// [`ReadOptions::verify`](crate::ReadOptions::verify). Default: false.
+    pub verify: bool,
 }
 
 impl Default for IterOptions {
@@ -40,11 +46,20 @@ impl Default for IterOptions {
             upper: Bound::Unbounded,
             snapshot: None,
             fill_cache: true,
+            verify: false,
         }
     }
 }
 
 impl IterOptions {
+    fn of_tables(&self) -> CursorOptions {
+        CursorOptions {
+            purpose: Purpose::Read,
+            fill_cache: self.fill_cache && !self.verify,
+            ask_cache: !self.verify,
+        }
+    }
+
     /// The keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
@@ -289,7 +304,7 @@ impl DbIterator {
     /// told whether the merge still stands where the last move left it.
     fn forward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
         (self.valid, self.direction) = (false, Direction::Forward);
-        let (mut source, positioned) = self.take_source();
+        let (mut source, positioned) = self.take_source()?;
         let found = place(&mut source.versions, positioned)
             .and_then(|()| self.find_forward(&mut source.versions));
         self.source.put_back(source);
@@ -300,7 +315,7 @@ impl DbIterator {
     /// Positions the merge with `place`, then finds the last live key from there back.
     fn backward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
         (self.valid, self.direction) = (false, Direction::Backward);
-        let (mut source, positioned) = self.take_source();
+        let (mut source, positioned) = self.take_source()?;
         let found = place(&mut source.versions, positioned)
             .and_then(|()| self.find_backward(&mut source.versions));
         self.source.put_back(source);
@@ -310,14 +325,14 @@ impl DbIterator {
 
     /// The merge, and whether it stands where it was left: not if it is new, because the old one
     /// was taken away or pins too much.
-    fn take_source(&self) -> (Source, bool) {
+    fn take_source(&self) -> Result<(Source, bool)> {
         match self.source.take() {
-            Some(source) if !self.store.is_to_be_released(&source) => (source, true),
+            Some(source) if !self.store.is_to_be_released(&source) => Ok((source, true)),
             _ => {
                 let view = self.store.view.load_full();
-                let fill_cache = self.options.fill_cache;
-                let versions = self.store.versions(&view, self.keyspace, fill_cache);
-                (Source { view, versions }, false)
+                let options = self.options.of_tables();
+                let versions = self.store.versions(&view, self.keyspace, options)?;
+                Ok((Source { view, versions }, false))
             }
         }
     }

@@ -213,6 +213,23 @@ impl Jobs {
         (useless.into_values().collect(), ended)
     }
 
+    /// Gives up all that is under way in a keyspace that has been dropped. What was built of it is
+    /// given to `throw_away`.
+    pub(crate) fn forget(&self, keyspace: KeyspaceId, throw_away: impl FnMut(BuiltSlice)) {
+        let mut board = self.board.lock();
+        let mut useless = Vec::new();
+        for job in board.jobs.iter_mut().filter(|job| job.keyspace == keyspace) {
+            job.end = job.installed;
+            useless.extend(std::mem::take(&mut job.built).into_values());
+        }
+        // Those of which a slice is being built leave the board with it.
+        board
+            .jobs
+            .retain(|job| job.keyspace != keyspace || job.building > 0 || job.slices.is_empty());
+        drop(board);
+        useless.into_iter().for_each(throw_away);
+    }
+
     /// A slice is no longer being built, and not built either.
     pub(crate) fn not_built(&self, work: &SliceWork) {
         self.board.lock().release(work);

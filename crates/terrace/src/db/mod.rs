@@ -9,6 +9,7 @@ pub(crate) mod backlog;
 pub(crate) mod close;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
+pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod events;
@@ -17,6 +18,8 @@ pub(crate) mod flush;
 pub(crate) mod handle;
 pub(crate) mod iterator;
 pub(crate) mod jobs;
+pub(crate) mod keyspace;
+pub(crate) mod keyspaces;
 pub(crate) mod ledger;
 pub(crate) mod open;
 pub(crate) mod pins;
@@ -40,7 +43,6 @@ use std::sync::{Arc, OnceLock};
 use terrace_region::Region;
 use terrace_storage::{CountingStorage, FileSystem, Lock};
 
-use crate::compaction::policy::Policy;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
@@ -48,6 +50,7 @@ use crate::db::commit_queue::CommitQueue;
 use crate::db::deletions::Deletions;
 use crate::db::events::EventLog;
 use crate::db::jobs::Jobs;
+use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -57,6 +60,7 @@ use crate::db::stalls::Stalls;
 use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
 use crate::levels::{ArenaHome, ObsoleteTables};
+use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{Durability, Options};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +80,9 @@ pub(crate) struct Store {
     pub(crate) region: Region,
     pub(crate) arena_home: ArenaHome,
     pub(crate) arena_directory: PathBuf,
-    pub(crate) policy: Box<dyn Policy>,
+    /// Tells the handles of this opening from those of others.
+    pub(crate) opening: Opening,
+    pub(crate) default_form: KeyspaceOptions,
     pub(crate) hash_seed: u64,
     pub(crate) next_table: AtomicU64,
     pub(crate) tables: Arc<TableCache>,
@@ -197,7 +203,8 @@ impl Store {
             let before = Arc::clone(&view.version);
             change(view);
             if !Arc::ptr_eq(&view.version, &before) {
-                self.backlog.update(&view.version, &self.options);
+                self.backlog
+                    .update(&view.version, &self.options, &self.default_form);
             }
         });
     }

@@ -14,10 +14,10 @@ use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
-use crate::db::compact::policy;
 use crate::db::deletions::Deletions;
 use crate::db::events::EventLog;
 use crate::db::jobs::Jobs;
+use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -90,7 +90,8 @@ impl Store {
             path: path.to_path_buf(),
             durability,
             file_system: storage.file_system(path)?,
-            policy: policy(&options),
+            opening: Opening::new(),
+            default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
             next_table: AtomicU64::new(state.next_table_number),
             tables: open_tables(&storage, path, &options)?,
@@ -98,6 +99,7 @@ impl Store {
             view: PresentView::new(View::new(
                 recovered.memtables.iter().rev().cloned().collect(),
                 Arc::clone(&state.version),
+                state.flushed_sequence,
             )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),

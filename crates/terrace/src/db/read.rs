@@ -9,10 +9,12 @@ use terrace_storage::Purpose;
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::keyspaces::no_keyspace;
+use crate::db::snapshot::Snapshot;
 use crate::db::value::Value;
 use crate::db::view::View;
 use crate::key::{Kind, Tag};
-use crate::levels::{SubLevelCursor, Table, Version};
+use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use crate::table::{CursorOptions, TableCursor, TableValue, key_hash};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
@@ -20,18 +22,86 @@ use crate::{Error, KeyspaceId, Result, SequenceNumber};
 /// Values up to this size are copied out of an arena: cheaper than sharing it.
 const COPIED_VALUE_BYTES: u32 = 4 << 10;
 
+/// How a key is read.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+/// use terrace::ReadOptions;
+/// let before = db.snapshot();
+/// db.put(b"key", b"value")?;
+/// assert!(db.get_with(b"key", &ReadOptions::at(&before))?.is_none());
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// The state to read. Default (`None`): as of the call.
+    pub snapshot: Option<Snapshot>,
+    /// Keep what has to be read from a table in memory. Default: true.
+    pub fill_cache: bool,
+    /// Read tables' blocks from their files and check them anew, although they are in memory, to
+    /// learn of damage that came after they were read. Default: false. (A block is checked
+    /// whenever it is read from its file; this is about those that would not be.)
+    pub verify: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            snapshot: None,
+            fill_cache: true,
+            verify: false,
+        }
+    }
+}
+
+impl ReadOptions {
+    /// Reads the state that a snapshot holds.
+    pub fn at(snapshot: &Snapshot) -> Self {
+        ReadOptions {
+            snapshot: Some(snapshot.clone()),
+            ..ReadOptions::default()
+        }
+    }
+
+    pub(crate) fn of_tables(&self) -> CursorOptions {
+        CursorOptions {
+            purpose: Purpose::Read,
+            fill_cache: self.fill_cache && !self.verify,
+            ask_cache: !self.verify,
+        }
+    }
+}
+
 impl Store {
-    /// The value of a key as of `snapshot`, or now.
+    /// The value of a key as of `options.snapshot`, or now.
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
-        snapshot: Option<SequenceNumber>,
+        options: &ReadOptions,
     ) -> Result<Option<Value>> {
         self.check_open()?;
+        if let Some(snapshot) = &options.snapshot {
+            self.check_snapshot(snapshot)?;
+        }
         let view = self.view.load();
         // After the view: see its invariant.
+        let snapshot = options.snapshot.as_ref().map(Snapshot::sequence);
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
+        self.get_in(&view, keyspace, key, snapshot, options)
+    }
+
+    /// The value of a key as of `snapshot`, which is visible in `view`.
+    pub(crate) fn get_in(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        options: &ReadOptions,
+    ) -> Result<Option<Value>> {
+        let levels = levels_of(view, keyspace)?;
         // One hash serves the indexes of MemTables and the filters of tables.
         let hash = key_hash(key, self.hash_seed);
         // One that is empty has nothing up to `snapshot`: records are counted before they are visible.
@@ -40,7 +110,8 @@ impl Store {
                 return self.value_in_memtable(table, tag, place);
             }
         }
-        match self.get_in_levels(&view.version, keyspace, key, hash, snapshot)? {
+        let options = options.of_tables();
+        match self.get_in_levels(levels, key, hash, snapshot, options)? {
             Some((tag, value)) => Ok(self.is_put(tag)?.then(|| Value::in_block(value))),
             None => Ok(None),
         }
@@ -48,18 +119,15 @@ impl Store {
 
     fn get_in_levels(
         &self,
-        version: &Version,
-        keyspace: KeyspaceId,
+        levels: &KeyspaceLevels,
         key: &[u8],
         hash: u64,
         snapshot: SequenceNumber,
+        options: CursorOptions,
     ) -> Result<Option<(Tag, TableValue)>> {
-        let Some(levels) = version.keyspace(keyspace) else {
-            return Ok(None);
-        };
         for table in levels.tables_for_key(key) {
             let table = table.open(&self.tables)?;
-            if let Some(found) = table.get(key, hash, snapshot, CursorOptions::user_read())? {
+            if let Some(found) = table.get(key, hash, snapshot, options)? {
                 return Ok(Some(found));
             }
         }
@@ -109,23 +177,30 @@ impl Store {
 
     /// All versions of a keyspace in order: MemTables and every sub-level, merged. The caller's
     /// snapshot is older than the view.
-    pub(crate) fn versions(&self, view: &View, keyspace: KeyspaceId, fill_cache: bool) -> Versions {
-        let options = CursorOptions {
-            fill_cache,
-            purpose: Purpose::Read,
-        };
+    pub(crate) fn versions(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        options: CursorOptions,
+    ) -> Result<Versions> {
+        let levels = levels_of(view, keyspace)?;
         let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             cursors.push(Box::new(table.cursor(keyspace)));
         }
-        if let Some(levels) = view.version.keyspace(keyspace) {
-            for (_, sub_level) in levels.sub_levels() {
-                cursors.push(Box::new(SubLevelCursor::new(
-                    sub_level,
-                    self.opener(options),
-                )));
-            }
+        for (_, sub_level) in levels.sub_levels() {
+            cursors.push(Box::new(SubLevelCursor::new(
+                sub_level,
+                self.opener(options),
+            )));
         }
-        Versions::new(cursors)
+        Ok(Versions::new(cursors))
     }
+}
+
+/// The levels of a keyspace. Without them there is nothing to read: what MemTables may still hold
+/// of it has been dropped with it.
+fn levels_of(view: &View, keyspace: KeyspaceId) -> Result<&Arc<KeyspaceLevels>> {
+    let levels = view.version.keyspace(keyspace);
+    levels.ok_or_else(|| no_keyspace(keyspace))
 }

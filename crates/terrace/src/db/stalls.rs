@@ -1,6 +1,6 @@
 //! How long writers were held back, and why.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::write_buffer::slowdown::StallCause;
@@ -10,9 +10,31 @@ use crate::write_buffer::slowdown::StallCause;
 pub(crate) struct Stalls {
     nanoseconds: [AtomicU64; StallCause::ALL.len()],
     longest_nanoseconds: AtomicU64,
+    /// The leader is being held back now.
+    now: AtomicBool,
+}
+
+/// A time during which writers are held back.
+pub(crate) struct Stall<'a>(&'a Stalls);
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        self.0.now.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Stalls {
+    /// Called by the leader only, before it waits.
+    pub(crate) fn begin(&self) -> Stall<'_> {
+        self.now.store(true, Ordering::Relaxed);
+        Stall(self)
+    }
+
+    /// Whether a write that came now would wait behind one that is held back.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.now.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn add(&self, cause: StallCause, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(total) = self.nanoseconds.get(cause as usize) {

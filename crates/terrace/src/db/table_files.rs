@@ -8,7 +8,8 @@ use terrace_storage::{File, Purpose, Storage};
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
 use crate::key::InternalKey;
-use crate::levels::{KeyRange, Place, TableMeta};
+use crate::levels::{KeyRange, KeyspaceLevels, Place, TableMeta};
+use crate::options::keyspace::KeyspaceOptions;
 use crate::table::{TableOptions, TableWriter, table_path};
 use crate::{KeyspaceId, Result};
 
@@ -35,14 +36,19 @@ impl NewFiles {
 }
 
 impl Store {
+    /// Removes a finished file of a keyspace that was dropped meanwhile.
+    pub(crate) fn remove_unlisted(&self, number: u64) {
+        self.tables.remove(number);
+        let _ = self.storage.remove(&table_path(&self.path, number));
+    }
+
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
     /// known whether the manifest lists them.
     pub(crate) fn settle_files<T>(&self, files: NewFiles, installed: Result<T>) -> Result<T> {
         drop(files.unsynced);
         if installed.is_err() && self.poisoned().is_none() {
             for number in files.numbers {
-                self.tables.remove(number);
-                let _ = self.storage.remove(&table_path(&self.path, number));
+                self.remove_unlisted(number);
             }
         }
         installed
@@ -53,6 +59,7 @@ impl Store {
 pub(crate) struct TableFiles<'a> {
     store: &'a Store,
     keyspace: KeyspaceId,
+    form: KeyspaceOptions,
     place: Place,
     open: Option<(u64, TableWriter<'a>)>,
     files: NewFiles,
@@ -61,13 +68,14 @@ pub(crate) struct TableFiles<'a> {
 impl<'a> TableFiles<'a> {
     pub(crate) fn new(
         store: &'a Store,
-        keyspace: KeyspaceId,
+        levels: &KeyspaceLevels,
         place: Place,
         purpose: Purpose,
     ) -> Self {
         TableFiles {
             store,
-            keyspace,
+            keyspace: levels.id,
+            form: store.form_of(levels).clone(),
             place,
             open: None,
             files: NewFiles {
@@ -89,11 +97,12 @@ impl<'a> TableFiles<'a> {
             let store = self.store;
             let number = store.next_table.fetch_add(1, Ordering::Relaxed);
             self.files.numbers.push(number);
+            let form = &self.form;
             let options = TableOptions {
-                block_bytes: store.options.block_bytes,
-                restart_interval: store.options.restart_interval,
-                compression: store.options.compression_of(usize::from(self.place.level)),
-                filter_bits_per_key: store.options.filter_bits_per_key,
+                block_bytes: form.block_bytes,
+                restart_interval: form.restart_interval,
+                compression: form.compression_of(usize::from(self.place.level)),
+                filter_bits_per_key: form.filter_bits_per_key,
                 hash_seed: store.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
+use crate::SequenceNumber;
 use crate::levels::Version;
 use crate::sync::{ArcSwap, Mutex};
 use crate::write_buffer::memtable::MemTable;
@@ -19,16 +20,23 @@ pub(crate) struct View {
     /// From the youngest (the active one, unless the store is read-only) to the oldest.
     pub(crate) memtables: Vec<Arc<MemTable>>,
     pub(crate) version: Arc<Version>,
+    /// Every write up to this number is in `version`; those above it are in `memtables`.
+    pub(crate) flushed_sequence: SequenceNumber,
     /// Room that the sealed MemTables were left with, in sixteenths of an arena: they never change,
     /// and writers ask at every group.
     sealed_free_sixteenths: u64,
 }
 
 impl View {
-    pub(crate) fn new(memtables: Vec<Arc<MemTable>>, version: Arc<Version>) -> Self {
+    pub(crate) fn new(
+        memtables: Vec<Arc<MemTable>>,
+        version: Arc<Version>,
+        flushed_sequence: SequenceNumber,
+    ) -> Self {
         let mut view = View {
             memtables,
             version,
+            flushed_sequence,
             sealed_free_sixteenths: 0,
         };
         view.count_sealed();
@@ -83,6 +91,7 @@ impl PresentView {
         let mut view = View {
             memtables: present.memtables.clone(),
             version: Arc::clone(&present.version),
+            flushed_sequence: present.flushed_sequence,
             sealed_free_sixteenths: 0,
         };
         change(&mut view);

@@ -15,6 +15,7 @@ use terrace_region::Frame;
 use crate::db::Store;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
+use crate::db::conflict::Condition;
 use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
@@ -29,6 +30,20 @@ use crate::{Error, Result, SequenceNumber};
 pub struct WriteOptions {
     /// Acknowledge only when this write, and every one before it, survives a power cut.
     pub sync: bool,
+    /// Do not wait where flush and compaction are behind: fail with
+    /// [`Error::WouldStall`](crate::Error::WouldStall) at once. (A write that had begun to wait for
+    /// those before it when they were held up waits with them.)
+    pub no_stall: bool,
+}
+
+impl WriteOptions {
+    /// Defaults, and [`WriteOptions::sync`] as given.
+    pub const fn with_sync(sync: bool) -> Self {
+        WriteOptions {
+            sync,
+            no_stall: false,
+        }
+    }
 }
 
 /// What the leader of the commit queue owns.
@@ -58,6 +73,16 @@ impl Writer {
 impl Store {
     /// Writes a batch as a whole. An empty batch with `sync` persists everything before it.
     pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.write_if(batch, options, None)
+    }
+
+    /// The same, if a condition holds; [`Error::Conflict`] if not.
+    pub(crate) fn write_if(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        condition: Option<Condition>,
+    ) -> Result<()> {
         if batch.is_empty() && !options.sync {
             return self.check_writable();
         }
@@ -71,9 +96,23 @@ impl Store {
                 self.options.max_batch_bytes
             )));
         }
+        if batch
+            .opening()
+            .is_some_and(|opening| opening != self.opening)
+        {
+            return Err(Error::invalid(
+                "the batch holds writes to a keyspace of another store, or of another opening of \
+                 this one",
+            ));
+        }
+        if options.no_stall && self.stalls.is_stalled() {
+            return Err(Error::WouldStall);
+        }
         let request = Request {
             batch,
             sync: options.sync || self.durability == Durability::PowerSafe,
+            no_stall: options.no_stall,
+            condition,
         };
         self.queue.submit(request, |group| self.commit(group))
     }
@@ -89,12 +128,14 @@ impl Store {
         self.queue.alone(|| self.writer.lock().take())
     }
 
-    fn commit(&self, group: &Group<'_>) -> Result<()> {
+    fn commit(&self, group: &mut Group<'_>) -> Result<()> {
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
+        group.refuse(|request, earlier| self.judge(writer, request, earlier));
         let mut batches = group.batches();
         match (batches.next(), batches.next()) {
-            (None, _) => self.persist_all(writer)?,
+            (None, _) if group.sync() => self.persist_all(writer)?,
+            (None, _) => {}
             // The usual group needs no list.
             (Some(only), None) => {
                 self.write_frame(writer, &[only.payload()], only.records(), group.sync())?;
@@ -107,6 +148,19 @@ impl Store {
         }
         // Forwarding to a read buffer belongs here, before the writes become visible.
         self.visible.store(writer.last_sequence, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether a request may be written behind `earlier`, which its group holds before it.
+    fn judge(&self, writer: &Writer, request: &Request, earlier: &[&WriteBatch]) -> Result<()> {
+        let view = self.view.load();
+        self.check_keyspaces(&view.version, request.batch.other_keyspaces())?;
+        if let Some(condition) = &request.condition {
+            self.check_condition(&view, condition, earlier)?;
+        }
+        if request.no_stall && self.would_stall(writer, &request.batch) {
+            return Err(Error::WouldStall);
+        }
         Ok(())
     }
 
@@ -166,6 +220,19 @@ impl Store {
     /// first gap, so a persisted frame behind an unpersisted arena would be lost with it.
     fn persist_all(&self, writer: &mut Writer) -> Result<()> {
         self.persist_on_seal.store(true, Ordering::Relaxed);
+        self.persist_arenas(writer)
+    }
+
+    /// The same before an edit that must not survive without the writes before it, as far as this
+    /// store makes anything survive.
+    pub(crate) fn persist_before_edit(&self, writer: &mut Writer) -> Result<()> {
+        match self.check_can_persist() {
+            Ok(()) => self.persist_arenas(writer),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn persist_arenas(&self, writer: &mut Writer) -> Result<()> {
         let view = self.view.load();
         for table in view.memtables.iter().rev() {
             table
@@ -184,6 +251,7 @@ impl Store {
             return Ok(());
         }
         let fresh = if self.fits_a_spare(payload_bytes, records) {
+            let _stall = self.stalls.begin();
             let began = Instant::now();
             let spare = self.take_spare();
             self.stalls

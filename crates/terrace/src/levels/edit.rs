@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
+use crate::options::keyspace::KeyspaceOptions;
 
 /// What acknowledged writes survive, as the manifest stores it. 0 is never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +45,13 @@ pub(crate) struct Identity {
 pub(crate) struct KeyspaceCreated {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
+}
+
+/// The options of a keyspace other than the default one, from here on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceFormed {
+    pub(crate) id: KeyspaceId,
+    pub(crate) options: KeyspaceOptions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +138,7 @@ pub(crate) struct Edit {
     /// Only in the first record of a manifest.
     pub(crate) identity: Option<Identity>,
     pub(crate) keyspaces_created: Vec<KeyspaceCreated>,
+    pub(crate) keyspaces_formed: Vec<KeyspaceFormed>,
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
     pub(crate) tables_removed: Vec<TableRemoved>,
     pub(crate) tables_narrowed: Vec<TableNarrowed>,
@@ -165,6 +174,9 @@ impl fmt::Display for Edit {
         }
         for created in &self.keyspaces_created {
             writeln!(f, "create keyspace {} {:?}", created.id, created.name)?;
+        }
+        for formed in &self.keyspaces_formed {
+            writeln!(f, "keyspace {} has {:?}", formed.id, formed.options)?;
         }
         for id in &self.keyspaces_dropped {
             writeln!(f, "drop keyspace {id}")?;

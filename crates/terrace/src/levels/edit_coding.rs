@@ -6,16 +6,18 @@ use std::path::PathBuf;
 
 use super::LEVELS;
 use super::edit::{
-    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, RegionLoss,
-    TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
+    RegionLoss, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
+use crate::options::keyspace::KeyspaceOptions;
+use crate::table::Compression;
 
 /// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new
-/// tier, 23 sketches of a sub-level, 24 files of separated values, 25 options of a keyspace.
+/// tier, 23 sketches of a sub-level, 24 files of separated values.
 mod tag {
     pub(super) const IDENTITY: u32 = 1;
     pub(super) const KEYSPACE_CREATED: u32 = 2;
@@ -36,6 +38,7 @@ mod tag {
     pub(super) const DOMAIN: u32 = 17;
     pub(super) const ARENA_HOME: u32 = 18;
     pub(super) const REGION_LOSS: u32 = 19;
+    pub(super) const KEYSPACE_FORMED: u32 = 25;
 }
 
 /// Tags inside the identity.
@@ -51,6 +54,19 @@ mod keyspace {
     pub(super) const ID: u32 = 1;
     pub(super) const NAME: u32 = 2;
     pub(super) const LARGEST: u32 = NAME;
+}
+
+/// Tags inside the options of a keyspace.
+mod form {
+    pub(super) const KEYSPACE: u32 = 1;
+    pub(super) const BLOCK_BYTES: u32 = 2;
+    pub(super) const RESTART_INTERVAL: u32 = 3;
+    pub(super) const FILTER_BITS_PER_KEY: u32 = 4;
+    pub(super) const COMPRESSION: u32 = 5;
+    pub(super) const TABLE_BYTES: u32 = 6;
+    pub(super) const LEVEL1_BYTES: u32 = 7;
+    pub(super) const LEVEL_RATIO: u32 = 8;
+    pub(super) const LARGEST: u32 = LEVEL_RATIO;
 }
 
 /// Tags inside everything that concerns a table; each structure has those that it needs.
@@ -161,6 +177,9 @@ impl Edit {
                 out.number(loss::PROMISED, value.promised);
             });
         }
+        for formed in &self.keyspaces_formed {
+            out.nested(tag::KEYSPACE_FORMED, |out| put_form(out, formed));
+        }
         out.finish()
     }
 
@@ -204,6 +223,7 @@ impl Edit {
                 }
                 tag::ARENA_HOME => set(&mut edit.arena_home, field, take_home(field)?)?,
                 tag::REGION_LOSS => edit.region_losses.push(take_loss(field)?),
+                tag::KEYSPACE_FORMED => edit.keyspaces_formed.push(take_form(field)?),
                 _ => field.unknown()?,
             }
         }
@@ -285,6 +305,45 @@ fn take_keyspace(field: Field<'_>) -> Result<KeyspaceCreated, FieldError> {
     Ok(KeyspaceCreated {
         id: KeyspaceId(group.nonzero(keyspace::ID)?),
         name: name.to_owned(),
+    })
+}
+
+fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
+    let options = &formed.options;
+    let compression: Vec<u8> = options.compression.iter().map(|&c| c as u8).collect();
+    out.number(form::KEYSPACE, formed.id.0.into());
+    out.number(form::BLOCK_BYTES, options.block_bytes as u64);
+    out.number(form::RESTART_INTERVAL, options.restart_interval as u64);
+    out.number(
+        form::FILTER_BITS_PER_KEY,
+        options.filter_bits_per_key.into(),
+    );
+    out.bytes(form::COMPRESSION, &compression);
+    out.number(form::TABLE_BYTES, options.table_bytes);
+    out.number(form::LEVEL1_BYTES, options.level1_bytes);
+    out.number(form::LEVEL_RATIO, options.level_ratio);
+}
+
+/// The values are held to the same ranges as those that a caller gives.
+fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
+    let group = Group::read(field, "the options of a keyspace", form::LARGEST)?;
+    let compression = group.bytes(form::COMPRESSION)?.iter().map(|&number| {
+        Compression::from_number(number)
+            .ok_or_else(|| FieldError::Unknown(format!("compression {number}")))
+    });
+    let options = KeyspaceOptions {
+        block_bytes: group.number(form::BLOCK_BYTES)?,
+        restart_interval: group.number(form::RESTART_INTERVAL)?,
+        filter_bits_per_key: group.number(form::FILTER_BITS_PER_KEY)?,
+        compression: compression.collect::<Result<_, _>>()?,
+        table_bytes: group.number(form::TABLE_BYTES)?,
+        level1_bytes: group.number(form::LEVEL1_BYTES)?,
+        level_ratio: group.number(form::LEVEL_RATIO)?,
+    };
+    options.check().map_err(|_| field.malformed())?;
+    Ok(KeyspaceFormed {
+        id: KeyspaceId(group.nonzero(form::KEYSPACE)?),
+        options,
     })
 }
 
@@ -415,6 +474,32 @@ mod tests {
     use super::*;
     use crate::levels::state::ManifestState;
     use crate::levels::testing::new_state;
+
+    #[test]
+    fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
+        let id = KeyspaceId(2);
+        let formed = |level_ratio| Edit {
+            keyspaces_created: vec![KeyspaceCreated {
+                id,
+                name: "second".to_owned(),
+            }],
+            keyspaces_formed: vec![KeyspaceFormed {
+                id,
+                options: KeyspaceOptions {
+                    level_ratio,
+                    compression: vec![Compression::Zstd],
+                    ..KeyspaceOptions::default()
+                },
+            }],
+            ..Edit::default()
+        };
+        let state = applied(&new_state(), &formed(7));
+        let again = Edit::decode(&state.as_edit().encode()).unwrap();
+        let again = ManifestState::begin(&again).unwrap();
+        let options = again.version.keyspace(id).unwrap().options.clone();
+        assert_eq!(*options.unwrap(), formed(7).keyspaces_formed[0].options);
+        assert!(Edit::decode(&formed(1).encode()).is_err());
+    }
 
     fn applied(state: &ManifestState, edit: &Edit) -> ManifestState {
         let read = Edit::decode(&edit.encode()).unwrap();

@@ -33,8 +33,8 @@ pub use edit::RegionLoss;
 pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
-    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, TableAdded,
-    TableMoved, TableNarrowed, TableRemoved,
+    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
+    TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use manifest::{
     Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file,
@@ -43,6 +43,9 @@ pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{KeyRange, ObsoleteTables, Table, TableMeta};
 pub(crate) use version::{KeyspaceLevels, Level, Place, SubLevel, Version};
+
+/// The name of the keyspace that every store has.
+pub(crate) const DEFAULT_NAME: &str = "default";
 
 /// The number of levels of every keyspace.
 pub(crate) const LEVELS: usize = 7;

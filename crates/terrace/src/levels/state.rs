@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edit::{
-    ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, RegionLoss, TableAdded,
+    ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
+    RegionLoss, TableAdded,
 };
 use super::table_meta::ObsoleteTables;
 use super::version::{Place, StructureError, Version};
-use super::{FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
+use super::{DEFAULT_NAME, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
 use crate::key::{KeyspaceId, SequenceNumber};
 
 /// An arena that may hold frames that are not in tables.
@@ -48,7 +49,7 @@ impl ManifestState {
             identity: Some(identity),
             keyspaces_created: vec![KeyspaceCreated {
                 id: KeyspaceId::DEFAULT,
-                name: "default".to_owned(),
+                name: DEFAULT_NAME.to_owned(),
             }],
             ..Edit::default()
         }
@@ -185,9 +186,19 @@ impl ManifestState {
         Edit {
             identity: Some(self.identity.clone()),
             keyspaces_created: keyspaces
+                .clone()
                 .map(|levels| KeyspaceCreated {
                     id: levels.id,
                     name: levels.name.clone(),
+                })
+                .collect(),
+            keyspaces_formed: keyspaces
+                .filter_map(|levels| {
+                    let options = levels.options.as_deref()?.clone();
+                    Some(KeyspaceFormed {
+                        id: levels.id,
+                        options,
+                    })
                 })
                 .collect(),
             tables_added: self

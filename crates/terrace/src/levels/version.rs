@@ -19,6 +19,7 @@ use super::table_meta::{KeyRange, ObsoleteTables, Table};
 use super::{FIRST_FLUSH_AGE, LEVELS};
 use crate::Error;
 use crate::key::KeyspaceId;
+use crate::options::keyspace::KeyspaceOptions;
 
 /// Where a table is listed: a level, and in it a sub-level by its name and age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +131,8 @@ impl Level {
 pub(crate) struct KeyspaceLevels {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
+    /// `None` for the default keyspace: each opening says what holds for it.
+    pub(crate) options: Option<Arc<KeyspaceOptions>>,
     /// Always [`LEVELS`] of them.
     pub(crate) levels: Vec<Level>,
 }
@@ -139,6 +142,7 @@ impl KeyspaceLevels {
         KeyspaceLevels {
             id,
             name: name.into(),
+            options: None,
             levels: vec![Level::default(); LEVELS],
         }
     }

@@ -2,6 +2,7 @@
 
 use terrace_region::CAPACITY_STEP_BYTES;
 
+use crate::options::keyspace::check_ranges;
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
@@ -15,7 +16,8 @@ const MAX_BATCH_BYTES: u64 = 1 << 30;
 impl Options {
     /// Refuses values that no store can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 18] = [
+        self.keyspace_form().check()?;
+        check_ranges(&[
             ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
             (
                 "arena_index_bytes",
@@ -30,15 +32,6 @@ impl Options {
                 1 << 10,
                 MAX_BATCH_BYTES,
             ),
-            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
-            ("restart_interval", self.restart_interval as u64, 1, 1024),
-            (
-                "filter_bits_per_key",
-                u64::from(self.filter_bits_per_key),
-                0,
-                64,
-            ),
-            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
             ("level0_merge", self.level0_merge as u64, 1, 1000),
             (
                 "level0_slowdown",
@@ -59,19 +52,10 @@ impl Options {
                 self.debt_slowdown_bytes.saturating_add(1),
                 1 << 60,
             ),
-            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
-            ("level_ratio", self.level_ratio, 2, 1000),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
             ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
-        ];
-        for (name, value, least, most) in ranges {
-            if value < least || value > most {
-                return Err(Error::invalid(format!(
-                    "{name} is {value}; it must be from {least} to {most}"
-                )));
-            }
-        }
+        ])?;
         if let Some(rate) = self.background_bytes_per_second
             && rate < LEAST_BYTES_PER_SECOND
         {

@@ -113,7 +113,7 @@ impl TableCursor {
         // It may still be at hand: iterators seek near where they are.
         if self.data.as_ref().is_none_or(|(held, _)| *held != handle) {
             let (table, options) = (&self.table, self.options);
-            let block = match table.cached(handle)? {
+            let block = match table.cached(handle, options)? {
                 Some(block) => {
                     self.ahead.follow(handle, options.purpose);
                     block

@@ -30,6 +30,8 @@ pub(crate) struct CursorOptions {
     pub(crate) purpose: Purpose,
     /// Put blocks that had to be read into the cache. Flush and compaction do not.
     pub(crate) fill_cache: bool,
+    /// Take blocks from the cache. Whoever does not sees what lies in the file now.
+    pub(crate) ask_cache: bool,
 }
 
 impl CursorOptions {
@@ -38,6 +40,7 @@ impl CursorOptions {
         CursorOptions {
             purpose: Purpose::Read,
             fill_cache: true,
+            ask_cache: true,
         }
     }
 
@@ -46,6 +49,7 @@ impl CursorOptions {
         CursorOptions {
             purpose,
             fill_cache: false,
+            ask_cache: true,
         }
     }
 }
@@ -247,6 +251,10 @@ impl TableReader {
             return Ok(None);
         };
         let slot = self.pinned.get(at);
+        if !options.ask_cache {
+            let read = self.source.read_index(handle, options.purpose)?;
+            return Ok(Some(Arc::new(read)));
+        }
         if let Some(pinned) = slot.and_then(OnceLock::get) {
             return Ok(Some(Arc::clone(pinned)));
         }
@@ -280,7 +288,7 @@ impl TableReader {
 
     /// The data block at a handle, from the cache or from the file.
     fn block(&self, handle: BlockHandle, options: CursorOptions) -> Result<Arc<Block>> {
-        match self.cached(handle)? {
+        match self.cached(handle, options)? {
             Some(block) => Ok(block),
             None => {
                 let block = self.source.read_block(handle, options.purpose)?;
@@ -290,7 +298,14 @@ impl TableReader {
     }
 
     /// The data block at a handle, if it is in the cache.
-    pub(super) fn cached(&self, handle: BlockHandle) -> Result<Option<Arc<Block>>> {
+    pub(super) fn cached(
+        &self,
+        handle: BlockHandle,
+        options: CursorOptions,
+    ) -> Result<Option<Arc<Block>>> {
+        if !options.ask_cache {
+            return Ok(None);
+        }
         match self.cache.get(self.number, handle.offset) {
             Some(CachedBlock::Data(block)) => Ok(Some(block)),
             Some(CachedBlock::Index(_)) => Err(self.two_roles(handle)),

@@ -1,5 +1,6 @@
 //! A group of writes that takes effect as a whole or not at all.
 
+use crate::db::keyspace::{Keyspace, Opening};
 use crate::key::{Kind, MAX_KEY_BYTES};
 use crate::write_buffer::record;
 use crate::{Error, KeyspaceId, Result};
@@ -19,6 +20,9 @@ use crate::{Error, KeyspaceId, Result};
 pub struct WriteBatch {
     payload: Vec<u8>,
     records: u32,
+    /// The keyspaces written to, the default one left out, and the open store they are of.
+    others: Vec<KeyspaceId>,
+    opening: Option<Opening>,
 }
 
 impl WriteBatch {
@@ -44,6 +48,37 @@ impl WriteBatch {
         self.push(Kind::Delete, KeyspaceId::DEFAULT, key, &[])
     }
 
+    /// [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`]; [`Error::InvalidArgument`] if the batch holds writes to keyspaces of
+    /// another open store.
+    pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.use_keyspace(keyspace)?;
+        self.push(Kind::Put, keyspace.id(), key, value)
+    }
+
+    /// [`WriteBatch::delete`] in a keyspace.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put_in`].
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        self.use_keyspace(keyspace)?;
+        self.push(Kind::Delete, keyspace.id(), key, &[])
+    }
+
+    fn use_keyspace(&mut self, keyspace: &Keyspace) -> Result<()> {
+        let opening = *self.opening.get_or_insert(keyspace.opening());
+        if opening == keyspace.opening() {
+            Ok(())
+        } else {
+            Err(Error::invalid(
+                "the batch holds writes to a keyspace of another store, or of another opening of \
+                 this one",
+            ))
+        }
+    }
+
     pub(crate) fn push(
         &mut self,
         kind: Kind,
@@ -62,6 +97,9 @@ impl WriteBatch {
             return Err(Error::invalid(format!(
                 "the batch would grow by {added} bytes beyond 4 GiB; write it in parts"
             )));
+        }
+        if keyspace != KeyspaceId::DEFAULT && !self.others.contains(&keyspace) {
+            self.others.push(keyspace);
         }
         self.payload.reserve(added);
         record::encode(&mut self.payload, kind, keyspace.number(), key, value);
@@ -88,6 +126,8 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.payload.clear();
         self.records = 0;
+        self.others.clear();
+        self.opening = None;
     }
 
     pub(crate) fn payload(&self) -> &[u8] {
@@ -96,6 +136,16 @@ impl WriteBatch {
 
     pub(crate) fn records(&self) -> u32 {
         self.records
+    }
+
+    /// The keyspaces written to, the default one left out.
+    pub(crate) fn other_keyspaces(&self) -> &[KeyspaceId] {
+        &self.others
+    }
+
+    /// The open store that the keyspaces are of; `None` if only the default one is written to.
+    pub(crate) fn opening(&self) -> Option<Opening> {
+        self.opening
     }
 }
 

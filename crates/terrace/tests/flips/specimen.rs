@@ -94,7 +94,7 @@ impl Specimen {
                 before_last = Image::of(&disk);
             }
             let sync = end == End::PowerCut && number == batches - 5;
-            db.write(batch, WriteOptions { sync }).unwrap();
+            db.write(batch, WriteOptions::with_sync(sync)).unwrap();
             if sync {
                 persisted = number;
             }

@@ -193,7 +193,7 @@ impl Run {
         match operation {
             Operation::Write { writes, sync } => {
                 let batch = self.model.batch(writes);
-                self.write(batch, WriteOptions { sync })?;
+                self.write(batch, WriteOptions::with_sync(sync))?;
                 self.model.acknowledged = self.model.tried();
                 if sync || self.power_safe {
                     self.model.persisted = self.model.tried();

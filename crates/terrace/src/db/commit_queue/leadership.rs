@@ -16,8 +16,8 @@ pub(super) struct Leadership<'a> {
     pub(super) requests: Vec<Request>,
     /// When the sync began, if there is one.
     sync: Option<Instant>,
-    /// `None` if `commit` panicked.
-    pub(super) outcome: Option<Result<()>>,
+    /// The requests that were refused and why; `None` if `commit` panicked.
+    pub(super) outcome: Option<Result<Vec<(usize, Error)>>>,
 }
 
 impl<'a> Leadership<'a> {
@@ -54,19 +54,27 @@ impl<'a> Leadership<'a> {
     /// Answers the group: notes a failure first, then that there is an answer.
     fn answer(&mut self, state: &mut State) {
         let members = self.positions.end - self.positions.start;
-        let failed = match self.outcome.take() {
-            Some(Ok(())) => None,
-            Some(Err(error)) => Some((error, members)),
-            // A leader that panics does not come back for its own answer.
-            None => Some((Error::Closed, members - 1)),
+        let first = self.positions.start;
+        let mut fail = |positions: Range<u64>, error, unread| {
+            if unread > 0 {
+                state.failures.push(Failure {
+                    positions,
+                    error,
+                    unread,
+                });
+                self.queue.some_failed.store(true, Ordering::Relaxed);
+            }
         };
-        if let Some((error, unread)) = failed.filter(|(_, unread)| *unread > 0) {
-            state.failures.push(Failure {
-                positions: self.positions.clone(),
-                error,
-                unread,
-            });
-            self.queue.some_failed.store(true, Ordering::Relaxed);
+        match self.outcome.take() {
+            Some(Ok(refused)) => {
+                for (at, error) in refused {
+                    let position = first + at as u64;
+                    fail(position..position + 1, error, 1);
+                }
+            }
+            Some(Err(error)) => fail(self.positions.clone(), error, members),
+            // A leader that panics does not come back for its own answer.
+            None => fail(self.positions.clone(), Error::Closed, members - 1),
         }
         // Release: whoever finds its position answered finds the failure, if there was one.
         self.queue

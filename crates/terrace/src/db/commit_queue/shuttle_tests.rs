@@ -49,7 +49,11 @@ impl Stage {
 fn request(sync: bool) -> Request {
     let mut batch = WriteBatch::new();
     batch.put(b"key", b"value").unwrap();
-    Request { batch, sync }
+    Request {
+        batch,
+        sync,
+        ..Request::default()
+    }
 }
 
 /// Runs the threads' bodies under many schedules, and `check` after each.

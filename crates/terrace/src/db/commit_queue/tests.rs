@@ -10,7 +10,11 @@ const LIMITS: GroupLimits = GroupLimits {
 fn request(sync: bool) -> Request {
     let mut batch = WriteBatch::new();
     batch.put(b"key", b"value").unwrap();
-    Request { batch, sync }
+    Request {
+        batch,
+        sync,
+        ..Request::default()
+    }
 }
 
 #[test]
@@ -36,7 +40,7 @@ fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
                         });
                         continue;
                     }
-                    let commit = |group: &Group<'_>| {
+                    let commit = |group: &mut Group<'_>| {
                         enter();
                         written.fetch_add(group.batches().count(), Ordering::SeqCst);
                         std::thread::yield_now();
@@ -66,7 +70,7 @@ fn only_long_syncs_are_gathered_for() {
     let queue = CommitQueue::new(LIMITS);
     let sync = |time: Duration| {
         queue.crowd.store(8, Ordering::Relaxed);
-        let commit = |_: &Group<'_>| {
+        let commit = |_: &mut Group<'_>| {
             std::thread::sleep(time);
             Ok(())
         };

@@ -8,7 +8,9 @@ use super::age_order::{Shift, check_age_order};
 use super::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 use crate::key::KeyspaceId;
 use crate::levels::LEVELS;
-use crate::levels::edit::{Edit, KeyspaceCreated, TableAdded, TableMoved, TableNarrowed};
+use crate::levels::edit::{
+    Edit, KeyspaceCreated, KeyspaceFormed, TableAdded, TableMoved, TableNarrowed,
+};
 use crate::levels::table_meta::Table;
 
 impl Version {
@@ -22,6 +24,7 @@ impl Version {
             shifts: BTreeMap::new(),
         };
         change.create_keyspaces(&edit.keyspaces_created)?;
+        change.form_keyspaces(&edit.keyspaces_formed)?;
         change.drop_keyspaces(&edit.keyspaces_dropped)?;
         for removed in &edit.tables_removed {
             let (place, table) = change.take(removed.keyspace, removed.number)?;
@@ -56,6 +59,15 @@ impl Change {
             }
         }
         Ok(())
+    }
+
+    fn form_keyspaces(&mut self, formed: &[KeyspaceFormed]) -> Result<(), StructureError> {
+        formed
+            .iter()
+            .try_for_each(|KeyspaceFormed { id, options }| {
+                self.keyspace_mut(*id)?.options = Some(Arc::new(options.clone()));
+                Ok(())
+            })
     }
 
     fn drop_keyspaces(&mut self, dropped: &[KeyspaceId]) -> Result<(), StructureError> {

@@ -1,0 +1,120 @@
+//! Writes that depend on what was read: the conflict check.
+//!
+//! Whoever reads keys, decides, and writes, gives the number that it read at and the keys. The
+//! leader of the commit queue writes the batch only if none of the keys has been written since. It
+//! asks after its group has closed and before numbers are given, batch by batch, and counts the
+//! batches of the group that go before; nothing can come in between. So each such write takes
+//! effect as if reading and writing had happened at one moment.
+//!
+//! The leader never reads a table: every write after the number is in the MemTables unless they
+//! have been flushed since, and then the answer is a conflict, too. The caller reads again.
+
+use crate::db::Store;
+use crate::db::read::ReadOptions;
+use crate::db::value::Value;
+use crate::db::view::View;
+use crate::db::write::WriteOptions;
+use crate::key::{Kind, MAX_SEQUENCE};
+use crate::table::key_hash;
+use crate::write_buffer::batch::WriteBatch;
+use crate::write_buffer::record::Records;
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
+
+/// Keys that must not have been written after a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub(crate) read_at: SequenceNumber,
+    pub(crate) keys: Vec<(KeyspaceId, Vec<u8>)>,
+}
+
+/// What is done to a key whose value has been read.
+pub(crate) enum Change {
+    Leave,
+    Put(Vec<u8>),
+    Delete,
+}
+
+impl Store {
+    /// Reads a key and changes it as `decide` says, as if at one moment. `decide` is asked again
+    /// whenever somebody else came in between. What it was told last, and whether it changed that.
+    pub(crate) fn change_key(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        mut decide: impl FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<(Option<Value>, bool)> {
+        loop {
+            self.check_writable()?;
+            let (value, read_at) = self.get_and_number(keyspace, key)?;
+            let mut batch = WriteBatch::new();
+            match decide(value.as_deref()) {
+                Change::Leave => return Ok((value, false)),
+                Change::Put(new) => batch.push(Kind::Put, keyspace, key, &new)?,
+                Change::Delete => batch.push(Kind::Delete, keyspace, key, &[])?,
+            }
+            let condition = Condition {
+                read_at,
+                keys: vec![(keyspace, key.to_vec())],
+            };
+            match self.write_if(batch, WriteOptions::default(), Some(condition)) {
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok((value, true)),
+            }
+        }
+    }
+
+    /// A key's value, and the number that it was read at.
+    fn get_and_number(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+    ) -> Result<(Option<Value>, SequenceNumber)> {
+        let view = self.view.load();
+        let read_at = self.visible();
+        let value = self.get_in(&view, keyspace, key, read_at, &ReadOptions::default())?;
+        Ok((value, read_at))
+    }
+
+    /// Refuses what was written since it was read, in the store or by the batches `earlier`. Called
+    /// by the leader.
+    pub(crate) fn check_condition(
+        &self,
+        view: &View,
+        condition: &Condition,
+        earlier: &[&WriteBatch],
+    ) -> Result<()> {
+        let is_written = |(keyspace, key): &(KeyspaceId, Vec<u8>)| {
+            self.is_written_after(view, *keyspace, key, condition.read_at)
+                || earlier.iter().any(|batch| writes(batch, *keyspace, key))
+        };
+        if condition.read_at < view.flushed_sequence || condition.keys.iter().any(is_written) {
+            return Err(Error::Conflict);
+        }
+        Ok(())
+    }
+
+    fn is_written_after(
+        &self,
+        view: &View,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> bool {
+        let hash = key_hash(key, self.hash_seed);
+        let tables = view.memtables.iter().filter(|table| !table.is_empty());
+        let newest = |(tag, _): (crate::key::Tag, _)| tag.sequence() > sequence;
+        tables
+            .filter_map(|table| table.get(keyspace, key, hash, MAX_SEQUENCE))
+            .any(newest)
+    }
+}
+
+/// Whether a batch writes a key.
+fn writes(batch: &WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> bool {
+    let payload = batch.payload();
+    Records::new(payload).flatten().any(|record| {
+        let own = payload.get(record.key_offset..record.key_offset + record.key_bytes);
+        record.keyspace == keyspace.number() && own == Some(key)
+    })
+}

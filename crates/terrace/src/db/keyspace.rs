@@ -1,0 +1,269 @@
+//! A keyspace: keys of their own, in levels of their own, in the one write buffer.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::db::Store;
+use crate::db::conflict::Change;
+use crate::db::iterator::{DbIterator, IterOptions};
+use crate::db::read::ReadOptions;
+use crate::db::snapshot::Snapshot;
+use crate::db::value::Value;
+use crate::db::write::WriteOptions;
+use crate::key::Kind;
+use crate::options::keyspace::KeyspaceOptions;
+use crate::write_buffer::batch::WriteBatch;
+use crate::{KeyspaceId, Result};
+
+/// One opening of one store: handles of another one do not count here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening(u64);
+
+impl Opening {
+    /// A number that no other opening in this process has.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Opening(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Closes the store when the last handle is gone. Iterators and snapshots hold the store itself and
+/// do not keep it open.
+pub(crate) struct Owner(pub(crate) Arc<Store>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // Whoever wants to see a failure calls `close`.
+        let _ = self.0.close();
+    }
+}
+
+/// A keyspace of an open store: keys that have nothing to do with those of other keyspaces, but
+/// share batches, snapshots and memory with them. Cheap to clone and to share between threads; as a
+/// [`Db`](crate::Db) does, it keeps the store open.
+///
+/// Keys and values are bytes; keys are ordered bytewise. Empty keys and values are allowed. After
+/// [`Db::drop_keyspace`](crate::Db::drop_keyspace) reads and writes are refused with
+/// [`Error::NoKeyspace`](crate::Error::NoKeyspace).
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+/// use terrace::{KeyspaceOptions, WriteBatch, WriteOptions};
+///
+/// let users = db.create_keyspace("users", KeyspaceOptions::default())?;
+/// let by_mail = db.create_keyspace("users by mail", KeyspaceOptions::default())?;
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put_in(&users, b"7", b"ada@example.org")?;
+/// batch.put_in(&by_mail, b"ada@example.org", b"7")?;
+/// db.write(batch, WriteOptions::default())?;
+///
+/// assert_eq!(by_mail.get(b"ada@example.org")?.as_deref(), Some(&b"7"[..]));
+/// assert!(db.get(b"7")?.is_none(), "the default keyspace has keys of its own");
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Keyspace {
+    owner: Arc<Owner>,
+    id: KeyspaceId,
+    name: Arc<str>,
+}
+
+impl Keyspace {
+    pub(crate) fn new(owner: Arc<Owner>, id: KeyspaceId, name: &str) -> Self {
+        Keyspace {
+            owner,
+            id,
+            name: name.into(),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.owner.0
+    }
+
+    pub(crate) fn opening(&self) -> Opening {
+        self.store().opening
+    }
+
+    /// Its number, which no other keyspace of the store ever has.
+    pub fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of a key, `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of reading a table.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.store().get(self.id, key, &ReadOptions::default())
+    }
+
+    /// The value that a key had when the snapshot was taken.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
+    /// snapshot is another store's.
+    pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
+        self.get_with(key, &ReadOptions::at(snapshot))
+    }
+
+    /// The value of a key, read in a way of one's own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_at`].
+    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
+        self.store().get(self.id, key, options)
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The first key and its value; `None` if there are no keys.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(IterOptions::default())?
+            .entries()
+            .next()
+            .transpose()
+    }
+
+    /// The last key and its value; `None` if there are no keys.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.iter(IterOptions::default())?
+            .entries_reverse()
+            .next()
+            .transpose()
+    }
+
+    /// An iterator, not yet positioned.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed), or
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the snapshot is another store's.
+    pub fn iter(&self, options: IterOptions) -> Result<DbIterator> {
+        DbIterator::new(Arc::clone(self.store()), self.id, options)
+    }
+
+    /// Sets a key's value.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_one(Kind::Put, key, value)
+    }
+
+    /// Removes a key; removing one that is absent is not an error.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(Kind::Delete, key, &[])
+    }
+
+    /// Sets a key to `new` if its value is `expected`, as if at one moment; `None` stands for no
+    /// value. Whether it was.
+    ///
+    /// Nothing else is blocked meanwhile: the key is read, and the write is refused and tried anew
+    /// if somebody else wrote the key in between.
+    ///
+    /// # Errors
+    /// Those of reading and of [`Db::write`](crate::Db::write).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+    /// assert!(db.compare_and_set(b"lock", None, Some(b"worker 1"))?);
+    /// assert!(!db.compare_and_set(b"lock", None, Some(b"worker 2"))?, "taken");
+    /// assert!(db.compare_and_set(b"lock", Some(b"worker 1"), None)?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn compare_and_set(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let decide = |found: Option<&[u8]>| match new {
+            _ if found != expected => Change::Leave,
+            Some(new) => Change::Put(new.to_vec()),
+            None => Change::Delete,
+        };
+        Ok(self.store().change_key(self.id, key, decide)?.1)
+    }
+
+    /// Sets a key to what `update` makes of its value, as if at one moment; `None` stands for no
+    /// value. `update` may be called several times. The value before.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+    /// let more = |count: Option<&[u8]>| {
+    ///     let count = count.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    ///     Some((count + 1).to_le_bytes().to_vec())
+    /// };
+    /// assert!(db.fetch_and_update(b"visits", more)?.is_none());
+    /// assert_eq!(db.fetch_and_update(b"visits", more)?.as_deref(), Some(&1u64.to_le_bytes()[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn fetch_and_update(
+        &self,
+        key: &[u8],
+        mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Value>> {
+        let decide = |found: Option<&[u8]>| match update(found) {
+            Some(new) => Change::Put(new),
+            None => Change::Delete,
+        };
+        Ok(self.store().change_key(self.id, key, decide)?.0)
+    }
+
+    /// The options of the keyspace from now on, for tables written from now on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an option out of its range or
+    /// the default keyspace, which has the options that the store is opened with; otherwise as
+    /// [`Db::write`](crate::Db::write).
+    pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
+        self.store().form_keyspace(self.id, options)
+    }
+
+    fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.push(kind, self.id, key, value)?;
+        self.store().write(batch, WriteOptions::default())
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace")
+            .field("store", &self.store().path)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

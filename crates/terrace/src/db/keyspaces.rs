@@ -1,0 +1,145 @@
+//! Making and dropping keyspaces.
+//!
+//! A keyspace is made by one edit of the manifest, before the first write to it. It is dropped by
+//! one edit, too, made by the leader of the commit queue so that no write lies in between: first
+//! every write so far is made to survive what the edit survives, because a power cut must not leave
+//! the drop without the writes before it; then the edit takes the keyspace and its tables out. Its
+//! records in arenas stay where they are until the arena is flushed, which leaves them out. A
+//! keyspace's number is never used again, so nothing that still carries it can come back.
+//!
+//! Merges and flushes that meet a dropped keyspace in the middle of their work find its levels gone
+//! when they install: what they wrote for it is thrown away.
+
+use crate::db::Store;
+use crate::levels::{Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, Version};
+use crate::options::keyspace::KeyspaceOptions;
+use crate::{Error, KeyspaceId, Result};
+
+/// The longest name of a keyspace.
+const MAX_NAME_BYTES: usize = 255;
+
+impl Store {
+    /// The keyspace with a name.
+    pub(crate) fn keyspace_named(&self, name: &str) -> Result<KeyspaceId> {
+        self.check_open()?;
+        let version = &self.view.load().version;
+        find(version, name).ok_or_else(|| Error::NoKeyspace {
+            name: name.to_owned(),
+        })
+    }
+
+    /// Every keyspace, in the order of their numbers.
+    pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, String)> {
+        let version = &self.view.load().version;
+        let keyspaces = version.keyspaces.values();
+        keyspaces
+            .map(|levels| (levels.id, levels.name.clone()))
+            .collect()
+    }
+
+    pub(crate) fn create_keyspace(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<KeyspaceId> {
+        self.check_writable()?;
+        options.check()?;
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return Err(Error::invalid(format!(
+                "the keyspace's name has {} bytes; it must have from 1 to {MAX_NAME_BYTES}",
+                name.len()
+            )));
+        }
+        let mut ledger = self.ledger.lock();
+        if find(&ledger.state.version, name).is_some() {
+            return Err(Error::invalid(format!(
+                "there is a keyspace {name:?} already; open it with keyspace()"
+            )));
+        }
+        let id = KeyspaceId(ledger.state.next_keyspace);
+        let edit = Edit {
+            keyspaces_created: vec![KeyspaceCreated {
+                id,
+                name: name.to_owned(),
+            }],
+            keyspaces_formed: vec![KeyspaceFormed { id, options }],
+            ..Edit::default()
+        };
+        self.record_and_show(&mut ledger, edit)?;
+        Ok(id)
+    }
+
+    /// The options of a keyspace, from now on.
+    pub(crate) fn form_keyspace(&self, id: KeyspaceId, options: KeyspaceOptions) -> Result<()> {
+        self.check_writable()?;
+        options.check()?;
+        if id == KeyspaceId::DEFAULT {
+            return Err(Error::invalid(
+                "the default keyspace has the options that the store is opened with",
+            ));
+        }
+        let mut ledger = self.ledger.lock();
+        self.check_keyspaces(&ledger.state.version, &[id])?;
+        let edit = Edit {
+            keyspaces_formed: vec![KeyspaceFormed { id, options }],
+            ..Edit::default()
+        };
+        self.record_and_show(&mut ledger, edit)
+    }
+
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let dropped = self.as_leader(|writer| {
+            let id = self.keyspace_named(name)?;
+            if id == KeyspaceId::DEFAULT {
+                return Err(Error::invalid("the default keyspace cannot be dropped"));
+            }
+            self.persist_before_edit(writer)?;
+            let mut ledger = self.ledger.lock();
+            let edit = Edit {
+                keyspaces_dropped: vec![id],
+                ..Edit::default()
+            };
+            self.record_and_show(&mut ledger, edit)?;
+            Ok(id)
+        })?;
+        self.jobs.forget(dropped, |built| {
+            let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
+        });
+        self.background.deletion_wanted(self);
+        Ok(())
+    }
+
+    /// Fails if one of the keyspaces has been dropped.
+    pub(crate) fn check_keyspaces(&self, version: &Version, ids: &[KeyspaceId]) -> Result<()> {
+        let mut ids = ids.iter();
+        ids.try_for_each(|id| {
+            version
+                .keyspace(*id)
+                .map(|_| ())
+                .ok_or_else(|| no_keyspace(*id))
+        })
+    }
+
+    /// Whether a keyspace has been dropped.
+    pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
+        self.view.load().version.keyspace(id).is_none()
+    }
+
+    /// The form of a keyspace's tables and levels.
+    pub(crate) fn form_of<'a>(&'a self, levels: &'a KeyspaceLevels) -> &'a KeyspaceOptions {
+        levels.options.as_deref().unwrap_or(&self.default_form)
+    }
+}
+
+fn find(version: &Version, name: &str) -> Option<KeyspaceId> {
+    let mut keyspaces = version.keyspaces.values();
+    let found = keyspaces.find(|levels| levels.name == name);
+    found.map(|levels| levels.id)
+}
+
+/// The error for a number that a handle or a batch still carries.
+pub(crate) fn no_keyspace(id: KeyspaceId) -> Error {
+    Error::NoKeyspace {
+        name: format!("number {id}"),
+    }
+}
