@@ -1,9 +1,6 @@
 //! What a store does in the background, a line for each event on standard error.
 
-use std::time::UNIX_EPOCH;
-
 use indicatif::ProgressBar;
-use serde_json::json;
 use terrace::{Event, EventListener};
 
 /// Tells every event as it comes.
@@ -17,21 +14,10 @@ pub struct Teller {
 impl EventListener for Teller {
     fn event(&self, event: &Event) {
         let line = if self.json {
-            as_json(event)
+            serde_json::to_string(event).unwrap_or_default()
         } else {
             event.to_string()
         };
         self.bar.suspend(|| eprintln!("{line}"));
     }
-}
-
-fn as_json(event: &Event) -> String {
-    let since_epoch = event.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    json!({
-        "number": event.number,
-        "seconds": since_epoch.as_secs_f64(),
-        "thread": event.thread,
-        "event": event.kind.to_string(),
-    })
-    .to_string()
 }

@@ -87,6 +87,14 @@ pub struct IoStatistics {
 }
 
 impl IoStatistics {
+    /// Counts that were kept elsewhere, in the order of [`Purpose::ALL`].
+    pub fn new(counts: [IoCounts; Purpose::ALL.len()], directory_syncs: u64) -> Self {
+        IoStatistics {
+            counts,
+            directory_syncs,
+        }
+    }
+
     /// The counts of one purpose.
     pub fn of(&self, purpose: Purpose) -> IoCounts {
         let counts = self.counts.get(purpose.index());

@@ -93,6 +93,8 @@ pub enum Error {
     },
     /// The store has been closed.
     Closed,
+    /// What the process that owns a store said, in its words.
+    Owner(String),
 }
 
 impl Error {
@@ -213,6 +215,7 @@ impl fmt::Display for Error {
                  or write without no_stall",
             ),
             Error::Closed => f.write_str("the store is closed"),
+            Error::Owner(what) => f.write_str(what),
         }
     }
 }

@@ -1,14 +1,13 @@
 //! A picture of the levels.
 
-use serde_json::{Map, Value, json};
 use terrace::{LevelsReport, SubLevelReport, TableReport};
 
 use crate::arguments::Report;
-use crate::commands::print;
+use crate::commands::{as_json, print};
 use crate::failure::Result;
 use crate::report::{bytes, things};
 use crate::store;
-use crate::text::{brief, json_field};
+use crate::text::brief;
 
 /// Characters for the whole range of keys.
 const WIDTH: usize = 48;
@@ -16,7 +15,7 @@ const WIDTH: usize = 48;
 pub fn run(arguments: &Report) -> Result<()> {
     let report = store::open_to_read(&arguments.store)?.levels();
     if arguments.json {
-        return print(format!("{:#}\n", as_json(&report)));
+        return print(as_json(&report)?);
     }
     print(picture(&report))
 }
@@ -100,40 +99,4 @@ impl<'a> Axis<'a> {
         }
         cells.iter().collect()
     }
-}
-
-fn as_json(report: &LevelsReport) -> Value {
-    let keyspaces = report.keyspaces.iter().map(|keyspace| {
-        let levels = keyspace.levels.iter().map(|sub_levels| {
-            let sub_levels = sub_levels.iter().map(|sub_level| {
-                json!({
-                    "number": sub_level.number,
-                    "age": sub_level.age,
-                    "tables": sub_level.tables.iter().map(table).collect::<Vec<_>>(),
-                })
-            });
-            json!({ "sub_levels": sub_levels.collect::<Vec<_>>() })
-        });
-        let levels: Vec<_> = levels.collect();
-        json!({ "id": keyspace.id, "name": keyspace.name, "levels": levels })
-    });
-    json!({ "keyspaces": keyspaces.collect::<Vec<_>>() })
-}
-
-fn table(table: &TableReport) -> Value {
-    let mut object = Map::new();
-    for (name, number) in [
-        ("number", table.number),
-        ("size_bytes", table.size_bytes),
-        ("entries", table.entries),
-        ("tombstones", table.tombstones),
-        ("first_sequence", table.sequences.0),
-        ("last_sequence", table.sequences.1),
-    ] {
-        object.insert(name.to_string(), number.into());
-    }
-    json_field(&mut object, "smallest", &table.smallest);
-    json_field(&mut object, "largest", &table.largest);
-    object.insert("narrowed".to_string(), table.narrowed.into());
-    Value::Object(object)
 }

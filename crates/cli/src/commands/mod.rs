@@ -10,11 +10,12 @@ mod verify;
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use terrace::Options;
 
 use crate::arguments::Command;
 use crate::demo;
-use crate::failure::{Result, output};
+use crate::failure::{Failure, Result, output};
 
 pub use levels::picture;
 
@@ -33,6 +34,12 @@ pub fn run(command: Command) -> Result<()> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoChild(arguments) => demo::child(&arguments.directory),
     }
+}
+
+/// A report as an indented JSON object, its names in order.
+fn as_json(report: &impl Serialize) -> Result<String> {
+    let value = serde_json::to_value(report).map_err(|error| Failure::io("JSON", error.into()))?;
+    Ok(format!("{value:#}\n"))
 }
 
 /// Writes a finished text to standard output.

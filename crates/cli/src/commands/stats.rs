@@ -1,10 +1,9 @@
 //! What a store holds and how it was recovered.
 
-use serde_json::{Value, json};
-use terrace::{Purpose, RegionLoss, Statistics, WriteRateStatistics};
+use terrace::Statistics;
 
 use crate::arguments::Report;
-use crate::commands::print;
+use crate::commands::{as_json, print};
 use crate::failure::Result;
 use crate::report::{Sections, bytes, count, things};
 use crate::store;
@@ -12,109 +11,9 @@ use crate::store;
 pub fn run(arguments: &Report) -> Result<()> {
     let statistics = store::open_to_read(&arguments.store)?.statistics();
     if arguments.json {
-        return print(format!("{:#}\n", as_json(&statistics)));
+        return print(as_json(&statistics)?);
     }
     print(as_text(&statistics))
-}
-
-fn as_json(statistics: &Statistics) -> Value {
-    let Statistics {
-        sequences,
-        arenas,
-        memory,
-        recovery,
-        ..
-    } = statistics;
-    let levels: Vec<Value> = statistics
-        .levels
-        .iter()
-        .map(|level| {
-            json!({"sub_levels": level.sub_levels, "tables": level.tables, "bytes": level.bytes})
-        })
-        .collect();
-    let io = Purpose::ALL.iter().map(|&purpose| {
-        let counts = statistics.io.of(purpose);
-        let shown = json!({
-            "read_bytes": counts.read_bytes,
-            "reads": counts.reads,
-            "written_bytes": counts.written_bytes,
-            "writes": counts.writes,
-            "syncs": counts.syncs,
-        });
-        (purpose.name().to_string(), shown)
-    });
-    let stalls = statistics
-        .stalls
-        .iter()
-        .map(|(cause, time)| (cause.to_string(), json!(time.as_secs_f64())));
-    json!({
-        "durability": statistics.durability.to_string(),
-        "method": statistics.method,
-        "emulated": statistics.emulated,
-        "file_system": statistics.file_system,
-        "region_medium": statistics.region_medium,
-        "region_dir": statistics.region_dir,
-        "region_losses": statistics.region_losses.iter().map(loss).collect::<Vec<_>>(),
-        "sequences": {
-            "visible": sequences.visible,
-            "last": sequences.last,
-            "persisted": sequences.persisted,
-            "flushed": sequences.flushed,
-        },
-        "arenas": {
-            "active_generation": arenas.active_generation,
-            "next_generation": arenas.next_generation,
-            "active": arenas.active,
-            "sealed": arenas.sealed,
-            "spare": arenas.spare,
-            "pinned": arenas.pinned,
-        },
-        "memory": {
-            "arena_bytes": memory.arena_bytes,
-            "index_bytes": memory.index_bytes,
-            "pinned_bytes": memory.pinned_bytes,
-            "block_cache_bytes": memory.block_cache_bytes,
-            "table_metadata_bytes": memory.table_metadata_bytes,
-        },
-        "levels": levels,
-        "io": io.collect::<serde_json::Map<_, _>>(),
-        "user_bytes": statistics.user_bytes,
-        "write_amplification": statistics.write_amplification,
-        "debt_bytes": statistics.debt_bytes,
-        "write_rate": statistics.write_rate.as_ref().map(write_rate),
-        "stall_seconds": stalls.collect::<serde_json::Map<_, _>>(),
-        "longest_stall_seconds": statistics.longest_stall.as_secs_f64(),
-        "flushes": statistics.flushes,
-        "merges": statistics.merges,
-        "moves": statistics.moves,
-        "retries": statistics.retries,
-        "last_error": statistics.last_error.as_ref().map(ToString::to_string),
-        "poisoned": statistics.poisoned.as_ref().map(ToString::to_string),
-        "snapshots": statistics.snapshots,
-        "recovery": {
-            "clean_close": recovery.clean_close,
-            "arenas": recovery.arenas,
-            "frames": recovery.frames,
-            "writes": recovery.writes,
-            "dropped": recovery.dropped,
-            "torn_tail": recovery.torn_tail,
-            "torn_manifest": recovery.torn_manifest,
-            "region_loss": recovery.region_loss.as_ref().map(loss),
-        },
-    })
-}
-
-fn write_rate(rate: &WriteRateStatistics) -> Value {
-    json!({
-        "configured_bytes_per_second": rate.configured_bytes_per_second,
-        "present_bytes_per_second": rate.present_bytes_per_second,
-        "waits": rate.waits,
-        "waited_seconds": rate.waited.as_secs_f64(),
-    })
-}
-
-fn loss(loss: &RegionLoss) -> Value {
-    json!({"kept": loss.kept, "promised": loss.promised})
 }
 
 /// The part that means something in a store that has just been opened to be read.
@@ -236,6 +135,7 @@ fn survives(statistics: &Statistics) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use terrace::{Db, Options};
 
     #[test]
@@ -259,11 +159,17 @@ mod tests {
             "waits": 0,
             "waited_seconds": 0.0,
         });
-        assert_eq!(as_json(&statistics)["write_rate"], shown);
+        assert_eq!(
+            serde_json::to_value(&statistics).unwrap()["write_rate"],
+            shown
+        );
         db.close().unwrap();
 
         let statistics = Db::open(&path, options(None)).unwrap().statistics();
-        assert_eq!(as_json(&statistics)["write_rate"], Value::Null);
+        assert_eq!(
+            serde_json::to_value(&statistics).unwrap()["write_rate"],
+            Value::Null
+        );
         assert!(!as_text(&statistics).contains("background writes"));
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::Store;
+use crate::db::events::EventKind;
 use crate::options;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::sync::{Condvar, Mutex};
@@ -247,6 +248,14 @@ impl Worker {
         state.running.push(this);
         drop(state);
         let done = (self.step)(store);
+        if let Err(error) = &done
+            && !matches!(error, Error::Closed)
+        {
+            store.events.record(EventKind::StepFailed {
+                worker: self.name.to_owned(),
+                error: error.clone(),
+            });
+        }
         let mut state = self.state.lock();
         state.running.retain(|&other| other != this);
         state.rounds += 1;

@@ -177,7 +177,8 @@ impl Store {
             from: work.slice.from.clone(),
             to: work.slice.to.clone(),
         });
-        match self.write_slice(work.clone()) {
+        let written = self.latencies.slice.time(|| self.write_slice(work.clone()));
+        match written {
             Ok(built) => {
                 if let Some(useless) = self.jobs.built(built) {
                     self.abandon(useless.work.clone(), Some(useless), Error::Closed);

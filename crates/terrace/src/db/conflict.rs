@@ -72,7 +72,14 @@ impl Store {
     ) -> Result<(Option<Value>, SequenceNumber)> {
         let view = self.view.load();
         let read_at = self.visible();
-        let value = self.get_in(&view, keyspace, key, read_at, &ReadOptions::default())?;
+        let value = self.get_in(
+            &view,
+            keyspace,
+            key,
+            read_at,
+            &ReadOptions::default(),
+            &mut 0,
+        )?;
         Ok((value, read_at))
     }
 

@@ -1,9 +1,13 @@
 //! What a store does in the background, told as it happens and kept for a while.
 
+pub(crate) mod trace;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::sync::Mutex;
 use crate::write_buffer::slowdown::StallCause;
@@ -134,6 +138,46 @@ pub enum EventKind {
         /// How long.
         time: Duration,
     },
+    /// A step in the background failed; it is repeated, unless the store refuses writes since.
+    StepFailed {
+        /// The name of its worker.
+        worker: String,
+        /// Why.
+        error: Error,
+    },
+}
+
+impl EventKind {
+    /// The name of the kind, for scripts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::FlushBegun { .. } => "flush_begun",
+            EventKind::FlushEnded { .. } => "flush_ended",
+            EventKind::MergeBegun { .. } => "merge_begun",
+            EventKind::SliceBegun { .. } => "slice_begun",
+            EventKind::SliceInstalled { .. } => "slice_installed",
+            EventKind::SliceFailed { .. } => "slice_failed",
+            EventKind::MergeEnded { .. } => "merge_ended",
+            EventKind::TablesMoved { .. } => "tables_moved",
+            EventKind::TablesDeleted { .. } => "tables_deleted",
+            EventKind::WritersStopped { .. } => "writers_stopped",
+            EventKind::StepFailed { .. } => "step_failed",
+        }
+    }
+}
+
+/// Number, time in seconds since 1970, thread, the name of the kind, and the text.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let since_epoch = self.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut fields = to.serialize_struct("Event", 5)?;
+        fields.serialize_field("number", &self.number)?;
+        fields.serialize_field("seconds", &since_epoch.as_secs_f64())?;
+        fields.serialize_field("thread", &self.thread)?;
+        fields.serialize_field("kind", self.kind.name())?;
+        fields.serialize_field("event", &self.kind.to_string())?;
+        fields.end()
+    }
 }
 
 impl fmt::Display for Event {
@@ -215,6 +259,9 @@ impl fmt::Display for EventKind {
             EventKind::WritersStopped { cause, time } => {
                 write!(f, "writers stopped for {time:?}: {cause}")
             }
+            EventKind::StepFailed { worker, error } => {
+                write!(f, "a step of {worker} failed: {error}")
+            }
         }
     }
 }
@@ -253,6 +300,7 @@ impl EventLog {
             events.push_back(event.clone());
             event
         };
+        trace::event(&event);
         if let Some(listener) = &self.listener {
             listener.event(&event);
         }
@@ -260,7 +308,14 @@ impl EventLog {
 
     /// Those that are kept, oldest first.
     pub(crate) fn kept(&self) -> Vec<Event> {
-        self.kept.lock().1.iter().cloned().collect()
+        self.kept_after(0)
+    }
+
+    /// Those after a number that are kept, oldest first.
+    pub(crate) fn kept_after(&self, number: u64) -> Vec<Event> {
+        let kept = self.kept.lock();
+        let after = kept.1.partition_point(|event| event.number <= number);
+        kept.1.range(after..).cloned().collect()
     }
 }
 

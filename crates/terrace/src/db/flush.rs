@@ -19,6 +19,7 @@ use crate::db::ledger::Ledger;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
+use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Result, SequenceNumber, parallel};
@@ -71,6 +72,7 @@ impl Store {
         if arenas > 0 {
             self.events.record(EventKind::FlushBegun { arenas });
         }
+        let began = Instant::now();
         let mut files = Vec::new();
         let (mut table_count, mut written_bytes) = (0, 0);
         let written = self.write_tables(memtables, &mut files);
@@ -113,6 +115,7 @@ impl Store {
         }
         installed?;
         if arenas > 0 {
+            self.latencies.flush.record(began.elapsed());
             self.events.record(EventKind::FlushEnded {
                 arenas,
                 tables: table_count,

@@ -20,6 +20,7 @@ pub(crate) mod iterator;
 pub(crate) mod jobs;
 pub(crate) mod keyspace;
 pub(crate) mod keyspaces;
+pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod open;
 pub(crate) mod pins;
@@ -48,7 +49,7 @@ use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
 use crate::db::deletions::Deletions;
-use crate::db::events::EventLog;
+use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
@@ -112,6 +113,7 @@ pub(crate) struct Store {
     pub(crate) backlog: Backlog,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
+    pub(crate) latencies: latencies::Latencies,
     pub(crate) recovery: Recovery,
 
     poison: OnceLock<Error>,
@@ -190,7 +192,11 @@ impl Store {
                 cause: Arc::new(cause),
             },
         };
-        self.poison.get_or_init(|| poisoned).clone()
+        let poison = self.poison.get_or_init(|| {
+            trace::poisoned(&self.path, &poisoned);
+            poisoned
+        });
+        poison.clone()
     }
 
     pub(crate) fn poisoned(&self) -> Option<Error> {

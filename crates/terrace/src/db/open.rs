@@ -15,9 +15,10 @@ use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::deletions::Deletions;
-use crate::db::events::EventLog;
+use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
+use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -123,6 +124,7 @@ impl Store {
             backlog,
             stalls: Stalls::default(),
             counters: Counters::default(),
+            latencies: Latencies::default(),
             recovery: recovered.report.clone(),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -135,6 +137,7 @@ impl Store {
             storage,
             options,
         });
+        trace::opened(path, durability, &store.recovery);
         if !store.options.read_only {
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;

@@ -3,6 +3,7 @@
 //! is the newest there is, because ages order everything.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use terrace_storage::Purpose;
 
@@ -10,6 +11,7 @@ use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::keyspaces::no_keyspace;
+use crate::db::latencies::is_sampled;
 use crate::db::snapshot::Snapshot;
 use crate::db::value::Value;
 use crate::db::view::View;
@@ -74,12 +76,33 @@ impl ReadOptions {
 }
 
 impl Store {
-    /// The value of a key as of `options.snapshot`, or now.
+    /// The value of a key as of `options.snapshot`, or now. A few of these are timed.
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         options: &ReadOptions,
+    ) -> Result<Option<Value>> {
+        let mut asked = 0;
+        if !is_sampled() {
+            return self.find(keyspace, key, options, &mut asked);
+        }
+        let get = || self.find(keyspace, key, options, &mut asked);
+        let found = self.latencies.get.time(get);
+        self.counters.sampled_gets.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .tables_asked
+            .fetch_add(asked, Ordering::Relaxed);
+        found
+    }
+
+    /// `asked` counts the tables whose filters were asked.
+    fn find(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: &ReadOptions,
+        asked: &mut u64,
     ) -> Result<Option<Value>> {
         self.check_open()?;
         if let Some(snapshot) = &options.snapshot {
@@ -89,7 +112,7 @@ impl Store {
         // After the view: see its invariant.
         let snapshot = options.snapshot.as_ref().map(Snapshot::sequence);
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
-        self.get_in(&view, keyspace, key, snapshot, options)
+        self.get_in(&view, keyspace, key, snapshot, options, asked)
     }
 
     /// The value of a key as of `snapshot`, which is visible in `view`.
@@ -100,6 +123,7 @@ impl Store {
         key: &[u8],
         snapshot: SequenceNumber,
         options: &ReadOptions,
+        asked: &mut u64,
     ) -> Result<Option<Value>> {
         let levels = levels_of(view, keyspace)?;
         // One hash serves the indexes of MemTables and the filters of tables.
@@ -111,7 +135,7 @@ impl Store {
             }
         }
         let options = options.of_tables();
-        match self.get_in_levels(levels, key, hash, snapshot, options)? {
+        match self.get_in_levels(levels, key, hash, snapshot, options, asked)? {
             Some((tag, value)) => Ok(self.is_put(tag)?.then(|| Value::in_block(value))),
             None => Ok(None),
         }
@@ -124,9 +148,11 @@ impl Store {
         hash: u64,
         snapshot: SequenceNumber,
         options: CursorOptions,
+        asked: &mut u64,
     ) -> Result<Option<(Tag, TableValue)>> {
         for table in levels.tables_for_key(key) {
             let table = table.open(&self.tables)?;
+            *asked += 1;
             if let Some(found) = table.get(key, hash, snapshot, options)? {
                 return Ok(Some(found));
             }

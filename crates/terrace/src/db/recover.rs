@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use terrace_region::{Arena, FrameInfo, Recovered, Region};
 
 use crate::db::region_home::lost;
@@ -17,7 +18,7 @@ use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber, parallel};
 
 /// What the opening of a store found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recovery {
     /// The store had been closed in order.

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use terrace_storage::IoStatistics;
 
 use crate::db::Store;
+use crate::db::latencies::LatencyStatistics;
 use crate::db::recover::Recovery;
 use crate::db::write_rate::WriteRate;
 use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
 use crate::options::Durability;
+use crate::serial;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, SequenceNumber};
 
@@ -23,16 +26,20 @@ pub(crate) struct Counters {
     pub(crate) merges: AtomicU64,
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
+    /// Gets that were timed, and the tables that these asked.
+    pub(crate) sampled_gets: AtomicU64,
+    pub(crate) tables_asked: AtomicU64,
 }
 
-/// What a store holds and has done since it was opened.
-#[derive(Clone, Debug)]
+/// What a store holds and has done since it was opened. Serialised, times are numbers of seconds
+/// and errors are their words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Statistics {
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// The persist method of the region: `written`, `volatile`, ...
-    pub method: &'static str,
+    pub method: String,
     /// Power safety is pretended, for a benchmark.
     pub emulated: bool,
     /// The file system that holds the store.
@@ -52,18 +59,31 @@ pub struct Statistics {
     /// Levels 0, 1, 2, ... of all keyspaces together.
     pub levels: Vec<LevelStatistics>,
     /// Bytes and operations, by purpose.
+    #[serde(with = "serial::io")]
     pub io: IoStatistics,
     /// Bytes of keys and values accepted.
     pub user_bytes: u64,
     /// Bytes written to files for each byte accepted; `None` before the first write.
     pub write_amplification: Option<f64>,
+    /// Tables asked for each get, their filters included: counted on the gets that are timed, those
+    /// that found their key in memory among them. `None` before the first one.
+    pub read_amplification: Option<f64>,
+    /// Bytes of all tables for each byte that is live, estimated: a keyspace's largest sub-level, in
+    /// which a key stands once, is taken for what is live, and all others for what it replaces.
+    /// Where they hold other keys the figure is too high. `None` without tables.
+    pub space_amplification: Option<f64>,
+    /// How long operations took.
+    #[serde(default)]
+    pub latencies: LatencyStatistics,
     /// Bytes that merges still have to write until every level is within its target, estimated.
     pub debt_bytes: u64,
     /// The limit on background writes; `None` if the store was opened without one.
     pub write_rate: Option<WriteRateStatistics>,
     /// Time that writers were held back, by cause.
+    #[serde(rename = "stall_seconds", with = "serial::stalls")]
     pub stalls: Vec<(StallCause, Duration)>,
     /// The longest of those times.
+    #[serde(rename = "longest_stall_seconds", with = "serial::seconds")]
     pub longest_stall: Duration,
     /// Arenas flushed, merges and moves of tables done.
     pub flushes: u64,
@@ -76,8 +96,10 @@ pub struct Statistics {
     /// Background steps that failed and were repeated.
     pub retries: u64,
     /// The last failure of a background step.
+    #[serde(with = "serial::error_text")]
     pub last_error: Option<Error>,
     /// Why writes are refused, if they are.
+    #[serde(with = "serial::error_text")]
     pub poisoned: Option<Error>,
     /// Live snapshots, iterators' own included.
     pub snapshots: usize,
@@ -86,7 +108,7 @@ pub struct Statistics {
 }
 
 /// The numbers of writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sequences {
     /// The last one given and acknowledged: readers see everything up to it.
@@ -100,7 +122,7 @@ pub struct Sequences {
 }
 
 /// Arenas by state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArenaStatistics {
     /// The generation being written; 0 if none.
@@ -118,7 +140,7 @@ pub struct ArenaStatistics {
 }
 
 /// Memory, by budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
     /// Images of the active and sealed arenas and of spares.
@@ -139,7 +161,7 @@ pub struct MemoryStatistics {
 
 /// The limit on background writes; see
 /// [`Options::background_bytes_per_second`](crate::Options::background_bytes_per_second).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WriteRateStatistics {
     /// What the options say.
@@ -149,11 +171,12 @@ pub struct WriteRateStatistics {
     /// Writes of merges that were held back.
     pub waits: u64,
     /// The time that they were, all threads together.
+    #[serde(rename = "waited_seconds", with = "serial::seconds")]
     pub waited: Duration,
 }
 
 /// One level of all keyspaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelStatistics {
     /// Its sub-levels.
@@ -165,7 +188,7 @@ pub struct LevelStatistics {
 }
 
 /// Every table, in its place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelsReport {
     /// In the order of their numbers.
@@ -173,7 +196,7 @@ pub struct LevelsReport {
 }
 
 /// The levels of one keyspace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeyspaceReport {
     /// Its number.
@@ -181,11 +204,12 @@ pub struct KeyspaceReport {
     /// Its name.
     pub name: String,
     /// Its levels from the top, each with its sub-levels from the youngest.
+    #[serde(with = "serial::levels")]
     pub levels: Vec<Vec<SubLevelReport>>,
 }
 
 /// One sub-level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SubLevelReport {
     /// Its name.
@@ -196,8 +220,9 @@ pub struct SubLevelReport {
     pub tables: Vec<TableReport>,
 }
 
-/// One table.
-#[derive(Clone, Debug)]
+/// One table. Serialised, a key that is not UTF-8 is in hexadecimal, under a name that says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "serial::TableForm", try_from = "serial::TableForm")]
 #[non_exhaustive]
 pub struct TableReport {
     /// The number in its file's name.
@@ -262,7 +287,7 @@ impl Store {
         let (retries, last_error) = self.background.retries();
         Statistics {
             durability: self.durability,
-            method: region.method,
+            method: region.method.to_owned(),
             emulated: region.emulated,
             file_system: self.file_system.name.clone(),
             region_medium: region.medium.clone(),
@@ -302,6 +327,9 @@ impl Store {
             },
             levels: level_totals(&view.version),
             write_amplification: (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64),
+            read_amplification: self.read_amplification(),
+            space_amplification: space_amplification(&view.version),
+            latencies: self.latencies.statistics(),
             io,
             user_bytes,
             debt_bytes: self.backlog.debt_bytes(),
@@ -348,6 +376,14 @@ impl Store {
     }
 }
 
+impl Store {
+    fn read_amplification(&self) -> Option<f64> {
+        let gets = self.counters.sampled_gets.load(Ordering::Relaxed);
+        let asked = self.counters.tables_asked.load(Ordering::Relaxed);
+        (gets > 0).then(|| asked as f64 / gets as f64)
+    }
+}
+
 fn report(sub_level: &SubLevel) -> SubLevelReport {
     let table = |table: &Arc<Table>| TableReport {
         number: table.number,
@@ -376,4 +412,98 @@ fn level_totals(version: &Version) -> Vec<LevelStatistics> {
         }
     }
     totals
+}
+
+fn space_amplification(version: &Version) -> Option<f64> {
+    let (mut total, mut live) = (0, 0);
+    for levels in version.keyspaces.values() {
+        let sub_levels = levels.sub_levels();
+        let bytes = sub_levels.map(|(_, sub_level)| {
+            let tables = sub_level.tables.iter();
+            tables.map(|table| table.size_bytes).sum::<u64>()
+        });
+        let bytes: Vec<u64> = bytes.collect();
+        total += bytes.iter().sum::<u64>();
+        live += bytes.iter().max().copied().unwrap_or(0);
+    }
+    (live > 0).then(|| total as f64 / live as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, LevelsReport, Options, Statistics};
+
+    /// A store that wrote the same keys `flushes` times.
+    fn store(flushes: usize) -> Db {
+        let options = Options {
+            level0_merge: 100,
+            level0_slowdown: 200,
+            level0_stop: 300,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        for _ in 0..flushes {
+            for key in [&b"a"[..], b"b", b"\xff"] {
+                db.put(key, &[0; 1000]).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        db
+    }
+
+    #[test]
+    fn amplification_is_what_reads_ask_and_what_lies_beneath() {
+        let db = store(0);
+        let none = db.statistics();
+        assert_eq!(
+            (none.read_amplification, none.space_amplification),
+            (None, None)
+        );
+        let db = store(4);
+        for _ in 0..2000 {
+            // In bounds and in no filter, but for those filters that err: each of four tables is asked.
+            assert!(db.get(b"aa").unwrap().is_none());
+        }
+        let statistics = db.statistics();
+        assert_eq!(statistics.read_amplification, Some(4.0));
+        let space = statistics.space_amplification.unwrap();
+        assert!((3.9..=4.1).contains(&space), "{space}");
+    }
+
+    #[test]
+    fn what_was_timed_is_shown() {
+        let db = store(3);
+        for _ in 0..1000 {
+            db.put(b"key", b"value").unwrap();
+            db.get(b"key").unwrap();
+        }
+        db.persist().unwrap();
+        let latencies = db.statistics().latencies;
+        assert_eq!((latencies.flush.count, latencies.sync.count), (3, 1));
+        for sampled in [latencies.get, latencies.write] {
+            assert!((5..200).contains(&sampled.count), "{sampled:?}");
+            assert!(
+                sampled.p50 <= sampled.p99 && sampled.p99 <= sampled.max,
+                "{sampled:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn reports_come_back_from_json() {
+        let db = store(2);
+        let statistics = db.statistics();
+        let text = serde_json::to_string(&statistics).unwrap();
+        let again: Statistics = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        assert_eq!(format!("{:?}", again.io), format!("{:?}", statistics.io));
+
+        let levels = db.levels();
+        let text = serde_json::to_string(&levels).unwrap();
+        assert!(
+            text.contains(r#""smallest":"a","largest_hex":"ff""#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<LevelsReport>(&text).unwrap(), levels);
+    }
 }

@@ -16,6 +16,7 @@ use crate::db::Store;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
+use crate::db::latencies::is_sampled;
 use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
@@ -114,7 +115,12 @@ impl Store {
             no_stall: options.no_stall,
             condition,
         };
-        self.queue.submit(request, |group| self.commit(group))
+        let submit = || self.queue.submit(request, |group| self.commit(group));
+        if is_sampled() {
+            self.latencies.write.time(submit)
+        } else {
+            submit()
+        }
     }
 
     /// Runs `action` as the only leader.
@@ -234,12 +240,10 @@ impl Store {
 
     fn persist_arenas(&self, writer: &mut Writer) -> Result<()> {
         let view = self.view.load();
-        for table in view.memtables.iter().rev() {
-            table
-                .arena()
-                .persist()
-                .map_err(|error| self.persist_failed(error))?;
-        }
+        let mut oldest_first = view.memtables.iter().rev();
+        let persist = || oldest_first.try_for_each(|table| table.arena().persist());
+        let persisted = self.latencies.sync.time(persist);
+        persisted.map_err(|error| self.persist_failed(error))?;
         writer.persisted = writer.last_sequence;
         self.persisted.store(writer.persisted, Ordering::Release);
         Ok(())

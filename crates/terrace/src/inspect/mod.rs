@@ -2,6 +2,7 @@
 //! shows one file.
 
 mod dump;
+mod prometheus;
 mod verify;
 
 pub use dump::{Dump, DumpItem, dump};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
@@ -107,7 +109,7 @@ pub(crate) enum ArenaHome {
 }
 
 /// Writes that were lost with their region, as the owner accepted when he opened the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RegionLoss {
     /// Every write up to this number was kept. Later ones were lost, however many there were.

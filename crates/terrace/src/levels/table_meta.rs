@@ -277,7 +277,7 @@ mod tests {
         drop(Table::new(meta(8, "a", "m"), &obsolete));
         table.mark_removed();
         drop(table);
-        assert_eq!(obsolete.take(), []);
+        assert_eq!(obsolete.take(), [0u64; 0]);
         drop(narrowed);
         assert_eq!(obsolete.take(), [7]);
     }

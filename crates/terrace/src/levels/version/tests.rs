@@ -261,13 +261,13 @@ fn files_go_when_the_edit_is_durable_and_the_last_reader_has_left() {
     let reader = before.clone();
     before.mark_removed(&edit);
     drop(before);
-    assert_eq!(obsolete.take(), []);
+    assert_eq!(obsolete.take(), [0u64; 0]);
     drop(reader);
     let mut gone = obsolete.take();
     gone.sort_unstable();
     assert_eq!(gone, [1, 2, 3, 10]);
     drop(after);
-    assert_eq!(obsolete.take(), []);
+    assert_eq!(obsolete.take(), [0u64; 0]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn an_edit_that_never_became_durable_leaves_the_files() {
     let obsolete = Arc::clone(before.obsolete());
     drop(before.apply(&replace(&[1, 2, 3], vec![])).unwrap());
     drop(before);
-    assert_eq!(obsolete.take(), []);
+    assert_eq!(obsolete.take(), [0u64; 0]);
 }
 
 #[test]

@@ -1,0 +1,364 @@
+//! Statistics in the text format of Prometheus (0.0.4), which OpenMetrics collectors read, too.
+//!
+//! A client library would keep metrics of its own, to be updated as things happen; here all of them
+//! come out of one snapshot, and what is left to do is to write lines.
+
+use std::fmt::{Display, Write};
+
+use terrace_storage::Purpose;
+
+use crate::{Distribution, Statistics};
+
+impl Statistics {
+    /// The statistics as metrics, in the text format of Prometheus: names begin with `terrace_` and
+    /// end in their unit, counters in `_total`. Served over HTTP, this is what a collector scrapes.
+    ///
+    /// ```
+    /// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// let text = db.statistics().prometheus();
+    /// assert!(text.contains("# TYPE terrace_flushes_total counter\nterrace_flushes_total 0\n"));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn prometheus(&self) -> String {
+        let mut text = Text::default();
+        self.write_state(&mut text);
+        self.write_memory(&mut text);
+        self.write_levels(&mut text);
+        self.write_work(&mut text);
+        self.write_io(&mut text);
+        self.write_latencies(&mut text);
+        text.0
+    }
+
+    fn write_state(&self, text: &mut Text) {
+        let durability = self.durability.to_string();
+        text.gauge("info", "What kind of store this is; always 1.");
+        let labels = [
+            ("durability", durability.as_str()),
+            ("method", &self.method),
+            ("region_medium", &self.region_medium),
+            ("file_system", &self.file_system),
+        ];
+        text.sample("info", &labels, 1);
+        text.gauge(
+            "refuses_writes",
+            "1 if writes are refused since a failed sync.",
+        );
+        text.sample("refuses_writes", &[], u8::from(self.poisoned.is_some()));
+        text.gauge(
+            "sequence_number",
+            "The numbers of writes, by what they are known for.",
+        );
+        for (state, number) in [
+            ("visible", self.sequences.visible),
+            ("persisted", self.sequences.persisted),
+            ("flushed", self.sequences.flushed),
+        ] {
+            text.sample("sequence_number", &[("state", state)], number);
+        }
+        text.gauge("arenas", "Arenas, by state.");
+        for (state, arenas) in [
+            ("active", self.arenas.active),
+            ("sealed", self.arenas.sealed),
+            ("spare", self.arenas.spare),
+            ("pinned", self.arenas.pinned),
+        ] {
+            text.sample("arenas", &[("state", state)], arenas);
+        }
+        text.gauge("snapshots", "Live snapshots, those of iterators included.");
+        text.sample("snapshots", &[], self.snapshots);
+    }
+
+    fn write_memory(&self, text: &mut Text) {
+        let memory = &self.memory;
+        text.gauge("memory_bytes", "Memory, by budget.");
+        for (budget, bytes) in [
+            ("arenas", memory.arena_bytes),
+            ("arena_indexes", memory.index_bytes),
+            ("pinned", memory.pinned_bytes),
+            ("block_cache", memory.block_cache_bytes),
+            ("table_metadata", memory.table_metadata_bytes),
+        ] {
+            text.sample("memory_bytes", &[("budget", budget)], bytes);
+        }
+        text.counter("block_cache_hits_total", "Blocks found in the block cache.");
+        text.sample("block_cache_hits_total", &[], memory.block_cache_hits);
+        text.counter(
+            "block_cache_misses_total",
+            "Blocks not found in the block cache.",
+        );
+        text.sample("block_cache_misses_total", &[], memory.block_cache_misses);
+    }
+
+    fn write_levels(&self, text: &mut Text) {
+        type Of = fn(&crate::LevelStatistics) -> u64;
+        let families: [(&str, &str, Of); 3] = [
+            ("level_sub_levels", "Sub-levels of a level.", |level| {
+                level.sub_levels as u64
+            }),
+            ("level_tables", "Tables of a level.", |level| {
+                level.tables as u64
+            }),
+            ("level_bytes", "Bytes of a level's tables.", |level| {
+                level.bytes
+            }),
+        ];
+        for (name, help, of) in families {
+            text.gauge(name, help);
+            for (number, level) in self.levels.iter().enumerate() {
+                text.sample(name, &[("level", &number.to_string())], of(level));
+            }
+        }
+        text.gauge(
+            "debt_bytes",
+            "Bytes that merges still have to write, estimated.",
+        );
+        text.sample("debt_bytes", &[], self.debt_bytes);
+        for (kind, help, ratio) in [
+            (
+                "write",
+                "Bytes written to files for each byte accepted.",
+                self.write_amplification,
+            ),
+            (
+                "read",
+                "Tables asked for each get.",
+                self.read_amplification,
+            ),
+            (
+                "space",
+                "Bytes of tables for each live byte, estimated.",
+                self.space_amplification,
+            ),
+        ] {
+            if let Some(ratio) = ratio {
+                let name = format!("{kind}_amplification_ratio");
+                text.gauge(&name, help);
+                text.sample(&name, &[], ratio);
+            }
+        }
+    }
+
+    fn write_work(&self, text: &mut Text) {
+        for (name, help, count) in [
+            (
+                "user_bytes_total",
+                "Bytes of keys and values accepted.",
+                self.user_bytes,
+            ),
+            ("flushes_total", "Arenas flushed.", self.flushes),
+            ("merges_total", "Merges done.", self.merges),
+            ("slices_total", "Slices of merges installed.", self.slices),
+            (
+                "table_moves_total",
+                "Tables moved without being read.",
+                self.moves,
+            ),
+            (
+                "step_failures_total",
+                "Background steps that failed.",
+                self.retries,
+            ),
+        ] {
+            text.counter(name, help);
+            text.sample(name, &[], count);
+        }
+        text.counter(
+            "stall_seconds_total",
+            "Time that writers were held back, by cause.",
+        );
+        for (cause, time) in &self.stalls {
+            let cause = cause.to_string();
+            text.sample(
+                "stall_seconds_total",
+                &[("cause", &cause)],
+                time.as_secs_f64(),
+            );
+        }
+        text.gauge(
+            "longest_stall_seconds",
+            "The longest time that a writer was held back.",
+        );
+        text.sample(
+            "longest_stall_seconds",
+            &[],
+            self.longest_stall.as_secs_f64(),
+        );
+        if let Some(rate) = &self.write_rate {
+            text.counter(
+                "rate_limit_wait_seconds_total",
+                "Time that merges waited for their rate.",
+            );
+            text.sample(
+                "rate_limit_wait_seconds_total",
+                &[],
+                rate.waited.as_secs_f64(),
+            );
+        }
+    }
+
+    fn write_io(&self, text: &mut Text) {
+        type Of = fn(&terrace_storage::IoCounts) -> u64;
+        let families: [(&str, &str, Of); 5] = [
+            ("read_bytes_total", "Bytes read, by purpose.", |io| {
+                io.read_bytes
+            }),
+            ("reads_total", "Reads, by purpose.", |io| io.reads),
+            ("written_bytes_total", "Bytes written, by purpose.", |io| {
+                io.written_bytes
+            }),
+            ("writes_total", "Writes, by purpose.", |io| io.writes),
+            ("syncs_total", "Syncs of files, by purpose.", |io| io.syncs),
+        ];
+        for (name, help, of) in families {
+            text.counter(name, help);
+            for purpose in Purpose::ALL {
+                let counts = self.io.of(purpose);
+                text.sample(name, &[("purpose", purpose.name())], of(&counts));
+            }
+        }
+    }
+
+    fn write_latencies(&self, text: &mut Text) {
+        let name = "latency_seconds";
+        text.family(
+            name,
+            "summary",
+            "How long operations took; gets and writes are sampled.",
+        );
+        for (operation, shown) in [
+            ("get", &self.latencies.get),
+            ("write", &self.latencies.write),
+            ("sync", &self.latencies.sync),
+            ("flush", &self.latencies.flush),
+            ("slice", &self.latencies.slice),
+        ] {
+            text.summary(name, ("operation", operation), shown);
+        }
+    }
+}
+
+/// Lines of metrics.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn gauge(&mut self, name: &str, help: &str) {
+        self.family(name, "gauge", help);
+    }
+
+    fn counter(&mut self, name: &str, help: &str) {
+        self.family(name, "counter", help);
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!(
+            "# HELP terrace_{name} {help}\n# TYPE terrace_{name} {kind}\n"
+        ));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+            .collect();
+        match labels.as_slice() {
+            [] => self.line(format_args!("terrace_{name} {value}\n")),
+            labels => self.line(format_args!(
+                "terrace_{name}{{{}}} {value}\n",
+                labels.join(",")
+            )),
+        }
+    }
+
+    fn summary(&mut self, name: &str, label: (&str, &str), shown: &Distribution) {
+        // A quantile of nothing is not a number of seconds.
+        for (quantile, time) in [
+            ("0.5", shown.p50),
+            ("0.9", shown.p90),
+            ("0.99", shown.p99),
+            ("0.999", shown.p999),
+            ("1", shown.max),
+        ] {
+            if shown.count > 0 {
+                self.sample(name, &[label, ("quantile", quantile)], time.as_secs_f64());
+            }
+        }
+        self.sample(&format!("{name}_sum"), &[label], shown.sum.as_secs_f64());
+        self.sample(&format!("{name}_count"), &[label], shown.count);
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.0.write_fmt(line);
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Db, Error, Options};
+
+    /// Statistics that differ from each other, taken from no run.
+    fn specimen() -> Statistics {
+        let options = Options {
+            background: crate::Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        let mut statistics = db.statistics();
+        statistics.method = "a \"method\"\\".to_owned();
+        statistics.poisoned = Some(Error::Closed);
+        statistics.sequences.visible = 70;
+        statistics.memory.block_cache_hits = 50;
+        statistics.levels[1].bytes = 1 << 40;
+        statistics.write_amplification = Some(2.5);
+        statistics.space_amplification = Some(1.25);
+        statistics.stalls[0].1 = Duration::from_millis(1500);
+        statistics.flushes = 4;
+        statistics.io = terrace_storage::IoStatistics::default();
+        statistics.latencies = crate::LatencyStatistics::default();
+        statistics.latencies.get.count = 3;
+        statistics.latencies.get.sum = Duration::from_micros(5);
+        statistics.latencies.get.p50 = Duration::from_nanos(1500);
+        statistics
+    }
+
+    #[test]
+    fn the_text_is_the_golden_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prometheus.txt");
+        let text = specimen().prometheus();
+        if std::env::var_os("TERRACE_BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert_eq!(text, std::fs::read_to_string(&path).unwrap());
+    }
+
+    #[test]
+    fn each_family_is_declared_once_and_before_its_samples() {
+        let text = specimen().prometheus();
+        let mut families = std::collections::BTreeMap::new();
+        for line in text.lines() {
+            if let Some(declared) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = declared.split_once(' ').unwrap();
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+                assert!(families.insert(name, kind).is_none(), "{name} twice");
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let of_summary = name.strip_suffix("_sum").or(name.strip_suffix("_count"));
+                assert!(families.contains_key(of_summary.unwrap_or(name)), "{line}");
+                line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+            }
+        }
+    }
+}
