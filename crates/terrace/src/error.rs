@@ -47,6 +47,9 @@ pub enum Error {
     Busy {
         /// The store's directory.
         path: PathBuf,
+        /// Where its owner may be asked; see [`inspect`](crate::inspect). `None` if there is no
+        /// such socket. One that a crash left answers nobody.
+        socket: Option<PathBuf>,
     },
     /// There is no store in the directory.
     NoStore {
@@ -93,7 +96,14 @@ pub enum Error {
     },
     /// The store has been closed.
     Closed,
-    /// What the process that owns a store said, in its words.
+    /// The inspection socket of a store cannot be opened.
+    NoInspection {
+        /// The socket.
+        path: PathBuf,
+        /// Why, and what to do.
+        detail: String,
+    },
+    /// What the process that owns a store said, in its words, or why it said nothing.
     Owner(String),
 }
 
@@ -159,11 +169,21 @@ impl fmt::Display for Error {
             ),
             Error::Io(error) => write!(f, "{error}"),
             Error::InvalidArgument(detail) => write!(f, "invalid argument: {detail}"),
-            Error::Busy { path } => write!(
-                f,
-                "{} is open elsewhere (its LOCK is held); close the other owner first",
-                path.display()
-            ),
+            Error::Busy { path, socket } => {
+                write!(
+                    f,
+                    "{} is open elsewhere (its LOCK is held); close the other owner first",
+                    path.display()
+                )?;
+                match socket {
+                    Some(socket) => write!(
+                        f,
+                        ", or ask it at {}, as `terrace stats`, `levels` and `events` do",
+                        socket.display()
+                    ),
+                    None => Ok(()),
+                }
+            }
             Error::NoStore { path, detail } => {
                 write!(f, "no store in {}: {detail}", path.display())
             }
@@ -215,6 +235,11 @@ impl fmt::Display for Error {
                  or write without no_stall",
             ),
             Error::Closed => f.write_str("the store is closed"),
+            Error::NoInspection { path, detail } => write!(
+                f,
+                "there can be no inspection socket at {}: {detail}",
+                path.display()
+            ),
             Error::Owner(what) => f.write_str(what),
         }
     }

@@ -214,7 +214,7 @@ pub struct Options {
     /// Open although unflushed writes are missing with their region, with what tables hold. The
     /// loss is recorded and shown by [`Recovery`](crate::Recovery) and
     /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
-    /// false, and such an opening is [`Error::RegionLost`].
+    /// false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
     pub accept_region_loss: bool,
     /// How arenas in files take new writes; of no effect where `region` is given or the store is
     /// `Volatile`. Default: as suits the file system.
@@ -224,6 +224,11 @@ pub struct Options {
     pub emulate_power_safety: bool,
     /// Who runs flushes and compactions. Default: threads.
     pub background: Background,
+    /// Open a socket named `inspect` in the store's directory, through which other processes of the
+    /// same user can ask what the store holds and does, as `terrace stats`, `levels` and `events`
+    /// do; see [`inspect`](crate::inspect). Not for a read-only store. Where there can be no socket
+    /// opening is [`Error::NoInspection`](crate::Error::NoInspection). Default: false.
+    pub inspect: bool,
     /// Is told what the store does in the background, as it happens. Default: nobody; see
     /// [`Db::events`](crate::Db::events) for the last events.
     #[serde(skip)]
@@ -269,6 +274,7 @@ impl Default for Options {
             persist_method: PersistMethod::Auto,
             emulate_power_safety: false,
             background: Background::Threads,
+            inspect: false,
             event_listener: None,
         }
     }

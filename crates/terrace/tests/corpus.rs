@@ -18,7 +18,7 @@ use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStor
 type Parser = fn(&[u8]);
 
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, Parser); 8] = [
+const TARGETS: [(&str, Parser); 9] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
     ("current", internal::fuzz_current),
@@ -26,6 +26,7 @@ const TARGETS: [(&str, Parser); 8] = [
     ("manifest", internal::fuzz_manifest),
     ("record", internal::fuzz_record),
     ("region", internal::fuzz_region),
+    ("request", internal::fuzz_request),
     ("table", internal::fuzz_table),
 ];
 

@@ -211,7 +211,7 @@ fn a_copy_of_a_store_does_not_get_at_its_region_beside_it() {
         reading(options(&disk, Some(FAST))),
     ] {
         match open(given).unwrap_err() {
-            Error::Busy { path } => assert_eq!(path, Path::new(FAST)),
+            Error::Busy { path, .. } => assert_eq!(path, Path::new(FAST)),
             error => panic!("{error:?}"),
         }
     }

@@ -16,6 +16,11 @@ impl Store {
             return outcome.clone();
         }
         self.closing.store(true, Ordering::Release);
+        // While the lock is held: the next owner's socket has the same name.
+        let inspection = self.inspection.lock().take();
+        if let Some(inspection) = inspection {
+            inspection.close();
+        }
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
         }

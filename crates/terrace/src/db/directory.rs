@@ -1,12 +1,13 @@
 //! A store's directory: what may be in it, who owns it, and what a crash leaves there.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_storage::{DirectoryEntry, ErrorKind, Lock, LockKind, Storage};
 
 use crate::db::{Store, files};
+use crate::inspect::socket::SOCKET;
 use crate::levels::ManifestState;
 use crate::options::Options;
 use crate::table::table_path;
@@ -111,10 +112,18 @@ pub(crate) fn lock(
             ErrorKind::NotFound if options.read_only => Ok(None),
             ErrorKind::Locked => Err(Error::Busy {
                 path: path.to_path_buf(),
+                socket: socket(storage, path),
             }),
             _ => Err(error.into()),
         },
     }
+}
+
+/// The inspection socket in a store's directory, if its owner has one.
+fn socket(storage: &dyn Storage, path: &Path) -> Option<PathBuf> {
+    let entries = storage.list(path).ok()?;
+    let mut names = entries.iter().map(|entry| entry.name.as_str());
+    names.any(|name| name == SOCKET).then(|| path.join(SOCKET))
 }
 
 impl Store {

@@ -1,5 +1,7 @@
 //! The names of a store's files.
 
+use crate::inspect::socket::{NEW_SOCKET, SOCKET};
+
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";
 
@@ -21,7 +23,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
-    name == LOCK
+    [LOCK, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
@@ -48,6 +50,8 @@ mod tests {
         }
         for ours in [
             "LOCK",
+            "inspect",
+            "inspect.new",
             "CURRENT",
             "CURRENT.tmp",
             "MANIFEST-000001",

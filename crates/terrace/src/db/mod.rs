@@ -60,6 +60,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
+use crate::inspect::socket::Server;
 use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{Durability, Options};
@@ -121,6 +122,8 @@ pub(crate) struct Store {
     /// Tells running merges to give up.
     pub(crate) closing: AtomicBool,
     close_outcome: Mutex<Option<Result<()>>>,
+    /// Answers those who ask about the store, if that was wanted.
+    inspection: Mutex<Option<Server>>,
     /// On the store's directory and the region's; held until the store is dropped, or closed.
     locks: Mutex<Vec<Box<dyn Lock>>>,
 }

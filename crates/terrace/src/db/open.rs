@@ -32,6 +32,7 @@ use crate::db::view::{PresentView, View};
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
+use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
 use crate::sync::Mutex;
@@ -53,6 +54,10 @@ impl Store {
         };
         let storage = Arc::new(CountingStorage::new(medium));
         let exists = directory::prepare(&*storage, path, &options)?;
+        if options.inspect && !options.read_only {
+            let file_system = storage.file_system(path)?;
+            check_inspection(path, file_system.has_descriptors)?;
+        }
         let region_dir = region_home::given(&*storage, path, &options, exists)?;
         let lock = directory::lock(&*storage, path, &options)?;
         let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
@@ -130,6 +135,7 @@ impl Store {
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
+            inspection: Mutex::new(None),
             locks: Mutex::new(lock.into_iter().chain(homes.lock).collect()),
             arena_home: homes.new,
             arena_directory: homes.directory,
@@ -148,10 +154,22 @@ impl Store {
                 let _ = store.close();
                 return Err(error);
             }
+            if let Err(error) = store.start_inspection() {
+                let _ = store.close();
+                return Err(error);
+            }
             store.background.spare_wanted(&store);
             store.background.compaction_wanted(&store);
         }
         Ok(store)
+    }
+
+    /// From here on the store can be asked, if it is to be.
+    fn start_inspection(self: &Arc<Self>) -> Result<()> {
+        if self.options.inspect {
+            *self.inspection.lock() = Some(Server::start(self)?);
+        }
+        Ok(())
     }
 
     /// Moves what was recovered to tables and retires every arena that was live.

@@ -241,6 +241,7 @@ fn examine(
 
 fn busy(directory: &Path) -> Error {
     Error::Busy {
+        socket: None,
         path: directory.to_path_buf(),
     }
 }

@@ -1,9 +1,12 @@
-//! Looking into a store's files without changing them: [`verify()`] checks everything, [`dump()`]
-//! shows one file.
+//! Looking into a store from outside. [`verify()`] checks all of its files and [`dump()`] shows one,
+//! without changing them; [`statistics`], [`levels`] and [`events`] ask the process that owns the
+//! store, if it was opened with [`Options::inspect`](crate::Options::inspect).
 
 mod dump;
 mod prometheus;
+pub(crate) mod socket;
 mod verify;
 
 pub use dump::{Dump, DumpItem, dump};
+pub use socket::{Answer, Answers, EventLine, EventRequest, events, levels, statistics};
 pub use verify::{Problem, VerifyReport, verify};

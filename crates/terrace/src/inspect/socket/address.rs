@@ -1,0 +1,66 @@
+//! Where the socket is: a file in the store's directory, however long that path is.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use super::{NEW_SOCKET, SOCKET};
+
+/// The most that the kernel takes for a socket's path, its end excluded.
+const MAX_PATH_BYTES: usize = 107;
+
+/// A path that the kernel takes for a socket's.
+struct Address {
+    path: PathBuf,
+    /// A long path goes through a descriptor of the directory, open while the address is used.
+    _directory: Option<File>,
+}
+
+impl Address {
+    fn of(directory: &Path, name: &str) -> io::Result<Self> {
+        let path = directory.join(name);
+        if path.as_os_str().len() <= MAX_PATH_BYTES {
+            return Ok(Address {
+                path,
+                _directory: None,
+            });
+        }
+        let opened = File::open(directory)?;
+        let through = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        Ok(Address {
+            path: Path::new(&through).join(name),
+            _directory: Some(opened),
+        })
+    }
+}
+
+/// Listens in a store's directory, in place of a socket that a crash left. Only for who holds the
+/// store's lock.
+pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
+    let new = directory.join(NEW_SOCKET);
+    remove(&new)?;
+    let listener = UnixListener::bind(&Address::of(directory, NEW_SOCKET)?.path)?;
+    // Nobody else finds the socket before only its owner may use it.
+    fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+    fs::rename(&new, directory.join(SOCKET))?;
+    Ok(listener)
+}
+
+/// Removes the socket. Only for who holds the store's lock.
+pub(super) fn remove_socket(directory: &Path) -> io::Result<()> {
+    remove(&directory.join(SOCKET))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(&Address::of(directory, SOCKET)?.path)
+}

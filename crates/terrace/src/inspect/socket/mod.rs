@@ -1,0 +1,26 @@
+//! The inspection socket: how the process that owns a store answers those who may not open it.
+//!
+//! The owner listens on a Unix socket in the store's directory; whoever may write that file (its
+//! owner, mode 0600) may ask. `protocol` says what a line holds, `address` where the socket is,
+//! `server` who answers, `client` who asks.
+//!
+//! The other end is not trusted: a request is one line of bounded length with a time limit, so is
+//! the patience with a client that does not read, and so many connections are served at a time. All
+//! of it happens in threads of the server's own; a writer or reader of the store waits for none of
+//! them.
+
+mod address;
+mod client;
+mod protocol;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Answers, events, levels, statistics};
+pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
+pub(crate) use server::{Server, check};
+
+/// The socket's name in the store's directory.
+pub(crate) const SOCKET: &str = "inspect";
+/// Its name until it has its permissions.
+pub(crate) const NEW_SOCKET: &str = "inspect.new";

@@ -1,0 +1,189 @@
+//! What is said: a line of JSON asks, one or more lines of JSON answer.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `{"version":1,"request":"statistics"}` | `{"version":1,"statistics":{...}}` |
+//! | `{"version":1,"request":"levels"}` | `{"version":1,"levels":{...}}` |
+//! | `{"version":1,"request":"events"}` | `{"version":1,"event":{...}}` for each event that is kept |
+//!
+//! The last one takes `"after":N` (only events after number N), `"follow":true` (go on until one
+//! side hangs up) and `"statistics_every_seconds":S` (statistics between the events, when followed).
+//! What is wrong with a request is answered by `{"version":1,"error":"..."}`. Then the owner hangs
+//! up: a connection is for one request.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::db::events::Event;
+use crate::{LevelsReport, Statistics};
+
+/// Raised when an old client could misread an answer, or an old owner a request.
+pub(super) const VERSION: u32 = 1;
+/// The longest request, in bytes.
+pub(super) const MAX_REQUEST_BYTES: usize = 4 << 10;
+/// Statistics are sent no more often.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// What a client wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Request {
+    Statistics,
+    Levels,
+    Events(EventRequest),
+}
+
+/// Which events are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventRequest {
+    /// Only those after this number; of these the last thousand are kept.
+    pub after: u64,
+    /// Go on with those to come, until the store is closed.
+    pub follow: bool,
+    /// Statistics too, at this interval, from 0.1 s to a day; only while following.
+    pub statistics_every: Option<Duration>,
+}
+
+/// An event, as the owner of a store tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EventLine {
+    /// From 1 on, in the order in which events were recorded; a gap is what was not kept.
+    pub number: u64,
+    /// When, in seconds since 1970.
+    pub seconds: f64,
+    /// The name of the thread that did it.
+    pub thread: String,
+    /// The name of its kind; see [`EventKind::name`](crate::EventKind::name).
+    pub kind: String,
+    /// What happened, in words.
+    pub event: String,
+}
+
+/// One line of the owner's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Answer {
+    /// What the store holds and has done.
+    Statistics(Box<Statistics>),
+    /// Every table, in its place.
+    Levels(LevelsReport),
+    /// Something that happened.
+    Event(EventLine),
+    /// Why there is no answer.
+    Error(String),
+}
+
+/// An answer with its version: what is on the line.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Line<A> {
+    pub(super) version: u32,
+    #[serde(flatten)]
+    pub(super) answer: A,
+}
+
+/// An answer, written without taking it apart first.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Told<'a> {
+    Statistics(&'a Statistics),
+    Levels(&'a LevelsReport),
+    Event(&'a Event),
+    Error(&'a str),
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Name {
+    Statistics,
+    Levels,
+    Events,
+}
+
+/// A request as it is on the line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestLine {
+    version: u32,
+    request: Name,
+    #[serde(default)]
+    after: u64,
+    #[serde(default)]
+    follow: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    statistics_every_seconds: Option<f64>,
+}
+
+/// Read before the rest: a newer version may have any shape.
+#[derive(Deserialize)]
+pub(super) struct VersionOf {
+    pub(super) version: u32,
+}
+
+/// A request, or what is wrong with it.
+pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
+    let wrong = |error: serde_json::Error| format!("not a request: {error}");
+    let VersionOf { version } = serde_json::from_slice(line).map_err(wrong)?;
+    if version != VERSION {
+        return Err(format!(
+            "the request has version {version}, this store's owner knows version {VERSION}"
+        ));
+    }
+    let line: RequestLine = serde_json::from_slice(line).map_err(wrong)?;
+    Ok(match line.request {
+        Name::Statistics => Request::Statistics,
+        Name::Levels => Request::Levels,
+        Name::Events => Request::Events(EventRequest {
+            after: line.after,
+            follow: line.follow,
+            statistics_every: line.statistics_every_seconds.map(interval).transpose()?,
+        }),
+    })
+}
+
+fn interval(seconds: f64) -> Result<Duration, String> {
+    let interval = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| format!("statistics_every_seconds is {seconds}: {error}"))?;
+    Ok(interval.clamp(LEAST_INTERVAL, LONGEST_INTERVAL))
+}
+
+/// The line of a request, with its end.
+pub(super) fn request_line(request: &Request) -> String {
+    let (name, events) = match request {
+        Request::Statistics => (Name::Statistics, EventRequest::default()),
+        Request::Levels => (Name::Levels, EventRequest::default()),
+        Request::Events(events) => (Name::Events, *events),
+    };
+    as_line(&RequestLine {
+        version: VERSION,
+        request: name,
+        after: events.after,
+        follow: events.follow,
+        statistics_every_seconds: events.statistics_every.map(|every| every.as_secs_f64()),
+    })
+}
+
+/// The line of an answer, with its end.
+pub(super) fn answer_line(answer: Told<'_>) -> String {
+    as_line(&Line {
+        version: VERSION,
+        answer,
+    })
+}
+
+fn as_line(line: &impl Serialize) -> String {
+    // None of these types has anything that JSON cannot say.
+    let mut text = serde_json::to_string(line).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Any bytes are a request or an error, and what is a request is the same one again when written.
+pub fn fuzz_request(bytes: &[u8]) {
+    if let Ok(request) = parse_request(bytes) {
+        let again = parse_request(request_line(&request).trim_ascii_end().as_bytes());
+        assert_eq!(again.as_ref(), Ok(&request));
+    }
+}

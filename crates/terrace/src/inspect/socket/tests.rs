@@ -1,0 +1,251 @@
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::protocol::{MAX_REQUEST_BYTES, Request, parse_request};
+use super::{Answer, EventRequest, events, levels, statistics};
+use crate::{Db, Error, Options};
+
+fn options() -> Options {
+    Options {
+        inspect: true,
+        arena_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+fn owner() -> (TempDir, PathBuf, Db) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let db = Db::open(&path, options()).unwrap();
+    (directory, path, db)
+}
+
+fn connect(store: &Path) -> UnixStream {
+    UnixStream::connect(store.join("inspect")).unwrap()
+}
+
+/// What the owner says to `request` before it hangs up.
+fn said(store: &Path, request: &[u8]) -> String {
+    let mut stream = connect(store);
+    // An owner that has heard enough hangs up.
+    let _ = stream.write_all(request);
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    String::from_utf8(said).unwrap()
+}
+
+#[test]
+fn an_owner_tells_what_it_holds_and_does() {
+    let (_directory, path, db) = owner();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    assert_eq!(statistics(&path).unwrap().sequences.flushed, 1);
+    assert_eq!(levels(&path).unwrap(), db.levels());
+    let told: Vec<_> = events(&path, EventRequest::default()).unwrap().collect();
+    let Ok(Answer::Event(first)) = &told[0] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((first.number, first.kind.as_str()), (1, "flush_begun"));
+    assert!(told.len() >= 2);
+    let after = EventRequest {
+        after: 1,
+        ..EventRequest::default()
+    };
+    assert_eq!(events(&path, after).unwrap().count(), told.len() - 1);
+}
+
+#[test]
+fn events_are_followed_until_the_store_is_closed() {
+    let (_directory, path, db) = owner();
+    let wanted = EventRequest {
+        follow: true,
+        statistics_every: Some(Duration::ZERO),
+        ..EventRequest::default()
+    };
+    let mut told = events(&path, wanted).unwrap();
+    assert!(matches!(told.next(), Some(Ok(Answer::Statistics(_)))));
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    let flushed = told.by_ref().any(|answer| match answer.unwrap() {
+        Answer::Event(event) => event.kind == "flush_ended",
+        _ => false,
+    });
+    assert!(flushed);
+    db.close().unwrap();
+    // What was under way is read to its end.
+    assert!(told.all(|answer| answer.is_ok()));
+}
+
+#[test]
+fn only_the_owner_of_the_file_may_ask_and_it_goes_when_the_store_is_closed() {
+    let (_directory, path, db) = owner();
+    let socket = path.join("inspect");
+    let mode = fs::symlink_metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    match Db::open(&path, Options::default()) {
+        Err(Error::Busy { socket: named, .. }) => assert_eq!(named, Some(socket.clone())),
+        other => panic!("{other:?}"),
+    }
+    db.close().unwrap();
+    assert!(!socket.exists());
+    assert!(matches!(statistics(&path), Err(Error::Owner(_))));
+}
+
+#[test]
+fn sockets_that_a_crash_left_are_replaced() {
+    let (_directory, path, db) = owner();
+    db.close().unwrap();
+    for left in ["inspect", "inspect.new"] {
+        drop(UnixListener::bind(path.join(left)).unwrap());
+    }
+    match statistics(&path) {
+        Err(Error::Owner(what)) => assert!(what.contains("nobody answers"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    let db = Db::open(&path, options()).unwrap();
+    statistics(&path).unwrap();
+    db.close().unwrap();
+    // Nor are they in the way of who opens none.
+    drop(UnixListener::bind(path.join("inspect")).unwrap());
+    Db::open(&path, Options::default()).unwrap();
+}
+
+#[test]
+fn a_path_may_be_longer_than_a_socket_s() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d".repeat(120)).join("store");
+    let db = Db::open(&path, options()).unwrap();
+    assert_eq!(statistics(&path).unwrap().sequences.visible, 0);
+    db.close().unwrap();
+    assert!(!path.join("inspect").exists());
+}
+
+#[test]
+fn a_store_without_a_directory_has_no_socket_and_says_so() {
+    let options = Options {
+        inspect: true,
+        ..Options::in_memory()
+    };
+    let error = Db::open("/store", options).unwrap_err();
+    assert!(matches!(error, Error::NoInspection { .. }), "{error:?}");
+    assert!(error.to_string().contains("open it without `inspect`"));
+}
+
+#[test]
+fn who_only_reads_opens_no_socket() {
+    let (_directory, path, db) = owner();
+    db.close().unwrap();
+    let reader = Options {
+        read_only: true,
+        ..options()
+    };
+    let _db = Db::open(&path, reader).unwrap();
+    assert!(!path.join("inspect").exists());
+}
+
+#[test]
+fn clients_that_say_nonsense_or_nothing_or_never_listen_harm_nobody() {
+    let (_directory, path, db) = owner();
+    for (request, answer) in [
+        (&b"\n"[..], "not a request"),
+        (b"\xff\xfe\n", "not a request"),
+        (
+            b"{\"version\":1,\"request\":\"levels\"",
+            "the request has no end",
+        ),
+        (b"{\"version\":2,\"shape\":[]}\n", "version 2"),
+        (
+            b"{\"version\":1,\"request\":\"shutdown\"}\n",
+            "unknown variant",
+        ),
+        (&[b'['; 3 * MAX_REQUEST_BYTES], "longer than"),
+    ] {
+        let mut request = request.to_vec();
+        if answer == "the request has no end" {
+            let mut stream = connect(&path);
+            stream.write_all(&request).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            assert!(said.contains(answer), "{said}");
+            continue;
+        }
+        request.push(b'\n');
+        let said = said(&path, &request);
+        assert!(
+            said.starts_with("{\"version\":1,\"error\":\"") && said.contains(answer),
+            "{said}"
+        );
+    }
+    // One asks nothing, one reads nothing of much, one follows; then the store is closed.
+    let silent = connect(&path);
+    for number in 0..200u32 {
+        db.put(&number.to_be_bytes(), b"").unwrap();
+        db.flush().unwrap();
+    }
+    let mut deaf = connect(&path);
+    deaf.write_all(
+        b"{\"version\":1,\"request\":\"events\",\"follow\":true,\"statistics_every_seconds\":0}\n",
+    )
+    .unwrap();
+    let wanted = EventRequest {
+        follow: true,
+        ..EventRequest::default()
+    };
+    let mut follower = events(&path, wanted).unwrap();
+    assert!(follower.next().unwrap().is_ok());
+    statistics(&path).unwrap();
+    db.close().unwrap();
+    drop((silent, deaf, follower));
+}
+
+#[test]
+fn one_client_too_many_is_sent_away_and_comes_back_later() {
+    let (_directory, path, _db) = owner();
+    let others: Vec<_> = (0..8).map(|_| connect(&path)).collect();
+    // Connections are accepted in order, so the eight are being served when this one is refused.
+    match statistics(&path) {
+        Err(Error::Owner(what)) => assert!(what.contains("too many clients"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    drop(others);
+    let answered = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        statistics(&path).is_ok()
+    });
+    assert!(answered);
+}
+
+#[test]
+fn a_request_is_read_as_it_is_written() {
+    let request = |line: &str| parse_request(line.as_bytes());
+    assert_eq!(
+        request(r#"{"version":1,"request":"levels"}"#),
+        Ok(Request::Levels)
+    );
+    assert_eq!(
+        request(
+            r#"{"version":1,"request":"events","after":7,"follow":true,"statistics_every_seconds":0.01}"#
+        ),
+        Ok(Request::Events(EventRequest {
+            after: 7,
+            follow: true,
+            statistics_every: Some(Duration::from_millis(100)),
+        }))
+    );
+    for wrong in [
+        r#"{"version":1,"request":"events","statistics_every_seconds":-1}"#,
+        r#"{"version":1,"request":"events","statistics_every_seconds":1e300}"#,
+        r#"{"version":1,"request":"levels","more":1}"#,
+        r#"{"request":"levels"}"#,
+        r#"[1,2]"#,
+    ] {
+        request(wrong).unwrap_err();
+    }
+}
