@@ -18,6 +18,8 @@ Exit codes:
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
+While another process has it open, `stats`, `levels` and `events` ask that one, if it
+lets itself be asked.
 A store whose arenas are in a directory of their own needs --region-dir, or
 TERRACE_REGION_DIR, every time.";
 
@@ -78,12 +80,44 @@ Examples:
   terrace import -d ./unicode data/UnicodeData.txt --format csv --delimiter ';' --no-header \\
       --columns code,name,category --key code")]
     Import(Import),
+    /// Export entries to a CSV, TSV or JSON Lines file
+    #[command(after_help = "\
+A row has two columns, key and value, and the entries are in the order of their keys, as the
+store is at one moment. CSV holds any bytes. TSV has no quotes: tabs and ends of lines in an
+entry are an error. In JSON Lines what is not UTF-8 appears as \"key_hex\" or \"value_hex\". With
+--hex all keys and values are in hexadecimal, in each of the formats.
+
+An export that was cut short goes on behind its last whole row with --resume; the rows that
+follow are then of the store's present state.
+
+Examples:
+  terrace export -d ./cities cities.csv
+  terrace export -d ./cities cities.csv --resume
+  terrace export -d ./cities - --prefix os | gzip > os.jsonl.gz
+  terrace export -d ./cities cities.tsv --hex
+  terrace import -d ./copy cities.tsv --hex --key key --value value")]
+    Export(Export),
+    /// Merge until no level is over its target
+    #[command(after_help = "\
+Examples:
+  terrace compact -d ./cities
+  terrace compact -d ./cities --json | jq .written_bytes")]
+    Compact(Maintenance),
+    /// Write what is in arenas to tables
+    #[command(after_help = "\
+Afterwards the arenas may be moved to another --region-dir, or lost.
+
+Examples:
+  terrace flush -d ./cities")]
+    Flush(Maintenance),
     /// Show what a store holds and how it was recovered
     #[command(after_help = "\
 Examples:
   terrace stats -d ./cities
-  terrace stats -d ./cities --json | jq .sequences")]
-    Stats(Report),
+  terrace stats -d ./cities --json | jq .sequences
+  terrace stats -d ./cities --prometheus
+  terrace stats -d ./cities --follow")]
+    Stats(Stats),
     /// Draw the levels of a store
     #[command(after_help = "\
 Each line is a sub-level, the youngest first; its bar shows which part of the keys its tables
@@ -93,6 +127,15 @@ Examples:
   terrace levels -d ./cities
   terrace levels -d ./cities --json")]
     Levels(Report),
+    /// Tell what the process that has a store open does in the background
+    #[command(after_help = "\
+The process is asked through the file `inspect` in the store's directory: `terrace import` and
+`terrace compact` open it, and programs with Options::inspect.
+
+Examples:
+  terrace events -d ./cities
+  terrace events -d ./cities --follow --json | jq .event")]
+    Events(Events),
     /// Check every checksum and every age rule
     #[command(after_help = "\
 Nothing is changed. The exit code is 3 if anything is wrong.
@@ -119,6 +162,17 @@ Examples:
   terrace dump ./cities/MANIFEST-000001
   terrace dump ./cities/7.table --json | head")]
     Dump(Dump),
+    /// Print a shell's completions of these commands
+    #[command(after_help = "\
+Examples:
+  terrace completions bash > ~/.local/share/bash-completion/completions/terrace
+  terrace completions fish > ~/.config/fish/completions/terrace.fish")]
+    Completions(Completions),
+    /// Write the manual's pages, one for each command, into a directory
+    #[command(after_help = "\
+Examples:
+  terrace man ~/.local/share/man/man1")]
+    Man(Man),
     /// Import a real data set, query it, kill the process in mid-import, and check what survived
     #[command(after_help = "\
 Examples:
@@ -200,10 +254,9 @@ pub struct Del {
     pub sync: bool,
 }
 
+/// Which keys.
 #[derive(Debug, Args)]
-pub struct Scan {
-    #[command(flatten)]
-    pub store: StoreDirectory,
+pub struct KeyRange {
     /// The first key
     #[arg(long, value_name = "KEY")]
     pub from: Option<OsString>,
@@ -213,15 +266,23 @@ pub struct Scan {
     /// Only keys that begin with this
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<OsString>,
+    /// Keys are given, and entries written, in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Scan {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    #[command(flatten)]
+    pub range: KeyRange,
     /// At most so many entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// From the last key to the first
     #[arg(long)]
     pub reverse: bool,
-    /// The keys above are given in hexadecimal
-    #[arg(long)]
-    pub hex: bool,
     /// How entries are printed [default: utf8, or hex with --hex]
     #[arg(long)]
     pub format: Option<EntryFormat>,
@@ -246,6 +307,9 @@ pub struct Import {
     /// The column that is the value
     #[arg(long, value_name = "COLUMN", conflicts_with = "value_json")]
     pub value: Option<String>,
+    /// Keys and values are in hexadecimal in the file
+    #[arg(long, requires = "value")]
+    pub hex: bool,
     /// The row as a JSON object is the value (the default)
     #[arg(long)]
     pub value_json: bool,
@@ -287,12 +351,97 @@ pub enum FileFormat {
     Jsonl,
 }
 
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// The file, which must not be there yet; `-` is standard output
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub range: KeyRange,
+    /// The file's format [default: by its extension: .csv, .tsv or .tab, .jsonl or .ndjson; jsonl on
+    /// standard output]
+    #[arg(long)]
+    pub format: Option<FileFormat>,
+    /// Go on behind the last whole row that the file has, if it is there
+    #[arg(long)]
+    pub resume: bool,
+    /// Print the result as a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command that puts a store in order.
+#[derive(Debug, Args)]
+pub struct Maintenance {
+    #[command(flatten)]
+    pub store: WrittenStore,
+    /// Print the result as a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The directory, which is made if it is missing
+    pub directory: PathBuf,
+}
+
 /// A command that shows a store.
 #[derive(Debug, Args)]
 pub struct Report {
     #[command(flatten)]
     pub store: StoreDirectory,
     /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// Print a JSON object, with --follow one a line
+    #[arg(long)]
+    pub json: bool,
+    /// Print metrics in the text format of Prometheus
+    #[arg(long, conflicts_with_all = ["json", "follow"])]
+    pub prometheus: bool,
+    /// Ask the process that has the store open again and again, until it closes it
+    #[arg(long)]
+    pub follow: bool,
+    /// Seconds between two lines of --follow
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1.0,
+        requires = "follow"
+    )]
+    #[arg(value_parser = seconds)]
+    pub interval: f64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 86400 is expected".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Events {
+    #[command(flatten)]
+    pub store: StoreDirectory,
+    /// Go on with the events to come, until the store is closed
+    #[arg(long)]
+    pub follow: bool,
+    /// Print a JSON object for each event
     #[arg(long)]
     pub json: bool,
 }

@@ -39,6 +39,8 @@ pub enum Failure {
     Damaged(String),
     /// The store refused or failed.
     Store(Error),
+    /// The store is open elsewhere, and its owner does not answer.
+    Unanswered { busy: Error, what: String },
     /// A file or stream other than the store's failed.
     Io { what: String, source: io::Error },
     /// The reader of our output has gone.
@@ -64,6 +66,7 @@ impl Failure {
             Failure::Usage(_) | Failure::BadRow { .. } => exit::USAGE,
             Failure::Damaged(_) => exit::CORRUPTION,
             Failure::Store(error) => code_of(error),
+            Failure::Unanswered { .. } => exit::BUSY,
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 exit::NO_SPACE
             }
@@ -81,6 +84,10 @@ impl Failure {
             Failure::Store(Error::WrongRegion { .. }) => {
                 Some("check --region-dir or TERRACE_REGION_DIR")
             }
+            Failure::Store(Error::Owner(_)) => Some(
+                "asked is a process that has the store open with Options::inspect, as `terrace \
+                 import` does",
+            ),
             Failure::Damaged(_) => Some(
                 "copy the directory before anything else; `terrace dump FILE` shows what is left",
             ),
@@ -123,6 +130,7 @@ impl fmt::Display for Failure {
                 things(*imported, "row")
             ),
             Failure::Store(error) => error.fmt(f),
+            Failure::Unanswered { busy, what } => write!(f, "{busy}; {what}"),
             Failure::Io { what, source } => write!(f, "{what}: {source}"),
             Failure::BrokenPipe => f.write_str("nobody reads the output"),
         }

@@ -14,6 +14,7 @@ mod arguments;
 mod commands;
 mod demo;
 mod events;
+mod export;
 mod failure;
 mod import;
 mod progress;

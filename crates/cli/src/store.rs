@@ -1,9 +1,10 @@
 //! Opening a store, for reading or for writing.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, EventListener, Options};
+use terrace::{Db, Error, EventListener, LevelsReport, Options, Statistics, inspect};
 
 use crate::arguments::{StoreDirectory, WrittenStore};
 use crate::failure::{Failure, Result};
@@ -28,9 +29,7 @@ fn options_to_write(store: &WrittenStore) -> Result<Options> {
     };
     let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
     let given = Options::from_toml(&text).map_err(|error| match error {
-        terrace::Error::InvalidArgument(what) => {
-            Failure::Usage(format!("{}: {what}", file.display()))
-        }
+        Error::InvalidArgument(what) => Failure::Usage(format!("{}: {what}", file.display())),
         error => error.into(),
     })?;
     Ok(with_directory(given, &store.directory))
@@ -46,12 +45,44 @@ pub fn open_to_read(store: &StoreDirectory) -> Result<Db> {
     Ok(Db::open(&store.path, options)?)
 }
 
-/// For commands that add: a store is made where there is none.
-pub fn open_or_create(store: &WrittenStore) -> Result<Db> {
-    open_or_create_heard(store, None)
+/// What a store holds and has done; its owner is asked if it is open elsewhere.
+pub fn statistics(store: &StoreDirectory) -> Result<Statistics> {
+    match open_to_read(store) {
+        Ok(db) => Ok(db.statistics()),
+        Err(failure) => ask(failure, || inspect::statistics(&store.path)),
+    }
 }
 
-/// The same, and `listener` hears what the store does.
+/// Every table in its place; the owner is asked if the store is open elsewhere.
+pub fn levels(store: &StoreDirectory) -> Result<LevelsReport> {
+    match open_to_read(store) {
+        Ok(db) => Ok(db.levels()),
+        Err(failure) => ask(failure, || inspect::levels(&store.path)),
+    }
+}
+
+/// Asks the owner that kept us from opening the store, if it lets itself be asked.
+fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
+    match failure {
+        Failure::Store(
+            busy @ Error::Busy {
+                socket: Some(_), ..
+            },
+        ) => question().map_err(|error| Failure::Unanswered {
+            busy,
+            what: error.to_string(),
+        }),
+        other => Err(other),
+    }
+}
+
+/// For commands that add: a store is made where there is none.
+pub fn open_or_create(store: &WrittenStore) -> Result<Db> {
+    Ok(Db::open(&store.directory.path, options_to_write(store)?)?)
+}
+
+/// The same for commands that take their time: others may look on, and `listener` hears what the
+/// store does.
 pub fn open_or_create_heard(
     store: &WrittenStore,
     listener: Option<Arc<dyn EventListener>>,
@@ -60,7 +91,19 @@ pub fn open_or_create_heard(
         event_listener: listener,
         ..options_to_write(store)?
     };
-    Ok(Db::open(&store.directory.path, options)?)
+    open_inspected(&store.directory.path, options)
+}
+
+/// With an inspection socket, where the file system has sockets.
+fn open_inspected(path: &Path, options: Options) -> Result<Db> {
+    let inspected = Options {
+        inspect: true,
+        ..options.clone()
+    };
+    match Db::open(path, inspected) {
+        Err(Error::NoInspection { .. }) => Ok(Db::open(path, options)?),
+        opened => Ok(opened?),
+    }
 }
 
 /// For commands that change what must be there.
@@ -70,4 +113,13 @@ pub fn open_to_change(store: &WrittenStore) -> Result<Db> {
         ..options_to_write(store)?
     };
     Ok(Db::open(&store.directory.path, options)?)
+}
+
+/// The same for commands that take their time.
+pub fn open_to_maintain(store: &WrittenStore) -> Result<Db> {
+    let options = Options {
+        create_if_missing: false,
+        ..options_to_write(store)?
+    };
+    open_inspected(&store.directory.path, options)
 }

@@ -22,7 +22,8 @@ pub fn bytes_of(argument: &OsStr, hex: bool) -> Result<Vec<u8>> {
     })
 }
 
-fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+/// The bytes that pairs of hexadecimal digits stand for.
+pub fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let digit = |byte: u8| {
         (byte as char)

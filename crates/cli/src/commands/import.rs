@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::arguments::{FileFormat, Import};
-use crate::commands::print;
+use crate::commands::{format_by_name, print};
 use crate::failure::{Failure, Result};
 use crate::import::{
-    Delimited, Dialect, ImportError, Imported, JsonLines, Plan, RecordError, Records, Selection,
-    import,
+    Delimited, Dialect, ImportError, Imported, JsonLines, Plan, Record, RecordError, Records,
+    Selection, import,
 };
 use crate::progress::Progress;
 use crate::report::{bytes, rate, things};
@@ -40,6 +40,9 @@ pub fn run(arguments: &Import) -> Result<()> {
             Box::new(Delimited::open(input, dialect, &selection).map_err(|error| failed(error, 0))?)
         }
     };
+    if arguments.hex {
+        records = Box::new(records.map(|record| record.and_then(Record::decoded)));
+    }
     let teller = arguments.events.then(|| progress.teller(arguments.json));
     let db = store::open_or_create_heard(&arguments.store, teller)?;
     let plan = Plan {
@@ -119,19 +122,7 @@ fn format_of(arguments: &Import) -> Result<FileFormat> {
     if let Some(format) = arguments.format {
         return Ok(format);
     }
-    let extension = arguments
-        .file
-        .extension()
-        .and_then(|extension| extension.to_str());
-    match extension.map(str::to_ascii_lowercase).as_deref() {
-        Some("csv") => Ok(FileFormat::Csv),
-        Some("tsv" | "tab") => Ok(FileFormat::Tsv),
-        Some("jsonl" | "ndjson") => Ok(FileFormat::Jsonl),
-        _ => Err(Failure::Usage(format!(
-            "the name {} does not tell the format; give --format csv, tsv or jsonl",
-            arguments.file.display()
-        ))),
-    }
+    format_by_name(&arguments.file)
 }
 
 /// How a delimited file is written; `None` for JSON Lines, where none of it applies.

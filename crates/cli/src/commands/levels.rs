@@ -13,7 +13,7 @@ use crate::text::brief;
 const WIDTH: usize = 48;
 
 pub fn run(arguments: &Report) -> Result<()> {
-    let report = store::open_to_read(&arguments.store)?.levels();
+    let report = store::levels(&arguments.store)?;
     if arguments.json {
         return print(as_json(&report)?);
     }

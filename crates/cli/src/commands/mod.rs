@@ -2,18 +2,23 @@
 
 mod dump;
 mod entries;
+mod events;
+mod export;
 mod import;
 mod levels;
+mod maintenance;
+mod packaging;
 mod scan;
 mod stats;
 mod verify;
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 use terrace::Options;
 
-use crate::arguments::Command;
+use crate::arguments::{Command, FileFormat};
 use crate::demo;
 use crate::failure::{Failure, Result, output};
 
@@ -26,13 +31,33 @@ pub fn run(command: Command) -> Result<()> {
         Command::Del(arguments) => entries::del(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Compact(arguments) => maintenance::compact(&arguments),
+        Command::Flush(arguments) => maintenance::flush(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Levels(arguments) => levels::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Options => print(Options::default().to_toml()?),
+        Command::Completions(arguments) => packaging::completions(&arguments),
+        Command::Man(arguments) => packaging::man(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoChild(arguments) => demo::child(&arguments.directory),
+    }
+}
+
+/// The format of a file of rows, as its name tells it.
+fn format_by_name(file: &Path) -> Result<FileFormat> {
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("csv") => Ok(FileFormat::Csv),
+        Some("tsv" | "tab") => Ok(FileFormat::Tsv),
+        Some("jsonl" | "ndjson") => Ok(FileFormat::Jsonl),
+        _ => Err(Failure::Usage(format!(
+            "the name {} does not tell the format; give --format csv, tsv or jsonl",
+            file.display()
+        ))),
     }
 }
 
@@ -40,6 +65,12 @@ pub fn run(command: Command) -> Result<()> {
 fn as_json(report: &impl Serialize) -> Result<String> {
     let value = serde_json::to_value(report).map_err(|error| Failure::io("JSON", error.into()))?;
     Ok(format!("{value:#}\n"))
+}
+
+/// The same on one line.
+fn as_json_line(report: &impl Serialize) -> Result<String> {
+    let line = serde_json::to_string(report).map_err(|error| Failure::io("JSON", error.into()))?;
+    Ok(line + "\n")
 }
 
 /// Writes a finished text to standard output.

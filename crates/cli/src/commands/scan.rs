@@ -5,13 +5,13 @@ use std::ops::Bound;
 
 use terrace::{Entries, IterOptions};
 
-use crate::arguments::{EntryFormat, Scan};
+use crate::arguments::{EntryFormat, KeyRange, Scan};
 use crate::failure::{Result, output};
 use crate::store;
 use crate::text::{bytes_of, write_entry};
 
 pub fn run(arguments: &Scan) -> Result<()> {
-    let options = range(arguments)?;
+    let options = range(&arguments.range)?;
     let db = store::open_to_read(&arguments.store)?;
     let iterator = db.iter(options)?;
     let entries = if arguments.reverse {
@@ -19,14 +19,14 @@ pub fn run(arguments: &Scan) -> Result<()> {
     } else {
         iterator.entries()
     };
-    let format = arguments.format.unwrap_or(match arguments.hex {
+    let format = arguments.format.unwrap_or(match arguments.range.hex {
         true => EntryFormat::Hex,
         false => EntryFormat::Utf8,
     });
     print(entries, arguments.limit, format)
 }
 
-fn range(arguments: &Scan) -> Result<IterOptions> {
+pub fn range(arguments: &KeyRange) -> Result<IterOptions> {
     let key = |argument: &Option<_>| {
         argument
             .as_deref()

@@ -1,19 +1,77 @@
 //! What a store holds and how it was recovered.
 
-use terrace::Statistics;
+use std::time::Duration;
 
-use crate::arguments::Report;
-use crate::commands::{as_json, print};
+use terrace::Statistics;
+use terrace::inspect::{self, Answer, EventRequest};
+
+use crate::arguments::Stats;
+use crate::commands::{as_json, as_json_line, print};
 use crate::failure::Result;
-use crate::report::{Sections, bytes, count, things};
+use crate::report::{Sections, bytes, count, rate, things};
 use crate::store;
 
-pub fn run(arguments: &Report) -> Result<()> {
-    let statistics = store::open_to_read(&arguments.store)?.statistics();
+pub fn run(arguments: &Stats) -> Result<()> {
+    if arguments.follow {
+        return follow(arguments);
+    }
+    let statistics = store::statistics(&arguments.store)?;
+    if arguments.prometheus {
+        return print(statistics.prometheus());
+    }
     if arguments.json {
         return print(as_json(&statistics)?);
     }
     print(as_text(&statistics))
+}
+
+/// A line at each interval, until the owner closes the store.
+fn follow(arguments: &Stats) -> Result<()> {
+    let interval = Duration::from_secs_f64(arguments.interval);
+    let wanted = EventRequest {
+        // No event has so high a number.
+        after: u64::MAX,
+        follow: true,
+        statistics_every: Some(interval),
+    };
+    let mut before: Option<Statistics> = None;
+    for answer in inspect::events(&arguments.store.path, wanted)? {
+        let Answer::Statistics(now) = answer? else {
+            continue;
+        };
+        if arguments.json {
+            print(as_json_line(&now)?)?;
+        } else {
+            print(progress(before.as_ref(), &now, interval))?;
+        }
+        before = Some(*now);
+    }
+    Ok(())
+}
+
+/// What happened since `before`, on one line.
+fn progress(before: Option<&Statistics>, now: &Statistics, interval: Duration) -> String {
+    let before = before.unwrap_or(now);
+    let stalled = |statistics: &Statistics| -> Duration {
+        statistics.stalls.iter().map(|(_, time)| *time).sum()
+    };
+    let written = now.user_bytes.saturating_sub(before.user_bytes);
+    let sub_levels = now.levels.first().map_or(0, |level| level.sub_levels);
+    format!(
+        "{} writes/s, {}/s; writes {}; {} sealed; {} in level 0; debt {}; stalled {:.1} s\n",
+        rate(
+            now.sequences
+                .visible
+                .saturating_sub(before.sequences.visible),
+            interval
+        ),
+        bytes((written as f64 / interval.as_secs_f64()) as u64),
+        count(now.sequences.visible),
+        things(now.arenas.sealed as u64, "arena"),
+        things(sub_levels as u64, "sub-level"),
+        bytes(now.debt_bytes),
+        stalled(now).saturating_sub(stalled(before)).as_secs_f64(),
+    )
 }
 
 /// The part that means something in a store that has just been opened to be read.
@@ -75,6 +133,7 @@ fn as_text(statistics: &Statistics) -> String {
         );
         text.line("background writes", shown);
     }
+    work(&mut text, statistics);
 
     text.heading("Memory");
     text.line("arenas", bytes(memory.arena_bytes));
@@ -117,6 +176,57 @@ fn as_text(statistics: &Statistics) -> String {
         text.line("last failure", error.to_string());
     }
     text.into_text()
+}
+
+/// What an owner has done since it opened the store; nothing is to be said of a reader.
+fn work(text: &mut Sections, statistics: &Statistics) {
+    if statistics.user_bytes == 0 && statistics.flushes == 0 && statistics.merges == 0 {
+        return;
+    }
+    text.heading("Since the opening");
+    text.line("keys and values written", bytes(statistics.user_bytes));
+    text.line(
+        "flushes, merges, moves",
+        [statistics.flushes, statistics.merges, statistics.moves]
+            .map(count)
+            .join(", "),
+    );
+    for (name, ratio) in [
+        ("write amplification", statistics.write_amplification),
+        ("read amplification", statistics.read_amplification),
+        ("space amplification", statistics.space_amplification),
+    ] {
+        if let Some(ratio) = ratio {
+            text.line(name, format!("{ratio:.2}"));
+        }
+    }
+    let latencies = &statistics.latencies;
+    for (name, shown) in [
+        ("get", &latencies.get),
+        ("write", &latencies.write),
+        ("sync", &latencies.sync),
+        ("flush", &latencies.flush),
+        ("slice of a merge", &latencies.slice),
+    ] {
+        if shown.count > 0 {
+            let shown = format!(
+                "p50 {:.1?}, p99 {:.1?}, longest {:.1?}",
+                shown.p50, shown.p99, shown.max
+            );
+            text.line(name, shown);
+        }
+    }
+    let stalled: Duration = statistics.stalls.iter().map(|(_, time)| *time).sum();
+    text.line(
+        "writers held back",
+        format!(
+            "{stalled:.1?}, at most {:.1?} at a time",
+            statistics.longest_stall
+        ),
+    );
+    if let Some(cause) = &statistics.poisoned {
+        text.line("writes are refused", cause.to_string());
+    }
 }
 
 fn survives(statistics: &Statistics) -> String {

@@ -13,6 +13,7 @@ pub use delimited::{Delimited, Dialect};
 pub use json_lines::JsonLines;
 
 use crate::failure::Failure;
+use crate::text::{brief, from_hex};
 
 /// A batch is written when it has this many bytes, whatever its number of rows.
 const BATCH_BYTES: usize = 8 << 20;
@@ -41,6 +42,23 @@ pub struct Record {
     pub line: u64,
     pub key: Vec<u8>,
     pub value: Vec<u8>,
+}
+
+impl Record {
+    /// The record that is meant where the file is in hexadecimal.
+    pub fn decoded(self) -> Result<Self, RecordError> {
+        let decode = |field: &[u8]| {
+            from_hex(field).ok_or_else(|| {
+                let shown = brief(field, 40);
+                RecordError::bad(self.line, format!("{shown:?} is not hexadecimal"))
+            })
+        };
+        Ok(Record {
+            line: self.line,
+            key: decode(&self.key)?,
+            value: decode(&self.value)?,
+        })
+    }
 }
 
 #[derive(Debug)]

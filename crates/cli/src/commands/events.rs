@@ -1,0 +1,29 @@
+//! What the process that owns a store does in the background.
+
+use terrace::inspect::{self, Answer, EventRequest};
+
+use crate::arguments::Events;
+use crate::commands::{as_json_line, print};
+use crate::failure::Result;
+
+pub fn run(arguments: &Events) -> Result<()> {
+    let wanted = EventRequest {
+        follow: arguments.follow,
+        ..EventRequest::default()
+    };
+    for answer in inspect::events(&arguments.store.path, wanted)? {
+        let Answer::Event(event) = answer? else {
+            continue;
+        };
+        // A line at a time: whoever follows wants to see it now.
+        if arguments.json {
+            print(as_json_line(&event)?)?;
+        } else {
+            print(format!(
+                "{} {} {}\n",
+                event.number, event.thread, event.event
+            ))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Reports of a store that another process has open.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use support::Shell;
+use terrace::{Db, Options};
+
+fn owner(shell: &Shell) -> Db {
+    let options = Options {
+        inspect: true,
+        arena_bytes: 1 << 20,
+        ..Options::default()
+    };
+    let db = Db::open(shell.store(), options).unwrap();
+    db.put(b"oslo", b"Norway").unwrap();
+    db.flush().unwrap();
+    db.put(b"rome", b"Italy").unwrap();
+    db
+}
+
+#[test]
+fn the_owner_is_asked_where_a_store_is_open() {
+    let shell = Shell::new();
+    let db = owner(&shell);
+    let statistics = shell.json(&["stats", "--json"]);
+    assert_eq!(statistics["sequences"]["visible"], 2);
+    assert_eq!(statistics["sequences"]["flushed"], 1);
+    let text = shell.out(&["stats"]);
+    assert!(
+        text.contains("Since the opening\n  keys and values written"),
+        "{text}"
+    );
+    assert!(text.contains("flush                    p50 "), "{text}");
+    let metrics = shell.out(&["stats", "--prometheus"]);
+    assert!(metrics.contains("\nterrace_flushes_total 1\n"), "{metrics}");
+    let levels = shell.out(&["levels"]);
+    assert!(levels.contains("1 version in 1 table"), "{levels}");
+    let events = shell.out(&["events"]);
+    assert!(events.contains("flush of 1 arenas ended"), "{events}");
+    // What needs the store itself is told whom to ask for the rest.
+    let ran = shell.run(&["get", "oslo"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("store/inspect, as `terrace stats`"),
+        "{}",
+        ran.stderr
+    );
+    db.close().unwrap();
+    assert_eq!(shell.json(&["stats", "--json"])["sequences"]["visible"], 2);
+}
+
+#[test]
+fn events_and_statistics_are_followed_until_the_store_is_closed() {
+    let shell = Shell::new();
+    let db = owner(&shell);
+    let follow = |arguments: &[&str]| {
+        let mut child = shell.command(arguments).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines.map(Result::unwrap))
+    };
+    let (mut events, mut told) = follow(&["events", "--follow", "--json"]);
+    let (mut stats, mut shown) = follow(&["stats", "--follow", "--interval", "0.1"]);
+    assert!(told.next().unwrap().contains("\"kind\":\"flush_begun\""));
+    assert!(shown.next().unwrap().starts_with("0 writes/s"));
+    db.flush().unwrap();
+    let flushes = told
+        .by_ref()
+        .filter(|line| line.contains("\"kind\":\"flush_ended\""));
+    assert_eq!(flushes.take(2).count(), 2);
+    assert!(
+        shown
+            .next()
+            .unwrap()
+            .contains("writes 2; 0 arenas sealed; 2 sub-levels in level 0")
+    );
+    db.close().unwrap();
+    assert!(events.wait().unwrap().success());
+    assert!(stats.wait().unwrap().success());
+}
+
+#[test]
+fn an_import_can_be_asked() {
+    let shell = Shell::new();
+    let mut import = shell
+        .command(&[
+            "import",
+            "-",
+            "--format",
+            "jsonl",
+            "--key",
+            "k",
+            "--batch-rows",
+            "1",
+        ])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = import.stdin.take().unwrap();
+    // More than the command reads ahead, so that batches are written before the input ends.
+    for row in 0..20_000 {
+        writeln!(input, "{{\"k\":\"{row:010}\",\"v\":\"some value\"}}").unwrap();
+    }
+    let writes = (0..2000).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let ran = shell.run(&["stats", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&ran.stdout).ok()?;
+        shown["sequences"]["visible"]
+            .as_u64()
+            .filter(|&writes| writes > 1000)
+    });
+    assert!(writes.is_some());
+    drop(input);
+    assert!(import.wait_with_output().unwrap().status.success());
+    assert!(!shell.store().join("inspect").exists());
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_an_error() {
+    let shell = Shell::with_tables();
+    let ran = shell.run(&["events"]);
+    assert_eq!(ran.code, 6, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nobody answers"), "{}", ran.stderr);
+    let owner = Db::open(shell.store(), Options::default()).unwrap();
+    // A crash left its socket; the present owner has none.
+    drop(std::os::unix::net::UnixListener::bind(shell.store().join("inspect")).unwrap());
+    let ran = shell.run(&["stats"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nobody answers"), "{}", ran.stderr);
+    owner.close().unwrap();
+}

@@ -1,0 +1,80 @@
+//! compact, flush, and what packages ship beside the binary.
+
+mod support;
+
+use std::fs;
+
+use support::Shell;
+use terrace::{Db, Options};
+
+#[test]
+fn compact_merges_and_flush_empties_the_arenas() {
+    let shell = Shell::with_tables();
+    shell.out(&["put", "paris", "France"]);
+    assert_eq!(shell.json(&["stats", "--json"])["recovery"]["writes"], 1);
+    let told = shell.out(&["flush"]);
+    assert!(
+        told.starts_with("flushed in ") && told.contains("3 tables with"),
+        "{told}"
+    );
+    assert_eq!(shell.json(&["stats", "--json"])["recovery"]["writes"], 0);
+
+    // Left to itself no opening would merge these.
+    let lazy = Options {
+        level0_merge: 100,
+        level0_slowdown: 200,
+        level0_stop: 300,
+        ..Options::default()
+    };
+    let db = Db::open(shell.store(), lazy).unwrap();
+    for _ in 0..6 {
+        db.put(b"bern", b"Switzerland").unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let told = shell.json(&["compact", "--json"]);
+    assert_eq!(told["tables"], 1, "{told}");
+    assert!(told["merges"].as_u64() > Some(0), "{told}");
+    assert!(!shell.store().join("inspect").exists());
+    assert_eq!(shell.out(&["get", "paris"]), "France\n");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let shell = Shell::new();
+    for command in ["compact", "flush"] {
+        assert_eq!(shell.run(&[command]).code, 7);
+        assert!(!shell.store().exists());
+    }
+}
+
+#[test]
+fn completions_and_manual_tell_of_every_command() {
+    let shell = Shell::new();
+    let help = shell.out(&["--help"]);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    // What is indented further is the end of a description.
+    let names = listed.filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let commands: Vec<&str> = names.filter(|name| *name != "help").collect();
+    assert!(commands.len() >= 15, "{commands:?}");
+    let pages = shell.path("man");
+    assert_eq!(shell.out(&["man", pages.to_str().unwrap()]), "");
+    let main_page = fs::read_to_string(pages.join("terrace.1")).unwrap();
+    for name in ["bash", "zsh", "fish"] {
+        let completions = shell.out(&["completions", name]);
+        for command in &commands {
+            assert!(completions.contains(command), "{command} for {name}");
+        }
+        assert!(!completions.contains("region_dir"));
+    }
+    for command in commands {
+        assert!(main_page.contains(command), "{command}");
+        let page = fs::read_to_string(pages.join(format!("terrace-{command}.1"))).unwrap();
+        assert!(page.contains("SYNOPSIS"), "{command}");
+    }
+    let pages = fs::read_dir(pages).unwrap();
+    let mut names = pages.map(|page| page.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().contains("demo-child")));
+}
