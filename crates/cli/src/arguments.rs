@@ -72,10 +72,16 @@ Examples:
 The value of a row is the whole row as a JSON object, or one column with --value. Rows are
 written in batches; each batch is there as a whole or not at all.
 
+With --resume each batch holds the position behind it, too (in the keyspace terrace.imports,
+under the file's whole path), so that both are there or neither. An import that was killed goes
+on there when it is run again, and one that had ended takes the rows that were appended since. The
+input is read from its start and must begin with the rows that were read before.
+
 Examples:
   terrace import -d ./people people.csv --key id
   terrace import -d ./people people.jsonl --key id --value name
   zcat log.tsv.gz | terrace import -d ./log - --format tsv --key time --skip-bad
+  terrace import -d ./people people.csv --key id --resume
   terrace import -d ./people people.csv --key id --events --json 2> events.jsonl
   terrace import -d ./unicode data/UnicodeData.txt --format csv --delimiter ';' --no-header \\
       --columns code,name,category --key code")]
@@ -332,6 +338,9 @@ pub struct Import {
     /// Go on only when each batch survives a power cut
     #[arg(long)]
     pub sync: bool,
+    /// Go on behind the rows that an earlier import of this file with --resume has written
+    #[arg(long)]
+    pub resume: bool,
     /// Skip rows that cannot be used, and count them
     #[arg(long)]
     pub skip_bad: bool,

@@ -1,7 +1,8 @@
 //! A file into a store.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::arguments::{FileFormat, Import};
 use crate::commands::{format_by_name, print};
 use crate::failure::{Failure, Result};
 use crate::import::{
-    Delimited, Dialect, ImportError, Imported, JsonLines, Plan, Record, RecordError, Records,
-    Selection, import,
+    Checkpoint, Delimited, Dialect, ImportError, Imported, JsonLines, Plan, Record, RecordError,
+    Records, Selection, import,
 };
 use crate::progress::Progress;
 use crate::report::{bytes, rate, things};
@@ -50,7 +51,11 @@ pub fn run(arguments: &Import) -> Result<()> {
         sync: arguments.sync,
         skip_bad: arguments.skip_bad,
     };
-    let result = import(&mut *records, &db, plan, &mut progress);
+    let checkpoint = arguments
+        .resume
+        .then(|| Checkpoint::open(&db, &name_of(file)?));
+    let checkpoint = checkpoint.transpose()?;
+    let result = import(&mut *records, &db, plan, checkpoint, &mut progress);
     let elapsed = progress.finish();
     let closed = db.close();
     let imported = result.map_err(|error| match error {
@@ -61,23 +66,37 @@ pub fn run(arguments: &Import) -> Result<()> {
     print(summary(&imported, elapsed, arguments.json))
 }
 
+/// Under which name the position in a file is kept.
+fn name_of(file: &Path) -> Result<Vec<u8>> {
+    if file == Path::new("-") {
+        return Ok(b"-".to_vec());
+    }
+    let whole = fs::canonicalize(file).map_err(|error| Failure::file(file, error))?;
+    Ok(whole.into_os_string().into_vec())
+}
+
 fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {
     let seconds = elapsed.as_secs_f64();
     if json {
         let summary = json!({
             "rows": imported.rows,
+            "passed_rows": imported.passed_rows,
             "bad_rows": imported.bad_rows,
             "bytes": imported.bytes,
             "seconds": seconds,
         });
         return format!("{summary}\n");
     }
+    let passed = match imported.passed_rows {
+        0 => String::new(),
+        passed => format!("; {} imported before", things(passed, "row")),
+    };
     let skipped = match imported.bad_rows {
         0 => String::new(),
         bad => format!("; {} skipped", things(bad, "bad row")),
     };
     format!(
-        "{} ({}) imported in {seconds:.2} s, {} rows/s{skipped}\n",
+        "{} ({}) imported in {seconds:.2} s, {} rows/s{passed}{skipped}\n",
         things(imported.rows, "row"),
         bytes(imported.bytes),
         rate(imported.rows, elapsed),

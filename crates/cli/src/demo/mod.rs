@@ -84,7 +84,7 @@ fn import_rows(db: &Db) -> Result<crate::import::Imported> {
     };
     let result = unicode::rows()
         .map_err(|error| ImportError::Record { error, rows: 0 })
-        .and_then(|mut rows| import(&mut rows, db, plan, &mut Nobody));
+        .and_then(|mut rows| import(&mut rows, db, plan, None, &mut Nobody));
     result.map_err(|error| match error {
         ImportError::Record { error, .. } => Failure::Usage(error.to_string()),
         ImportError::Failure(failure) => failure,

@@ -29,7 +29,7 @@ pub fn run(directory: &Path) -> Result<()> {
         skip_bad: false,
     };
     let mut rows = unicode::rows().map_err(|error| Failure::Usage(error.to_string()))?;
-    import(&mut rows, &db, plan, &mut Teller).map_err(|error| match error {
+    import(&mut rows, &db, plan, None, &mut Teller).map_err(|error| match error {
         ImportError::Record { error, .. } => Failure::Usage(error.to_string()),
         ImportError::Failure(failure) => failure,
     })?;

@@ -1,5 +1,6 @@
 //! Rows of a file, written to a store in batches.
 
+mod checkpoint;
 mod delimited;
 mod json_lines;
 mod row_tracker;
@@ -9,6 +10,7 @@ use std::io;
 
 use terrace::{Db, WriteBatch, WriteOptions};
 
+pub use checkpoint::Checkpoint;
 pub use delimited::{Delimited, Dialect};
 pub use json_lines::JsonLines;
 
@@ -121,6 +123,8 @@ pub struct Imported {
     pub bad_rows: u64,
     /// Of keys and values.
     pub bytes: u64,
+    /// Rows that an earlier run had dealt with.
+    pub passed_rows: u64,
 }
 
 /// How an import ended early.
@@ -140,16 +144,27 @@ impl<E: Into<Failure>> From<E> for ImportError {
     }
 }
 
-/// Writes all rows. The rows before one that ends the import are in the store.
+/// Writes all rows. The rows before one that ends the import are in the store. With a checkpoint
+/// those that an earlier run wrote are passed over.
 pub fn import(
     records: &mut Records<'_>,
     db: &Db,
     plan: Plan,
+    mut checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
     let mut batch = Batch::default();
     for record in records {
+        if let Some(checkpoint) = &mut checkpoint
+            && checkpoint.passes(&record)?
+        {
+            imported.passed_rows += 1;
+            continue;
+        }
+        let position = checkpoint
+            .as_ref()
+            .map(|checkpoint| checkpoint.behind(&record));
         match record.and_then(|record| batch.add(record)) {
             Ok(bytes) => imported.bytes += bytes,
             Err(RecordError::Bad { line, what }) if plan.skip_bad => {
@@ -157,18 +172,24 @@ pub fn import(
                 observer.skipped(line, &what);
             }
             Err(error) => {
-                batch.write(db, plan, observer, &mut imported.rows)?;
+                batch.write(db, plan, checkpoint.as_ref(), observer, &mut imported.rows)?;
                 return Err(ImportError::Record {
                     error,
                     rows: imported.rows,
                 });
             }
         }
+        if let (Some(checkpoint), Some(position)) = (&mut checkpoint, position) {
+            checkpoint.advance(position);
+        }
         if batch.writes.len() >= plan.batch_rows || batch.writes.size_bytes() >= BATCH_BYTES {
-            batch.write(db, plan, observer, &mut imported.rows)?;
+            batch.write(db, plan, checkpoint.as_ref(), observer, &mut imported.rows)?;
         }
     }
-    batch.write(db, plan, observer, &mut imported.rows)?;
+    if let Some(checkpoint) = &checkpoint {
+        checkpoint.end()?;
+    }
+    batch.write(db, plan, checkpoint.as_ref(), observer, &mut imported.rows)?;
     Ok(imported)
 }
 
@@ -194,14 +215,18 @@ impl Batch {
         &mut self,
         db: &Db,
         plan: Plan,
+        checkpoint: Option<&Checkpoint>,
         observer: &mut dyn Observer,
         rows: &mut u64,
     ) -> Result<(), Failure> {
         if self.writes.is_empty() {
             return Ok(());
         }
-        let writes = std::mem::take(&mut self.writes);
+        let mut writes = std::mem::take(&mut self.writes);
         let count = writes.len() as u64;
+        if let Some(checkpoint) = checkpoint {
+            checkpoint.put_into(&mut writes)?;
+        }
         db.write(writes, WriteOptions::with_sync(plan.sync))?;
         *rows += count;
         observer.acknowledged(*rows, &self.last)

@@ -233,7 +233,7 @@ fn import_numbers(file: &str, skip_bad: bool) -> (Vec<String>, Result<Imported, 
         skip_bad,
     };
     let mut diary = Diary::default();
-    let result = import(&mut records, &db, plan, &mut diary);
+    let result = import(&mut records, &db, plan, None, &mut diary);
     (diary.0, result, db)
 }
 
@@ -244,6 +244,7 @@ fn each_batch_is_told_when_it_is_acknowledged() {
     assert_eq!(
         result.unwrap(),
         Imported {
+            passed_rows: 0,
             rows: 5,
             bad_rows: 1,
             bytes: 10

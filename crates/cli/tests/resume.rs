@@ -1,0 +1,156 @@
+//! Imports that were cut short and go on.
+
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::Shell;
+
+const ROWS: usize = 30_000;
+const BATCH_ROWS: usize = 10;
+
+fn row(number: usize) -> String {
+    format!("{{\"k\":\"{number:08}\",\"v\":\"value {number}\"}}\n")
+}
+
+fn input() -> String {
+    (0..ROWS).map(row).collect()
+}
+
+fn arguments(file: &str) -> [&str; 11] {
+    [
+        "import",
+        file,
+        "--format",
+        "jsonl",
+        "--key",
+        "k",
+        "--value",
+        "v",
+        "--resume",
+        "--batch-rows",
+        "10",
+    ]
+}
+
+/// The last number of a write: each row has one, and each batch one for its position.
+fn writes(shell: &Shell) -> Option<usize> {
+    let ran = shell.run(&["stats", "--json"]);
+    let shown: Value = serde_json::from_str(&ran.stdout).ok()?;
+    Some(shown["sequences"]["visible"].as_u64()? as usize)
+}
+
+#[test]
+fn an_import_that_was_killed_goes_on_without_loss_and_without_a_row_twice() {
+    let shell = Shell::new();
+    let mut import = shell
+        .command(&arguments("-"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = import.stdin.take().unwrap();
+    pipe.write_all(&input().as_bytes()[..ROWS * 10]).unwrap();
+    // It waits for more now, in the middle of the input, with batches written.
+    let written = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        writes(&shell).filter(|&writes| writes > 1000)
+    });
+    assert!(written.is_some());
+    import.kill().unwrap();
+    import.wait().unwrap();
+
+    // Killed, and again while it goes on, at whatever row that is.
+    let file = shell.file("rows.jsonl", input());
+    let mut second = shell.command(&arguments("-"));
+    let mut second = second
+        .stdin(Stdio::from(std::fs::File::open(&file).unwrap()))
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let _ = second.kill();
+    second.wait().unwrap();
+
+    let ran = shell.run_with(
+        &[&arguments("-")[..], &["--json"]].concat(),
+        input().as_bytes(),
+    );
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let (rows, passed) = (&told["rows"], &told["passed_rows"]);
+    assert!(passed.as_u64() >= Some(1000), "{told}");
+    assert_eq!(
+        rows.as_u64().unwrap() + passed.as_u64().unwrap(),
+        ROWS as u64
+    );
+    assert_eq!(writes(&shell).unwrap(), ROWS + ROWS / BATCH_ROWS);
+    let entries = shell.out(&["scan"]);
+    let expected = |number| format!("{number:08}\tvalue {number}");
+    assert!(entries.lines().eq((0..ROWS).map(expected)));
+}
+
+#[test]
+fn an_import_that_had_ended_takes_what_was_appended() {
+    let shell = Shell::new();
+    let first: String = (0..25).map(row).collect();
+    let file = shell.file("rows.jsonl", &first);
+    let told = shell.out(&arguments(&file));
+    assert!(told.starts_with("25 rows ("), "{told}");
+    assert!(!told.contains("before"), "{told}");
+    let told = shell.out(&arguments(&file));
+    assert!(
+        told.starts_with("0 rows (") && told.contains("; 25 rows imported before"),
+        "{told}"
+    );
+    shell.file("rows.jsonl", first + &row(25));
+    let told = shell.out(&arguments(&file));
+    assert!(
+        told.starts_with("1 row (") && told.contains("; 25 rows imported before"),
+        "{told}"
+    );
+    assert_eq!(shell.out(&["scan"]).lines().count(), 26);
+    // Without the flag all rows are written again.
+    let all = arguments(&file);
+    let told = shell.out(&[&all[..8], &all[9..]].concat());
+    assert!(told.starts_with("26 rows ("), "{told}");
+}
+
+#[test]
+fn another_input_of_that_name_is_refused_and_changes_nothing() {
+    let shell = Shell::new();
+    let rows = |numbers: std::ops::Range<usize>| numbers.map(row).collect::<String>();
+    let file = shell.file("rows.jsonl", rows(0..25));
+    shell.out(&arguments(&file));
+    for (other, how) in [
+        (rows(1..40), "contents differ"),
+        (rows(0..24), "ends before them"),
+    ] {
+        shell.file("rows.jsonl", other);
+        let ran = shell.run(&arguments(&file));
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("25 rows") && ran.stderr.contains(how),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(shell.out(&["scan"]).lines().count(), 25);
+}
+
+#[test]
+fn a_bad_row_can_be_corrected_and_the_import_goes_on_there() {
+    let shell = Shell::new();
+    let lines = |bad: &str| format!("{}{bad}\n{}", row(0), row(2));
+    let file = shell.file("rows.jsonl", lines("nonsense"));
+    let ran = shell.run(&arguments(&file));
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
+    shell.file("rows.jsonl", lines(row(1).trim_end()));
+    let told = shell.out(&arguments(&file));
+    assert!(
+        told.starts_with("2 rows (") && told.contains("; 1 row imported before"),
+        "{told}"
+    );
+    assert_eq!(shell.out(&["scan"]).lines().count(), 3);
+}
