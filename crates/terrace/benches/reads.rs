@@ -122,7 +122,7 @@ fn main() {
         .map_or(temporary.path().join("store"), Into::into);
     let (rows, value_bytes, rounds) = (number(0, 2_000), number(1, 1_000), number(4, 1));
     let options = Options {
-        block_cache_bytes: number(3, 64) << 20,
+        cache_bytes: number(3, 64) << 20,
         ..Options::default()
     };
     let db = load(&directory, rows, value_bytes as usize, options);

@@ -50,7 +50,7 @@ pub fn delete(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> Resul
     batch.push(Kind::Delete, keyspace, key, &[])
 }
 
-/// [`Keyspace::get_at`](crate::Keyspace::get_at) in a keyspace.
+/// [`Db::get`] or [`Db::get_at`] in a keyspace.
 pub fn get(
     db: &Db,
     keyspace: KeyspaceId,
@@ -61,7 +61,7 @@ pub fn get(
     db.store().get(keyspace, key, &options)
 }
 
-/// [`Keyspace::iter`](crate::Keyspace::iter).
+/// [`Db::iter`] in a keyspace.
 pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIterator> {
     DbIterator::new(Arc::clone(db.store()), keyspace, options)
 }

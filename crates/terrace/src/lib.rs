@@ -42,6 +42,7 @@ mod levels;
 mod options;
 mod parallel;
 mod persist_method;
+mod read_buffer;
 mod serial;
 mod sync;
 mod table;
@@ -68,6 +69,9 @@ pub use levels::RegionLoss;
 pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, Durability, Options, RegionSource};
 pub use persist_method::PersistMethod;
+pub use read_buffer::{
+    ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,
+};
 pub use table::Compression;
 pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
 pub use write_buffer::batch::WriteBatch;

@@ -7,7 +7,6 @@ mod text;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use terrace_region::Device;
@@ -17,6 +16,7 @@ use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
 use crate::options::keyspace::KeyspaceOptions;
+use crate::read_buffer::ReadBufferOptions;
 use crate::table::Compression;
 
 /// What an acknowledged write survives.
@@ -109,7 +109,7 @@ pub enum Background {
 /// ```
 /// let options = terrace::Options {
 ///     durability: Some(terrace::Durability::PowerSafe),
-///     block_cache_bytes: 256 << 20,
+///     cache_bytes: 256 << 20,
 ///     ..terrace::Options::default()
 /// };
 /// # let _ = options;
@@ -129,11 +129,6 @@ pub struct Options {
     /// What an acknowledged write survives. `None`: as the store was last opened, `CrashSafe` for a
     /// new one. Default: `None`.
     pub durability: Option<Durability>,
-
-    /// Persist what was written at this interval, so that a power cut takes no more than the writes
-    /// of about that long; not with [`Background::Inline`]. Default (`None`): when a write or
-    /// [`Db::persist`](crate::Db::persist) asks for it, and by flushes.
-    pub persist_every: Option<Duration>,
 
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery.
@@ -197,9 +192,14 @@ pub struct Options {
     /// least 64 KiB. Default (`None`): no limit.
     pub background_bytes_per_second: Option<u64>,
 
-    /// Bytes of table blocks kept in memory; up to a quarter of them holds blocks of the index that
-    /// stay as long as their table does. Default: 64 MiB.
-    pub block_cache_bytes: u64,
+    /// Bytes of what was read from tables, kept in memory: blocks, and the entries of the read
+    /// buffer. Up to a quarter of them holds blocks of the index that stay as long as their table
+    /// does. Default: 64 MiB.
+    pub cache_bytes: u64,
+    /// Keeps the newest versions of keys that are read again and again, entry by entry: more of
+    /// what is read often fits than in blocks, and it is found faster. Default: on, with up to half
+    /// of [`Options::cache_bytes`].
+    pub read_buffer: ReadBufferOptions,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,
     /// The manifest is rewritten when it is longer. Default: 4 MiB.
@@ -249,7 +249,6 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             durability: None,
-            persist_every: None,
             arena_bytes: 64 << 20,
             arena_index_bytes: 32 << 20,
             max_arenas: 3,
@@ -271,7 +270,8 @@ impl Default for Options {
                 .map_or(1, |processors| processors.get().saturating_sub(1).max(1)),
             slice_bytes: 256 << 20,
             background_bytes_per_second: None,
-            block_cache_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
+            read_buffer: ReadBufferOptions::default(),
             max_open_tables: 1000,
             manifest_bytes: 4 << 20,
             storage: real_storage(),
@@ -321,7 +321,7 @@ impl Options {
             arena_index_bytes: 2 << 20,
             table_bytes: 4 << 20,
             level1_bytes: 16 << 20,
-            block_cache_bytes: 8 << 20,
+            cache_bytes: 8 << 20,
             ..Options::default()
         }
     }

@@ -7,7 +7,7 @@ mod support;
 
 use support::machine::{Machine, Method};
 use support::model::Model;
-use support::script::{KEYSPACES, Run, Script};
+use support::script::{KEYSPACES, Run, Script, read_buffer};
 use terrace::{Background, Db, Options, PersistMethod};
 
 /// Short lives, so that the model's replay of snapshots stays cheap.
@@ -15,10 +15,12 @@ const OPERATIONS_PER_STORE: u64 = 2_000;
 
 fn model(method: Method, background: Background, share: u64) {
     let operations = support::scale("TERRACE_MODEL_OPERATIONS", 20_000) / share;
+    let mut buffer_hits = 0;
     for life in 0..operations.div_ceil(OPERATIONS_PER_STORE) {
         let machine = Machine::new(method, life);
         let options = terrace::Options {
             background,
+            read_buffer: read_buffer(life),
             ..machine.options()
         };
         let mut script = Script::new(life, method.persists());
@@ -37,8 +39,12 @@ fn model(method: Method, background: Background, share: u64) {
         run.model.check(run.db(), &KEYSPACES).unwrap();
         let merges = run.merges + run.db().statistics().merges;
         assert!(merges > 20, "only {merges} merges: the sizes are too large");
+        let buffer = run.db().statistics().read_buffer;
+        assert_eq!(buffer.is_some(), life > 0);
+        buffer_hits += buffer.map_or(0, |buffer| buffer.hits);
         terrace::internal::check_ages(run.db()).unwrap();
     }
+    assert!(buffer_hits > 100, "{buffer_hits} hits of the read buffer");
 }
 
 #[test]

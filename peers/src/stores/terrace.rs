@@ -20,7 +20,7 @@ impl Store for Terrace {
             }),
             arena_bytes: settings.buffer_bytes,
             max_arenas: settings.buffers as usize,
-            block_cache_bytes: settings.cache_bytes,
+            cache_bytes: settings.cache_bytes,
             block_bytes: settings.block_bytes as usize,
             filter_bits_per_key: settings.filter_bits_per_key,
             compression: vec![Compression::None],

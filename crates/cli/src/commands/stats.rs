@@ -140,6 +140,7 @@ fn as_text(statistics: &Statistics) -> String {
     text.line("their indexes", bytes(memory.index_bytes));
     text.line("block cache", bytes(memory.block_cache_bytes));
     text.line("table metadata", bytes(memory.table_metadata_bytes));
+    text.line("read buffer", read_buffer(statistics));
 
     text.heading("Last opening");
     text.line(
@@ -226,6 +227,22 @@ fn work(text: &mut Sections, statistics: &Statistics) {
     );
     if let Some(cause) = &statistics.poisoned {
         text.line("writes are refused", cause.to_string());
+    }
+}
+
+fn read_buffer(statistics: &Statistics) -> String {
+    let Some(buffer) = &statistics.read_buffer else {
+        return "off".to_owned();
+    };
+    let most = bytes(buffer.capacity_bytes);
+    match buffer.hit_ratio() {
+        Some(ratio) => format!(
+            "{} of {most}, answered {:.1} % of {}",
+            bytes(buffer.bytes),
+            ratio * 100.0,
+            things(buffer.hits + buffer.misses, "get"),
+        ),
+        None => format!("{} of {most}, not asked yet", bytes(buffer.bytes)),
     }
 }
 

@@ -21,7 +21,6 @@ impl Store {
         if let Some(inspection) = inspection {
             inspection.close();
         }
-        self.persist_timer.stop();
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
         }

@@ -70,16 +70,10 @@ impl Store {
         keyspace: KeyspaceId,
         key: &[u8],
     ) -> Result<(Option<Value>, SequenceNumber)> {
+        let lookup = self.lookup(keyspace, key, None);
         let view = self.view.load();
         let read_at = self.visible();
-        let value = self.get_in(
-            &view,
-            keyspace,
-            key,
-            read_at,
-            &ReadOptions::default(),
-            &mut 0,
-        )?;
+        let value = self.get_in(&view, &lookup, read_at, &ReadOptions::default(), &mut 0)?;
         Ok((value, read_at))
     }
 

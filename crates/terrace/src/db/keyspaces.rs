@@ -100,6 +100,7 @@ impl Store {
                 ..Edit::default()
             };
             self.record_and_show(&mut ledger, edit)?;
+            self.raise_floor(id, writer.last_sequence + 1);
             Ok(id)
         })?;
         self.jobs.forget(dropped, |built| {

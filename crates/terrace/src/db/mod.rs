@@ -6,11 +6,10 @@
 pub(crate) mod arenas;
 pub(crate) mod background;
 pub(crate) mod backlog;
-pub(crate) mod checkpoint;
+pub(crate) mod buffered_reads;
 pub(crate) mod close;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
-pub(crate) mod compact_range;
 pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
@@ -25,13 +24,11 @@ pub(crate) mod keyspaces;
 pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod open;
-pub(crate) mod persist_timer;
 pub(crate) mod pins;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod region_home;
 pub(crate) mod regions;
-pub(crate) mod sizes;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stalls;
@@ -57,7 +54,6 @@ use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
-use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
 use crate::db::snapshot::{Snapshot, SnapshotList};
@@ -69,6 +65,7 @@ use crate::inspect::socket::Server;
 use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{Durability, Options};
+use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::TableCache;
@@ -94,6 +91,8 @@ pub(crate) struct Store {
     pub(crate) next_table: AtomicU64,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) obsolete: Arc<ObsoleteTables>,
+    /// `None` if it is off.
+    pub(crate) read_buffer: Option<ReadBuffer>,
 
     /// What readers see.
     pub(crate) view: PresentView,
@@ -111,7 +110,6 @@ pub(crate) struct Store {
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) arenas: Mutex<Arenas>,
     pub(crate) background: Background,
-    pub(crate) persist_timer: PersistTimer,
     pub(crate) jobs: Jobs,
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
@@ -137,11 +135,6 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn visible(&self) -> SequenceNumber {
         self.visible.load(Ordering::Acquire)
-    }
-
-    /// Every write up to this number survives a power cut.
-    pub(crate) fn persisted(&self) -> SequenceNumber {
-        self.persisted.load(Ordering::Acquire)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

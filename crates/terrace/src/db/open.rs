@@ -20,7 +20,6 @@ use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
-use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
 use crate::db::region_home::{self, OldArenas};
@@ -36,6 +35,7 @@ use crate::db::{Store, directory};
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
+use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::{BlockCache, TableCache};
@@ -102,6 +102,7 @@ impl Store {
             hash_seed: state.identity.hash_seed,
             next_table: AtomicU64::new(state.next_table_number),
             tables: open_tables(&storage, path, &options)?,
+            read_buffer: read_buffer(&options, state.identity.hash_seed),
             obsolete,
             view: PresentView::new(View::new(
                 recovered.memtables.iter().rev().cloned().collect(),
@@ -123,7 +124,6 @@ impl Store {
             }),
             arenas: Mutex::new(Arenas::default()),
             background: Background::new(options.background, options.compaction_threads),
-            persist_timer: PersistTimer::default(),
             jobs: Jobs::default(),
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
@@ -147,18 +147,11 @@ impl Store {
         });
         trace::opened(path, durability, &store.recovery);
         if !store.options.read_only {
-            store.check_persist_every()?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            let started = store.background.start(&store).and_then(|()| {
-                let interval = store.options.persist_every;
-                interval.map_or(Ok(()), |interval| {
-                    store.persist_timer.start(&store, interval)
-                })
-            });
-            if let Err(error) = started {
+            if let Err(error) = store.background.start(&store) {
                 // Threads that did start hold the store, and with it the lock.
                 let _ = store.close();
                 return Err(error);
@@ -269,7 +262,7 @@ fn open_tables(
     path: &Path,
     options: &Options,
 ) -> Result<Arc<TableCache>> {
-    let blocks = Arc::new(BlockCache::new(options.block_cache_bytes));
+    let blocks = Arc::new(BlockCache::new(options.cache_bytes));
     let storage = Arc::clone(storage) as Arc<dyn Storage>;
     Ok(Arc::new(TableCache::new(
         storage,
@@ -277,6 +270,12 @@ fn open_tables(
         options.max_open_tables,
         blocks,
     )?))
+}
+
+fn read_buffer(options: &Options, hash_seed: u64) -> Option<ReadBuffer> {
+    let share_percent = u64::from(options.read_buffer.share_percent);
+    let capacity_bytes = options.cache_bytes / 100 * share_percent;
+    (capacity_bytes > 0).then(|| ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed))
 }
 
 /// A group stops growing where a larger one would make its first writer wait for no gain, and well

@@ -1,6 +1,6 @@
-//! The read path, top to bottom: MemTables from the youngest, then the levels from the top, in
-//! each the sub-levels from the youngest. The first version found at or below the reader's number
-//! is the newest there is, because ages order everything.
+//! The read path, top to bottom: the read buffer, MemTables from the youngest, then the levels from
+//! the top, in each the sub-levels from the youngest. The first version found at or below the
+//! reader's number is the newest there is, because ages order everything.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,6 +75,17 @@ impl ReadOptions {
     }
 }
 
+/// What a read looks for.
+pub(crate) struct Lookup<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    /// One hash serves the read buffer, the indexes of MemTables and the filters of tables.
+    pub(crate) hash: u64,
+    /// The reader's snapshot; or a number that was visible before the view was loaded. What changed
+    /// the store up to it without writing records (an ingest, say) is in that view.
+    pub(crate) began_at: SequenceNumber,
+}
+
 impl Store {
     /// The value of a key as of `options.snapshot`, or now. A few of these are timed.
     pub(crate) fn get(
@@ -108,26 +119,50 @@ impl Store {
         if let Some(snapshot) = &options.snapshot {
             self.check_snapshot(snapshot)?;
         }
+        let snapshot = options.snapshot.as_ref().map(Snapshot::sequence);
+        let lookup = self.lookup(keyspace, key, snapshot);
+        if !options.verify
+            && let Some(found) = self.get_buffered(&lookup)
+        {
+            return Ok(found);
+        }
         let view = self.view.load();
         // After the view: see its invariant.
-        let snapshot = options.snapshot.as_ref().map(Snapshot::sequence);
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
-        self.get_in(&view, keyspace, key, snapshot, options, asked)
+        self.get_in(&view, &lookup, snapshot, options, asked)
+    }
+
+    /// What a read looks for. To be made before the view is loaded.
+    pub(crate) fn lookup<'a>(
+        &self,
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        snapshot: Option<SequenceNumber>,
+    ) -> Lookup<'a> {
+        Lookup {
+            keyspace,
+            key,
+            hash: key_hash(key, self.hash_seed),
+            began_at: snapshot.unwrap_or_else(|| self.visible()),
+        }
     }
 
     /// The value of a key as of `snapshot`, which is visible in `view`.
     pub(crate) fn get_in(
         &self,
         view: &View,
-        keyspace: KeyspaceId,
-        key: &[u8],
+        lookup: &Lookup<'_>,
         snapshot: SequenceNumber,
         options: &ReadOptions,
         asked: &mut u64,
     ) -> Result<Option<Value>> {
+        let &Lookup {
+            keyspace,
+            key,
+            hash,
+            ..
+        } = lookup;
         let levels = levels_of(view, keyspace)?;
-        // One hash serves the indexes of MemTables and the filters of tables.
-        let hash = key_hash(key, self.hash_seed);
         // One that is empty has nothing up to `snapshot`: records are counted before they are visible.
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             if let Some((tag, place)) = table.get(keyspace, key, hash, snapshot) {
@@ -135,10 +170,15 @@ impl Store {
             }
         }
         let options = options.of_tables();
-        match self.get_in_levels(levels, key, hash, snapshot, options, asked)? {
-            Some((tag, value)) => Ok(self.is_put(tag)?.then(|| Value::in_block(value))),
-            None => Ok(None),
+        let Some((tag, value)) = self.get_in_levels(levels, key, hash, snapshot, options, asked)?
+        else {
+            return Ok(None);
+        };
+        let value = self.is_put(tag)?.then_some(value);
+        if options.fill_cache {
+            self.fill_buffer(lookup, tag, value.as_deref());
         }
+        Ok(value.map(Value::in_block))
     }
 
     fn get_in_levels(

@@ -19,7 +19,7 @@ use super::*;
 use crate::options::RegionSource;
 use crate::sync::thread;
 use crate::table::table_path;
-use crate::{Db, IterOptions};
+use crate::{Db, IterOptions, ReadOptions};
 
 /// Unless the environment says otherwise.
 const SCHEDULES: usize = 1_000;
@@ -47,7 +47,7 @@ impl Stage {
             arena_index_bytes: 8 << 10,
             pinned_bytes: 0,
             level0_merge: 1,
-            block_cache_bytes: 16 << 10,
+            cache_bytes: 16 << 10,
             max_open_tables: 1,
             compaction_threads: 1,
             ..Options::default()
@@ -99,6 +99,22 @@ impl Stage {
         let found = db.get(&key(key_number))?;
         let found = found.map(|value| number(&value));
         assert!(found >= least, "{found:?}, acknowledged was {least:?}");
+        Ok(())
+    }
+
+    /// A snapshot shows what it holds, whatever the read buffer has by then.
+    fn get_at_snapshots(&self) -> Result<()> {
+        let mut round = 0;
+        while !self.is_over() {
+            let snapshot = self.db.snapshot();
+            let options = ReadOptions::at(&snapshot);
+            for _ in 0..3 {
+                let found = self.db.get_with(&key(round), &options)?;
+                let found = found.map(|value| number(&value));
+                assert_eq!(found, newest(round, snapshot.sequence()));
+            }
+            round += 1;
+        }
         Ok(())
     }
 
@@ -233,6 +249,15 @@ fn what_readers_pin_stays_and_everything_else_goes() {
             stage.check_gets(&stage.db);
             stage.check_that_nothing_leaks();
         },
+    );
+}
+
+#[test]
+fn a_snapshot_reads_the_same_from_buffer_and_tables() {
+    explore(
+        &[Stage::write, Stage::get, Stage::get_at_snapshots],
+        Result::unwrap,
+        |stage| stage.check_gets(&stage.db),
     );
 }
 

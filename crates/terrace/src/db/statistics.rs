@@ -14,6 +14,7 @@ use crate::db::recover::Recovery;
 use crate::db::write_rate::WriteRate;
 use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
 use crate::options::Durability;
+use crate::read_buffer::{ReadBuffer, ReadBufferStatistics};
 use crate::serial;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, SequenceNumber};
@@ -56,6 +57,8 @@ pub struct Statistics {
     pub arenas: ArenaStatistics,
     /// Memory, by budget.
     pub memory: MemoryStatistics,
+    /// The read buffer; `None` if it is off.
+    pub read_buffer: Option<ReadBufferStatistics>,
     /// Levels 0, 1, 2, ... of all keyspaces together.
     pub levels: Vec<LevelStatistics>,
     /// Bytes and operations, by purpose.
@@ -325,6 +328,7 @@ impl Store {
                 block_cache_misses: self.tables.blocks().misses(),
                 table_metadata_bytes: self.tables.metadata_bytes(),
             },
+            read_buffer: self.read_buffer.as_ref().map(ReadBuffer::statistics),
             levels: level_totals(&view.version),
             write_amplification: (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64),
             read_amplification: self.read_amplification(),

@@ -27,6 +27,10 @@ impl Value {
         Value(Source::Copied(bytes.into()))
     }
 
+    pub(crate) fn owned(bytes: Box<[u8]>) -> Self {
+        Value(Source::Copied(bytes))
+    }
+
     pub(crate) fn in_block(value: TableValue) -> Self {
         Value(Source::Block(value))
     }

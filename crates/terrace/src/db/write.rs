@@ -2,10 +2,10 @@
 //!
 //! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
 //! the store is behind, makes room, appends the group as one frame, persists it where that was
-//! asked for, inserts it into the index, and only then raises the visible number. The order of the
-//! last three is what readers and recovery rely on: what is visible is in the index, what is in the
-//! index is in the arena, and what is acknowledged as persistent was persisted with every write
-//! before it.
+//! asked for, inserts it into the index, forwards it to the read buffer, and only then raises the
+//! visible number. The order of the last four is what readers and recovery rely on: what is visible
+//! is in the index and no older version in the read buffer, what is in the index is in the arena,
+//! and what is acknowledged as persistent was persisted with every write before it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -152,7 +152,6 @@ impl Store {
                 self.write_frame(writer, &payload, records, group.sync())?;
             }
         }
-        // Forwarding to a read buffer belongs here, before the writes become visible.
         self.visible.store(writer.last_sequence, Ordering::Release);
         Ok(())
     }
@@ -206,6 +205,7 @@ impl Store {
             persisted_until,
             payload,
         };
+        self.prepare_read_buffer(payload, first_sequence);
         // A failure here leaves nothing behind: the next frame takes the same place and numbers.
         let stored = writer.active.arena().append(&frame).map_err(region_error)?;
         writer.last_sequence = last_sequence;
@@ -219,7 +219,9 @@ impl Store {
             .active
             .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
             // The frame is stored but cannot be read: nothing may be written on top of it.
-            .map_err(|error| self.poison(error))
+            .map_err(|error| self.poison(error))?;
+        self.forward(payload, first_sequence..=last_sequence);
+        Ok(())
     }
 
     /// Makes every write so far survive a power cut, the oldest arena first: recovery ends at the

@@ -23,6 +23,7 @@ impl Statistics {
         let mut text = Text::default();
         self.write_state(&mut text);
         self.write_memory(&mut text);
+        self.write_read_buffer(&mut text);
         self.write_levels(&mut text);
         self.write_work(&mut text);
         self.write_io(&mut text);
@@ -71,12 +72,14 @@ impl Statistics {
 
     fn write_memory(&self, text: &mut Text) {
         let memory = &self.memory;
+        let buffer = self.read_buffer.unwrap_or_default();
         text.gauge("memory_bytes", "Memory, by budget.");
         for (budget, bytes) in [
             ("arenas", memory.arena_bytes),
             ("arena_indexes", memory.index_bytes),
             ("pinned", memory.pinned_bytes),
             ("block_cache", memory.block_cache_bytes),
+            ("read_buffer", buffer.bytes),
             ("table_metadata", memory.table_metadata_bytes),
         ] {
             text.sample("memory_bytes", &[("budget", budget)], bytes);
@@ -88,6 +91,47 @@ impl Statistics {
             "Blocks not found in the block cache.",
         );
         text.sample("block_cache_misses_total", &[], memory.block_cache_misses);
+    }
+
+    fn write_read_buffer(&self, text: &mut Text) {
+        let Some(buffer) = &self.read_buffer else {
+            return;
+        };
+        type Family = (&'static str, &'static str, [(&'static str, u64); 2]);
+        let families: [Family; 3] = [
+            (
+                "read_buffer_gets_total",
+                "Gets that the read buffer answered, and that it did not.",
+                [("hit", buffer.hits), ("miss", buffer.misses)],
+            ),
+            (
+                "read_buffer_forwards_total",
+                "Writes that the read buffer stored, and that it did not.",
+                [
+                    ("stored", buffer.forwards_stored),
+                    ("skipped", buffer.forwards_skipped),
+                ],
+            ),
+            (
+                "read_buffer_fills_total",
+                "Reads that entered the read buffer, and that writes may have overtaken.",
+                [
+                    ("taken", buffer.fills_taken),
+                    ("dropped", buffer.fills_dropped),
+                ],
+            ),
+        ];
+        for (name, help, outcomes) in families {
+            text.counter(name, help);
+            for (outcome, count) in outcomes {
+                text.sample(name, &[("outcome", outcome)], count);
+            }
+        }
+        text.counter(
+            "read_buffer_evictions_total",
+            "Entries of the read buffer that made room for others.",
+        );
+        text.sample("read_buffer_evictions_total", &[], buffer.evictions);
     }
 
     fn write_levels(&self, text: &mut Text) {

@@ -11,12 +11,12 @@ impl Options {
     /// let options = terrace::Options::from_toml(
     ///     r#"
     ///     durability = "PowerSafe"
-    ///     block_cache_bytes = 268_435_456
+    ///     cache_bytes = 268_435_456
     ///     compression = ["none", "none", "lz4", "zstd"]
     ///     "#,
     /// )?;
     /// assert_eq!(options.durability, Some(terrace::Durability::PowerSafe));
-    /// assert_eq!(options.block_cache_bytes, 256 << 20);
+    /// assert_eq!(options.cache_bytes, 256 << 20);
     /// assert_eq!(options.level_ratio, terrace::Options::default().level_ratio);
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -43,7 +43,10 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Background, Compression, Durability, PersistMethod};
+    use crate::{
+        Background, Compression, Durability, ForwardPolicy, PersistMethod, ReadBufferOptions,
+        ReadBufferStructure,
+    };
 
     #[test]
     fn every_setting_comes_back_as_it_was_written() {
@@ -56,6 +59,11 @@ mod tests {
             persist_method: PersistMethod::Mapped,
             background: Background::Inline,
             level_ratio: 7,
+            read_buffer: ReadBufferOptions {
+                policy: ForwardPolicy::InvalidateFirst,
+                structure: ReadBufferStructure::Ordered,
+                share_percent: 0,
+            },
             ..Options::default()
         };
         let text = options.to_toml().unwrap();
@@ -80,6 +88,11 @@ mod tests {
             ("compression = [\"gzip\"]", &["compression", "`zstd`"]),
             ("persist_method = \"x\"", &["persist_method", "`mapped`"]),
             ("storage = 1", &["storage"]),
+            ("[read_buffer]\nshare = 1", &["share", "`share_percent`"]),
+            (
+                "[read_buffer]\nshare_percent = 91",
+                &["read_buffer.share_percent", "from 0 to 90"],
+            ),
             ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
             ("level_ratio = ", &["level_ratio"]),
         ] {

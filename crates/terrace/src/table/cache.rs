@@ -92,13 +92,21 @@ impl Missed {
     }
 }
 
+/// What of the budget is not for blocks that come and go.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    pinned_bytes: u64,
+    lent_bytes: u64,
+}
+
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer>,
     missed: Missed,
     was_full: AtomicBool,
     capacity_bytes: u64,
-    pinned_bytes: Mutex<u64>,
+    /// Pinned, and lent to others.
+    given: Mutex<Given>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -119,7 +127,7 @@ impl BlockCache {
             missed: Missed::new(usual_blocks / 2),
             was_full: AtomicBool::new(false),
             capacity_bytes,
-            pinned_bytes: Mutex::new(0),
+            given: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -158,22 +166,37 @@ impl BlockCache {
 
     /// Whether `bytes` may be pinned; the caller unpins them.
     pub(super) fn pin(&self, bytes: u64) -> bool {
-        let mut pinned = self.pinned_bytes.lock();
-        let fits = *pinned + bytes <= self.capacity_bytes / 4;
+        let mut given = self.given.lock();
+        let fits = given.pinned_bytes + bytes <= self.capacity_bytes / 4;
         if fits {
-            *pinned += bytes;
-            self.blocks.set_capacity(self.capacity_bytes - *pinned);
+            given.pinned_bytes += bytes;
+            self.give(*given);
         }
         fits
+    }
+
+    /// Leaves the blocks what is not pinned or lent.
+    fn give(&self, given: Given) {
+        let bytes = given.pinned_bytes + given.lent_bytes;
+        self.blocks
+            .set_capacity(self.capacity_bytes.saturating_sub(bytes));
+    }
+
+    /// Lends so much of the budget, all in all, to another cache.
+    pub(crate) fn lend(&self, bytes: u64) {
+        let mut given = self.given.lock();
+        // Claims only grow, and may come in another order.
+        given.lent_bytes = given.lent_bytes.max(bytes);
+        self.give(*given);
     }
 
     pub(super) fn unpin(&self, bytes: u64) {
         if bytes == 0 {
             return;
         }
-        let mut pinned = self.pinned_bytes.lock();
-        *pinned -= bytes;
-        self.blocks.set_capacity(self.capacity_bytes - *pinned);
+        let mut given = self.given.lock();
+        given.pinned_bytes -= bytes;
+        self.give(*given);
     }
 
     pub(crate) fn hits(&self) -> u64 {
@@ -186,7 +209,7 @@ impl BlockCache {
 
     /// With what is pinned.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.blocks.weight() + *self.pinned_bytes.lock()
+        self.blocks.weight() + self.given.lock().pinned_bytes
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {

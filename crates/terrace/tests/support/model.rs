@@ -35,12 +35,6 @@ impl Model {
         self.batches.len()
     }
 
-    /// The counter's key, and its value after the last batch tried.
-    pub fn counter(&self) -> (&'static [u8], Option<Vec<u8>>) {
-        let tried = self.batches.len() as u64;
-        (COUNTER, (tried > 0).then(|| tried.to_be_bytes().to_vec()))
-    }
-
     /// Adds a batch and gives it in the store's form.
     pub fn batch(&mut self, mut writes: Vec<Write>) -> WriteBatch {
         let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
@@ -130,20 +124,31 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
                 .iter()
                 .eq(backwards.iter().map(|(key, value)| (key, value)))
         );
-        for (key, value) in &content {
-            let got = internal::get(db, keyspace, key, snapshot)?;
-            assert_eq!(
-                got.as_deref(),
-                Some(value.as_slice()),
-                "{}",
-                key.escape_ascii()
-            );
-        }
+        check_gets(db, keyspace, &content, snapshot)?;
         if !content.is_empty() {
             state.insert(keyspace.number(), content);
         }
     }
     Ok(state)
+}
+
+/// Reads every key, and asserts that its value is the one given.
+pub fn check_gets(
+    db: &Db,
+    keyspace: KeyspaceId,
+    content: &Content,
+    snapshot: Option<&Snapshot>,
+) -> Result<()> {
+    for (key, value) in content {
+        let got = internal::get(db, keyspace, key, snapshot)?;
+        assert_eq!(
+            got.as_deref(),
+            Some(value.as_slice()),
+            "{}",
+            key.escape_ascii()
+        );
+    }
+    Ok(())
 }
 
 /// Compares states and shows only what differs.

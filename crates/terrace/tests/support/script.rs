@@ -6,11 +6,12 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::internal;
 use terrace::{
-    Db, Error, IterOptions, KeyspaceId, Options, Result, Snapshot, WriteBatch, WriteOptions,
+    Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options, ReadBufferOptions,
+    ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
 };
 use terrace_storage::{Fault, FaultPlan};
 
-use super::model::{Content, Model, State, Write, assert_same, read_all};
+use super::model::{Content, Model, State, Write, assert_same, check_gets, read_all};
 
 /// The keyspaces that scripts use.
 pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
@@ -32,10 +33,27 @@ pub fn tiny(options: Options) -> Options {
         level0_stop: 1001,
         level1_bytes: 8 << 10,
         level_ratio: 2,
-        block_cache_bytes: 64 << 10,
+        cache_bytes: 64 << 10,
         max_open_tables: 8,
         manifest_bytes: 4 << 10,
         ..options
+    }
+}
+
+/// The read buffer in every form, in turn; the first one is off.
+pub fn read_buffer(number: u64) -> ReadBufferOptions {
+    let policies = [
+        ForwardPolicy::Resident,
+        ForwardPolicy::All,
+        ForwardPolicy::InvalidateFirst,
+    ];
+    ReadBufferOptions {
+        policy: policies[number as usize % 3],
+        structure: match number % 2 {
+            0 => ReadBufferStructure::Ordered,
+            _ => ReadBufferStructure::Hash,
+        },
+        share_percent: if number == 0 { 0 } else { 80 },
     }
 }
 
@@ -49,15 +67,6 @@ pub enum Operation {
     Persist,
     Flush,
     Compact,
-    /// Merges a range of one keyspace, as somebody asks for it.
-    CompactRange {
-        keyspace: KeyspaceId,
-        from: Vec<u8>,
-        to: Vec<u8>,
-    },
-    /// The next batch, empty but for its number, which takes the place of the last one by
-    /// compare-and-set, after an attempt that must fail.
-    Advance,
     TakeSnapshot,
     DropSnapshot,
     Check,
@@ -87,23 +96,12 @@ impl Script {
             72..76 if self.persists => Operation::Persist,
             76..79 => Operation::Flush,
             79..80 => Operation::Compact,
-            95..96 => self.compact_range(),
-            96..98 => Operation::Advance,
             80..84 => Operation::TakeSnapshot,
             84..88 => Operation::DropSnapshot,
             88..90 => Operation::Reopen,
             90..92 => Operation::Check,
             92..95 => Operation::HoldFlushes,
             _ => self.write(),
-        }
-    }
-
-    fn compact_range(&mut self) -> Operation {
-        let (a, b) = (self.key(), self.key());
-        Operation::CompactRange {
-            keyspace: KEYSPACES[usize::from(self.random.random_ratio(1, 4))],
-            from: a.clone().min(b.clone()),
-            to: a.max(b),
         }
     }
 
@@ -234,37 +232,6 @@ impl Run {
                 self.model.persisted = self.model.acknowledged;
             }
             Operation::Compact => self.db().compact()?,
-            Operation::CompactRange { keyspace, from, to } => {
-                self.release_flushes();
-                let keyspaces = self.db().keyspaces();
-                let keyspace = keyspaces.iter().find(|k| k.id() == keyspace).unwrap();
-                keyspace.compact_range(&from[..]..=&to[..])?;
-                self.model.persisted = self.model.acknowledged;
-            }
-            Operation::Advance => {
-                let (key, before) = self.model.counter();
-                let wrong = [&before.clone().unwrap_or_default()[..], b"!"].concat();
-                let refused = self
-                    .db()
-                    .compare_and_set(key, Some(&wrong), Some(b"wrong"))?;
-                assert!(!refused, "the counter is not {wrong:?}");
-                self.model.batch(Vec::new());
-                let (_, after) = self.model.counter();
-                let db = self.db();
-                let set = match db.compare_and_set(key, before.as_deref(), after.as_deref()) {
-                    Err(error) if error.is_no_space() && self.flushes.is_some() => {
-                        self.release_flushes();
-                        self.db()
-                            .compare_and_set(key, before.as_deref(), after.as_deref())
-                    }
-                    set => set,
-                };
-                assert!(set?, "nobody else writes");
-                self.model.acknowledged = self.model.tried();
-                if self.power_safe {
-                    self.model.persisted = self.model.tried();
-                }
-            }
             Operation::TakeSnapshot => {
                 self.snapshots
                     .push((self.db().snapshot(), self.model.state.clone()));
@@ -277,6 +244,11 @@ impl Run {
             }
             Operation::Check => {
                 self.model.check(self.db(), &KEYSPACES)?;
+                // What is read twice enters the read buffer.
+                for (number, content) in self.model.state.iter().cycle().take(4) {
+                    let keyspace = KEYSPACES.into_iter().find(|one| one.number() == *number);
+                    check_gets(self.db(), keyspace.unwrap(), content, None)?;
+                }
                 let (seek, below) = (b"key-02".as_slice(), b"key-05".as_slice());
                 self.check_range(seek, below)?;
             }

@@ -1,0 +1,71 @@
+//! Where the two paths meet the read buffer. Where it is off, each of these is one test of `None`.
+
+use std::ops::RangeInclusive;
+
+use crate::db::Store;
+use crate::db::read::Lookup;
+use crate::db::value::Value;
+use crate::key::Tag;
+use crate::read_buffer::{Found, Key, Version};
+use crate::{KeyspaceId, SequenceNumber};
+
+impl<'a> Lookup<'a> {
+    fn buffered(&self) -> Key<'a> {
+        Key::new(self.keyspace, self.key, self.hash)
+    }
+}
+
+impl Store {
+    /// What the read buffer knows of a key: a value, its absence, or nothing.
+    #[inline]
+    pub(crate) fn get_buffered(&self, lookup: &Lookup<'_>) -> Option<Option<Value>> {
+        let buffer = self.read_buffer.as_ref()?;
+        // What is visible at that number has been forwarded.
+        match buffer.get(&lookup.buffered(), lookup.began_at)? {
+            Found::Value(bytes) => Some(Some(Value::owned(bytes))),
+            Found::Absent => Some(None),
+        }
+    }
+
+    /// Offers the read buffer what a read found in the tables. `tag` is the version's.
+    #[inline]
+    pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
+        if let Some(buffer) = &self.read_buffer {
+            let sequence = tag.sequence();
+            let version = Version { sequence, value };
+            let claim = buffer.fill(&lookup.buffered(), version, lookup.began_at);
+            self.settle_claim(claim);
+        }
+    }
+
+    /// Before a frame is stored.
+    pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
+        if let Some(buffer) = &self.read_buffer {
+            buffer.prepare(payload, first_sequence);
+        }
+    }
+
+    /// After a frame is in the index and before it is visible; `numbers` are its records'.
+    pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
+        if let Some(buffer) = &self.read_buffer {
+            let claim = buffer.forward(payload, numbers);
+            self.settle_claim(claim);
+        }
+    }
+
+    /// What was written to the keyspace before `sequence` may have been removed or replaced without
+    /// naming keys: by a range delete that is a record of its own this is done when it is forwarded,
+    /// for anything else before `sequence` is visible.
+    pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
+        if let Some(buffer) = &self.read_buffer {
+            buffer.raise_floor(keyspace, sequence);
+        }
+    }
+
+    /// One budget: what the read buffer takes, the block cache gives.
+    fn settle_claim(&self, claim: Option<u64>) {
+        if let Some(bytes) = claim {
+            self.tables.blocks().lend(bytes);
+        }
+    }
+}

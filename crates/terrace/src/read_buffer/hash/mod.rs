@@ -1,0 +1,278 @@
+//! A sharded hash over rings of bytes.
+//!
+//! A shard is a ring of entries under a lock and a share of the table that names them. The table's
+//! buckets are cache lines of fixed number and place: a key belongs to one bucket, which is its
+//! stripe too. Whoever finds no trace of a key there is done after one line, without a lock.
+//!
+//! Eviction is a ring's own: what is oldest leaves, unless it was read since it came; then it moves
+//! to the front again, with one use less (S3-FIFO's main queue). What was read once never enters: a
+//! back-fill is taken at the second miss of its key within a while, as many misses of the bucket as
+//! entries of its size would fit. So gets that walk over the whole store, or draw from all of it
+//! alike, push out little.
+//!
+//! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
+//! would need a lock around it on every write; and an entry would be two allocations and some 60
+//! bytes beside the record's, here it is 20 and its share of a bucket.
+//!
+//! Invariant: slots and rings change under the shard's lock. Outside it, slots are looked at only
+//! to learn that a key has none.
+
+mod bucket;
+mod ring;
+
+use self::bucket::{Bucket, MISSES, Slot};
+use self::ring::{Ring, entry_bytes};
+use super::structure::{Counts, Fill, Found, Key, Structure, Version};
+use crate::KeyspaceId;
+use crate::SequenceNumber;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, hint};
+use crate::table::key_hash;
+
+/// Of the buffer's memory one part in this many is buckets.
+const BUCKETS_PART: usize = 8;
+const BUCKET_BYTES: usize = size_of::<Bucket>();
+const MOST_SHARDS: usize = 64;
+const USUAL_SHARD_BYTES: usize = 512 << 10;
+const MOST_CHUNK_BYTES: usize = 64 << 10;
+const LEAST_CHUNK_BYTES: usize = 512;
+/// Larger entries are left to the block cache, from where they are read without a copy.
+const MOST_ENTRY_BYTES: usize = 8 << 10;
+/// How often a lock is tried before its holder is left alone.
+const TRIES: u32 = 32;
+/// Entries that were read move to the front again; so many in a row, then the oldest leaves
+/// whatever it is: nobody waits long for room.
+const MOVES: u32 = 8;
+
+/// See the head of the file.
+pub(super) struct HashBuffer {
+    buckets: Box<[Bucket]>,
+    shards: Box<[Shard]>,
+    most_entry_bytes: usize,
+    hash_seed: u64,
+    memory_bytes: AtomicU64,
+}
+
+/// On lines of its own, like its neighbours.
+#[repr(align(128))]
+struct Shard {
+    inner: Mutex<Inner>,
+    misses: AtomicU64,
+}
+
+struct Inner {
+    ring: Ring,
+    counts: Counts,
+}
+
+impl Shard {
+    /// The lock, if nobody holds it for longer than a moment.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        for _ in 0..TRIES {
+            if let Some(inner) = self.inner.try_lock() {
+                return Some(inner);
+            }
+            hint::spin_loop();
+        }
+        None
+    }
+}
+
+impl HashBuffer {
+    pub(super) fn new(capacity_bytes: u64, hash_seed: u64) -> Self {
+        let capacity_bytes = usize::try_from(capacity_bytes).unwrap_or(usize::MAX >> 1);
+        let rings_bytes = capacity_bytes - capacity_bytes / BUCKETS_PART;
+        let shards = (rings_bytes / USUAL_SHARD_BYTES).clamp(1, MOST_SHARDS);
+        let shards = 1 << shards.ilog2();
+        let ring_bytes = rings_bytes / shards;
+        let chunk_bytes = (1 << (ring_bytes / 8).max(1).ilog2()) as usize;
+        let chunk_bytes = chunk_bytes.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
+        let buckets = (capacity_bytes / BUCKETS_PART / BUCKET_BYTES / shards).max(1) * shards;
+        let shard = || Shard {
+            inner: Mutex::new(Inner {
+                ring: Ring::new(ring_bytes, chunk_bytes),
+                counts: Counts::default(),
+            }),
+            misses: AtomicU64::new(0),
+        };
+        HashBuffer {
+            buckets: (0..buckets).map(|_| Bucket::new()).collect(),
+            shards: (0..shards).map(|_| shard()).collect(),
+            most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
+            hash_seed,
+            memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
+        }
+    }
+
+    /// A key's bucket and its shard. There are as many buckets in each shard, so scaling the hash to
+    /// either number chooses alike.
+    #[inline]
+    fn locate(&self, hash: u64) -> Option<(&Bucket, &Shard)> {
+        let scaled = |to: usize| ((u128::from(hash) * to as u128) >> 64) as usize;
+        let bucket = self.buckets.get(scaled(self.buckets.len()))?;
+        Some((bucket, self.shards.get(scaled(self.shards.len()))?))
+    }
+
+    /// The slot and place of a key's entry. Under the lock.
+    fn find<'a>(bucket: &'a Bucket, ring: &Ring, key: &Key<'_>) -> Option<(&'a AtomicU64, u32)> {
+        bucket
+            .candidates(key.hash)
+            .find(|&(_, place)| ring.entry(place).is_some_and(|entry| entry.is_of(key)))
+    }
+
+    /// Adds an entry for a key that has none; its slot, unless it is too large.
+    fn insert<'a>(
+        &self,
+        bucket: &'a Bucket,
+        inner: &mut Inner,
+        key: &Key<'_>,
+        version: Version<'_>,
+    ) -> Option<&'a AtomicU64> {
+        let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
+        if bytes > self.most_entry_bytes {
+            return None;
+        }
+        let before = inner.ring.memory_bytes();
+        self.make_room(inner, bytes);
+        let place = inner.ring.push(key, version)?;
+        let grown = inner.ring.memory_bytes() - before;
+        if grown > 0 {
+            self.memory_bytes.fetch_add(grown, Ordering::Relaxed);
+        }
+        let (slot, displaced) = bucket.name(Slot::new(key.hash, place));
+        inner.counts.evictions += u64::from(displaced);
+        Some(slot)
+    }
+
+    fn make_room(&self, inner: &mut Inner, bytes: usize) {
+        let mut moves = MOVES;
+        while !inner.ring.has_room(bytes) {
+            let Some((place, entry)) = inner.ring.oldest() else {
+                return;
+            };
+            let hash = key_hash(entry.key, self.hash_seed);
+            let key = Key::new(KeyspaceId(entry.keyspace), entry.key, hash);
+            let bucket = self.locate(key.hash).map(|(bucket, _)| bucket);
+            // An entry that nothing names has been overwritten elsewhere, or displaced.
+            let Some(slot) = bucket.and_then(|bucket| bucket.naming(place)) else {
+                inner.ring.drop_oldest();
+                continue;
+            };
+            if moves > 0 && bucket::has_uses(slot) {
+                moves -= 1;
+                if let Some(moved) = inner.ring.move_oldest() {
+                    bucket::move_to(slot, moved);
+                    continue;
+                }
+            } else {
+                inner.ring.drop_oldest();
+            }
+            bucket::clear(slot);
+            inner.counts.evictions += 1;
+        }
+    }
+}
+
+impl Structure for HashBuffer {
+    #[inline]
+    fn get(&self, key: &Key<'_>, floor: SequenceNumber, snapshot: SequenceNumber) -> Option<Found> {
+        let (bucket, shard) = self.locate(key.hash)?;
+        let found = match bucket.candidates(key.hash).next() {
+            Some(_) => shard.try_lock().and_then(|mut inner| {
+                let (slot, place) = Self::find(bucket, &inner.ring, key)?;
+                let entry = inner.ring.entry(place)?;
+                if entry.sequence < floor || entry.sequence > snapshot {
+                    return None;
+                }
+                let found = match entry.value {
+                    Some(value) => Found::Value(value.into()),
+                    None => Found::Absent,
+                };
+                bucket::used(slot);
+                inner.counts.hits += 1;
+                inner.counts.absent_hits += u64::from(found == Found::Absent);
+                Some(found)
+            }),
+            None => None,
+        };
+        if found.is_none() {
+            shard.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        found
+    }
+
+    fn forward(&self, key: &Key<'_>, version: Version<'_>, insert: bool) -> bool {
+        let Some((bucket, shard)) = self.locate(key.hash) else {
+            return false;
+        };
+        bucket.raise_stripe(version.sequence);
+        if !insert && bucket.candidates(key.hash).next().is_none() {
+            return false;
+        }
+        let mut inner = shard.inner.lock();
+        let inner = &mut *inner;
+        match Self::find(bucket, &inner.ring, key) {
+            Some((_, place)) if inner.ring.is_newer(place, version.sequence) => return false,
+            Some((_, place)) if inner.ring.overwrite(place, key, version) => return true,
+            Some((slot, _)) => bucket::clear(slot),
+            None if !insert => return false,
+            None => {}
+        }
+        self.insert(bucket, inner, key, version).is_some()
+    }
+
+    fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber) {
+        let Some((bucket, shard)) = self.locate(key.hash) else {
+            return;
+        };
+        bucket.raise_stripe(sequence);
+        if bucket.candidates(key.hash).next().is_some() {
+            let inner = shard.inner.lock();
+            if let Some((slot, _)) = Self::find(bucket, &inner.ring, key) {
+                bucket::clear(slot);
+            }
+        }
+    }
+
+    fn fill(&self, key: &Key<'_>, version: Version<'_>, read_at: SequenceNumber) -> Fill {
+        let Some((bucket, shard)) = self.locate(key.hash) else {
+            return Fill::NotWanted;
+        };
+        let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
+        let among = (BUCKETS_PART * BUCKET_BYTES / bytes).clamp(1, MISSES as usize);
+        if bytes > self.most_entry_bytes || !bucket.missed_before(key.hash, among as u32) {
+            return Fill::NotWanted;
+        }
+        let Some(mut inner) = shard.try_lock() else {
+            return Fill::NotWanted;
+        };
+        if Self::find(bucket, &inner.ring, key).is_some() {
+            return Fill::NotWanted;
+        }
+        let Some(slot) = self.insert(bucket, &mut inner, key, version) else {
+            return Fill::NotWanted;
+        };
+        // After the slot: a forward that did not find it has raised the stripe before.
+        if bucket.stripe() > read_at {
+            bucket::clear(slot);
+            return Fill::Outdated;
+        }
+        Fill::Taken
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for shard in &self.shards {
+            let counts = shard.inner.lock().counts;
+            all.hits += counts.hits;
+            all.absent_hits += counts.absent_hits;
+            all.evictions += counts.evictions;
+            all.misses += shard.misses.load(Ordering::Relaxed);
+        }
+        all
+    }
+}

@@ -1,0 +1,242 @@
+//! Entries one behind the other in a ring of bytes: the oldest leaves where the next one comes.
+//!
+//! The ring is made of chunks, allocated as it first reaches them; no entry straddles two. An entry
+//! is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 | key |
+//! value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
+//! of 0 says that the rest of the chunk is empty. Only this process ever reads it.
+
+use super::super::structure::{Key, Version};
+use crate::SequenceNumber;
+
+const HEADER_BYTES: usize = 20;
+/// Places and strides count these.
+const STEP_BYTES: usize = 4;
+
+const VALUE: u16 = 0;
+const ABSENT: u16 = 1;
+
+/// The bytes that an entry takes.
+pub(super) fn entry_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    (HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(STEP_BYTES)
+}
+
+/// An entry, as it is found.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) keyspace: u32,
+    pub(super) key: &'a [u8],
+    pub(super) sequence: SequenceNumber,
+    pub(super) value: Option<&'a [u8]>,
+    stride_bytes: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (stride, rest) = bytes.split_first_chunk()?;
+        let (key_bytes, rest) = rest.split_first_chunk()?;
+        let (value_bytes, rest) = rest.split_first_chunk()?;
+        let (kind, rest) = rest.split_first_chunk()?;
+        let (keyspace, rest) = rest.split_first_chunk()?;
+        let (sequence, rest) = rest.split_first_chunk()?;
+        let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_bytes)))?;
+        let value = rest.get(..usize::from(u16::from_le_bytes(*value_bytes)))?;
+        Some(Entry {
+            keyspace: u32::from_le_bytes(*keyspace),
+            key,
+            sequence: u64::from_le_bytes(*sequence),
+            value: (u16::from_le_bytes(*kind) == VALUE).then_some(value),
+            stride_bytes: usize::from(u16::from_le_bytes(*stride)) * STEP_BYTES,
+        })
+    }
+
+    pub(super) fn is_of(&self, key: &Key<'_>) -> bool {
+        self.keyspace == key.keyspace && self.key == key.bytes
+    }
+}
+
+/// Writes all of an entry but its stride. The caller has seen to the room.
+fn encode(out: &mut [u8], key: &Key<'_>, version: Version<'_>) -> Option<()> {
+    let value = version.value.unwrap_or_default();
+    let kind = if version.value.is_some() {
+        VALUE
+    } else {
+        ABSENT
+    };
+    let out = out.get_mut(2..)?;
+    let (key_bytes, out) = out.split_first_chunk_mut()?;
+    *key_bytes = u16::try_from(key.bytes.len()).ok()?.to_le_bytes();
+    let (value_bytes, out) = out.split_first_chunk_mut()?;
+    *value_bytes = u16::try_from(value.len()).ok()?.to_le_bytes();
+    let (place, out) = out.split_first_chunk_mut()?;
+    *place = kind.to_le_bytes();
+    let (place, out) = out.split_first_chunk_mut()?;
+    *place = key.keyspace.to_le_bytes();
+    let (place, out) = out.split_first_chunk_mut()?;
+    *place = version.sequence.to_le_bytes();
+    let (place, out) = out.split_at_mut_checked(key.bytes.len())?;
+    place.copy_from_slice(key.bytes);
+    out.get_mut(..value.len())?.copy_from_slice(value);
+    Some(())
+}
+
+/// See the head of the file.
+pub(super) struct Ring {
+    chunks: Vec<Box<[u8]>>,
+    chunk_bytes: usize,
+    capacity_bytes: u64,
+    /// Where the next entry comes and where the oldest one is, counted from the first entry ever:
+    /// the difference is what is held.
+    head: u64,
+    tail: u64,
+    moving: Vec<u8>,
+}
+
+impl Ring {
+    /// A ring of whole chunks, two at least.
+    pub(super) fn new(capacity_bytes: usize, chunk_bytes: usize) -> Self {
+        let chunks = (capacity_bytes / chunk_bytes).max(2);
+        Ring {
+            chunks: Vec::new(),
+            chunk_bytes,
+            capacity_bytes: (chunks * chunk_bytes) as u64,
+            head: 0,
+            tail: 0,
+            moving: Vec::new(),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.chunks.len() * self.chunk_bytes) as u64
+    }
+
+    fn place(&self, at: u64) -> u32 {
+        (at % self.capacity_bytes / STEP_BYTES as u64) as u32
+    }
+
+    fn bytes(&self, place: u32) -> Option<&[u8]> {
+        let at = place as usize * STEP_BYTES;
+        self.chunks
+            .get(at / self.chunk_bytes)?
+            .get(at % self.chunk_bytes..)
+    }
+
+    fn bytes_mut(&mut self, place: u32) -> Option<&mut [u8]> {
+        let at = place as usize * STEP_BYTES;
+        self.chunks
+            .get_mut(at / self.chunk_bytes)?
+            .get_mut(at % self.chunk_bytes..)
+    }
+
+    pub(super) fn entry(&self, place: u32) -> Option<Entry<'_>> {
+        Entry::decode(self.bytes(place)?)
+    }
+
+    /// What is left of the chunk at a position.
+    fn rest_of_chunk(&self, at: u64) -> u64 {
+        self.chunk_bytes as u64 - at % self.chunk_bytes as u64
+    }
+
+    /// Where an entry of this size comes.
+    fn start_for(&self, bytes: usize) -> u64 {
+        let rest = self.rest_of_chunk(self.head);
+        if (bytes as u64) > rest {
+            self.head + rest
+        } else {
+            self.head
+        }
+    }
+
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.start_for(bytes) + bytes as u64 - self.tail <= self.capacity_bytes
+    }
+
+    /// Adds an entry behind the youngest one, where there is room.
+    pub(super) fn push(&mut self, key: &Key<'_>, version: Version<'_>) -> Option<u32> {
+        let value_bytes = version.value.map_or(0, <[u8]>::len);
+        let bytes = entry_bytes(key.bytes.len(), value_bytes);
+        let place = self.advance(bytes)?;
+        encode(self.bytes_mut(place)?, key, version)?;
+        Some(place)
+    }
+
+    /// Takes room for an entry and writes its stride.
+    fn advance(&mut self, bytes: usize) -> Option<u32> {
+        if bytes > self.chunk_bytes || !self.has_room(bytes) {
+            return None;
+        }
+        let start = self.start_for(bytes);
+        if start > self.head {
+            self.write_stride(self.head, 0)?;
+        }
+        if self.place(start) as usize * STEP_BYTES == self.chunks.len() * self.chunk_bytes {
+            self.chunks.push(vec![0; self.chunk_bytes].into());
+        }
+        self.write_stride(start, bytes)?;
+        self.head = start + bytes as u64;
+        Some(self.place(start))
+    }
+
+    fn write_stride(&mut self, at: u64, bytes: usize) -> Option<()> {
+        let place = self.place(at);
+        let stride = u16::try_from(bytes / STEP_BYTES).ok()?;
+        *self.bytes_mut(place)?.first_chunk_mut()? = stride.to_le_bytes();
+        Some(())
+    }
+
+    /// Whether the entry there is newer than a version.
+    pub(super) fn is_newer(&self, place: u32, sequence: SequenceNumber) -> bool {
+        self.entry(place)
+            .is_some_and(|entry| entry.sequence > sequence)
+    }
+
+    /// Puts another version into an entry, if it fits in its room.
+    pub(super) fn overwrite(&mut self, place: u32, key: &Key<'_>, version: Version<'_>) -> bool {
+        let value_bytes = version.value.map_or(0, <[u8]>::len);
+        let room = self.entry(place).map_or(0, |entry| entry.stride_bytes);
+        room >= entry_bytes(key.bytes.len(), value_bytes)
+            && self
+                .bytes_mut(place)
+                .and_then(|out| encode(out, key, version))
+                .is_some()
+    }
+
+    /// The entry that leaves next.
+    pub(super) fn oldest(&mut self) -> Option<(u32, Entry<'_>)> {
+        if self.tail < self.head && self.oldest_stride() == 0 {
+            self.tail += self.rest_of_chunk(self.tail);
+        }
+        if self.tail == self.head {
+            return None;
+        }
+        let place = self.place(self.tail);
+        Some((place, self.entry(place)?))
+    }
+
+    fn oldest_stride(&self) -> u64 {
+        let entry = self.entry(self.place(self.tail));
+        entry.map_or(0, |entry| entry.stride_bytes as u64)
+    }
+
+    /// Lets the entry go that [`Ring::oldest`] gave.
+    pub(super) fn drop_oldest(&mut self) {
+        self.tail += self.oldest_stride();
+    }
+
+    /// Moves that entry behind the youngest one; its new place, or `None` if it is gone, because
+    /// it does not fit into the rest of a chunk.
+    pub(super) fn move_oldest(&mut self) -> Option<u32> {
+        let (place, stride) = (self.place(self.tail), self.oldest_stride() as usize);
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.clear();
+        moving.extend_from_slice(self.bytes(place)?.get(..stride)?);
+        self.drop_oldest();
+        let moved = self.advance(stride);
+        if let Some(place) = moved {
+            self.bytes_mut(place)?
+                .get_mut(..stride)?
+                .copy_from_slice(&moving);
+        }
+        self.moving = moving;
+        moved
+    }
+}

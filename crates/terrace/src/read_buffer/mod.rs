@@ -1,0 +1,278 @@
+//! The newest versions of keys that are read again and again, in DRAM, within a budget.
+//!
+//! An entry says: *from number `sequence` on, until a write says otherwise, the key has this value*
+//! (or none). Three rules keep that true:
+//!
+//! 1. **Forwards come in order and before visibility.** The leader of the commit queue, and nobody
+//!    else, tells the buffer of every write, in the order of the numbers, after the write is in the
+//!    index and before it is visible. Whoever may see a write finds no older entry.
+//! 2. **A back-fill counts only if nothing was forwarded since its read began.** It carries the
+//!    number at which it read. Every write raises the number of its key's *stripe*, whether or not
+//!    the buffer holds the key, and the stripe keeps it when entries go. A fill first makes its entry
+//!    findable and then looks at the stripe; a forward first raises the stripe and then looks for an
+//!    entry. Both in the one order that all threads agree on, so one of the two notices the other.
+//! 3. **What deletes without naming keys raises a floor** (of the keyspace): a range delete, an
+//!    ingest, dropping a keyspace. Entries from before the floor count no more; a read from after it
+//!    that finds an older version fills from the floor on.
+//!
+//! A reader at snapshot `s` takes an entry only if its `sequence` is at most `s`: then it is the
+//! newest version up to `s`, since it is the newest of all. Versions that were overwritten are not
+//! kept, so old snapshots miss. Iterators, flushes and merges never come here.
+//!
+//! The buffer sleeps until the first back-fill (the first get that reads a table) wants it: it takes
+//! no memory, and a write costs one store, of the number up to which stripes know nothing.
+//!
+//! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
+//! forwarded again.
+
+mod hash;
+mod options;
+mod ordered;
+mod statistics;
+mod structure;
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+
+use crate::key::Kind;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::table::key_hash;
+use crate::write_buffer::record::Records;
+use crate::{KeyspaceId, SequenceNumber};
+
+use self::hash::HashBuffer;
+use self::ordered::OrderedBuffer;
+use self::structure::{Counts, Fill, Structure};
+
+pub use self::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+pub use self::statistics::ReadBufferStatistics;
+pub(crate) use self::structure::{Found, Key, Version};
+
+/// Keyspaces that share a place share their floor, which costs entries and nothing else.
+const FLOORS: usize = 64;
+/// What the buffer holds is told to its budget in steps, not byte by byte.
+const BUDGET_STEP_BYTES: u64 = 64 << 10;
+
+/// The buffer of one store. See the head of the file.
+pub(crate) struct ReadBuffer {
+    options: ReadBufferOptions,
+    capacity_bytes: u64,
+    hash_seed: u64,
+    floors: [AtomicU64; FLOORS],
+    structure: OnceLock<Box<dyn Structure>>,
+    /// The structure is there, and forwards go to it.
+    awake: AtomicBool,
+    /// The last number forwarded to a sleeping buffer: stripes know of newer ones only.
+    slept_until: AtomicU64,
+    /// The most that was ever held, rounded up to steps: the budget that is taken.
+    claimed_bytes: AtomicU64,
+    fills_taken: AtomicU64,
+    fills_dropped: AtomicU64,
+    /// Stored and skipped; only the leader writes them.
+    forwards: [AtomicU64; 2],
+}
+
+impl ReadBuffer {
+    /// `hash_seed` is that of the hashes which come with keys.
+    pub(crate) fn new(options: ReadBufferOptions, capacity_bytes: u64, hash_seed: u64) -> Self {
+        ReadBuffer {
+            options,
+            capacity_bytes,
+            hash_seed,
+            floors: std::array::from_fn(|_| AtomicU64::new(0)),
+            structure: OnceLock::new(),
+            awake: AtomicBool::new(false),
+            slept_until: AtomicU64::new(0),
+            claimed_bytes: AtomicU64::new(0),
+            fills_taken: AtomicU64::new(0),
+            fills_dropped: AtomicU64::new(0),
+            forwards: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+
+    /// What the key has at `snapshot`, if the buffer knows. The caller took `snapshot` before.
+    #[inline]
+    pub(crate) fn get(&self, key: &Key<'_>, snapshot: SequenceNumber) -> Option<Found> {
+        let structure = self.structure.get()?;
+        let floor = self.floor(key.keyspace).load(Ordering::Acquire);
+        structure.get(key, floor, snapshot)
+    }
+
+    /// Offers what a read at `read_at` found in the tables. A structure takes what is read again and
+    /// again. The answer is the new claim on the budget, if it has grown.
+    pub(crate) fn fill(
+        &self,
+        key: &Key<'_>,
+        mut version: Version<'_>,
+        read_at: SequenceNumber,
+    ) -> Option<u64> {
+        let structure = self.awaken();
+        let floor = self.floor(key.keyspace).load(Ordering::Acquire);
+        if read_at < floor || read_at < self.slept_until.load(Ordering::SeqCst) {
+            self.fills_dropped.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        // The read saw what raised the floor, and still found this version.
+        version.sequence = version.sequence.max(floor);
+        match structure.fill(key, version, read_at) {
+            Fill::Taken => self.fills_taken.fetch_add(1, Ordering::Relaxed),
+            Fill::Outdated => self.fills_dropped.fetch_add(1, Ordering::Relaxed),
+            Fill::NotWanted => 0,
+        };
+        self.claim(structure)
+    }
+
+    /// Prepares for a frame that is about to be stored. The leader calls it.
+    pub(crate) fn prepare(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
+        if self.options.policy == ForwardPolicy::InvalidateFirst
+            && let Some(structure) = self.structure.get()
+        {
+            self.for_each(payload, first_sequence, |key, _, sequence| {
+                structure.invalidate(&key, sequence);
+            });
+        }
+    }
+
+    /// Tells of a frame's records, which are in the index and not yet visible; `numbers` are theirs.
+    /// The leader calls it, frame by frame. The answer is the new claim on the budget, if it has
+    /// grown.
+    pub(crate) fn forward(
+        &self,
+        payload: &[&[u8]],
+        numbers: RangeInclusive<SequenceNumber>,
+    ) -> Option<u64> {
+        let stores_all = self.options.policy != ForwardPolicy::Resident;
+        let structure = if stores_all {
+            self.awaken()
+        } else {
+            self.awake_or_told(*numbers.end())?
+        };
+        let (mut stored, mut told) = (0, 0);
+        self.for_each(payload, *numbers.start(), |key, record, sequence| {
+            let value = match record {
+                (Kind::Put, value) => Some(value),
+                (Kind::Delete, _) => None,
+                (Kind::RangeDelete, _) => {
+                    return self.raise_floor(KeyspaceId(key.keyspace), sequence);
+                }
+                // What it does to the key is only known to those who read.
+                _ => return structure.invalidate(&key, sequence),
+            };
+            told += 1;
+            stored += u64::from(structure.forward(&key, Version { sequence, value }, stores_all));
+        });
+        let [all_stored, all_skipped] = &self.forwards;
+        for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
+            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+        self.claim(structure)
+    }
+
+    /// The structure, if the buffer is awake. If not, all its stripes are raised by one store; a
+    /// fill wakes the buffer before it looks at that number, so one of the two notices the other.
+    fn awake_or_told(&self, last_sequence: SequenceNumber) -> Option<&dyn Structure> {
+        if !self.awake.load(Ordering::SeqCst) {
+            self.slept_until.store(last_sequence, Ordering::SeqCst);
+            if !self.awake.load(Ordering::SeqCst) {
+                return None;
+            }
+        }
+        self.structure.get().map(|structure| &**structure)
+    }
+
+    fn awaken(&self) -> &dyn Structure {
+        let structure = self.structure.get_or_init(|| {
+            let (bytes, seed) = (self.capacity_bytes, self.hash_seed);
+            match self.options.structure {
+                ReadBufferStructure::Hash => Box::new(HashBuffer::new(bytes, seed)),
+                ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
+            }
+        });
+        if !self.awake.load(Ordering::Relaxed) {
+            self.awake.store(true, Ordering::SeqCst);
+        }
+        &**structure
+    }
+
+    fn for_each(
+        &self,
+        payload: &[&[u8]],
+        first_sequence: SequenceNumber,
+        mut action: impl FnMut(Key<'_>, (Kind, &[u8]), SequenceNumber),
+    ) {
+        let mut sequence = first_sequence;
+        for part in payload {
+            // Batches are built by the store itself: what follows each other is records.
+            for record in Records::new(part).map_while(Result::ok) {
+                let key_end = record.key_offset + record.key_bytes;
+                let key = part.get(record.key_offset..key_end).unwrap_or_default();
+                let value = part.get(key_end..key_end + record.value_bytes);
+                let hash = key_hash(key, self.hash_seed);
+                let key = Key::new(KeyspaceId(record.keyspace), key, hash);
+                action(key, (record.kind, value.unwrap_or_default()), sequence);
+                sequence += 1;
+            }
+        }
+    }
+
+    /// Entries of the keyspace from before `sequence` count no more, nor do reads from before it.
+    /// To be called before `sequence` is visible, and after whoever reads at `sequence` sees what
+    /// it changes.
+    pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
+        self.floor(keyspace.number())
+            .fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    fn floor(&self, keyspace: u32) -> &AtomicU64 {
+        let [first, ..] = &self.floors;
+        let place = keyspace as usize % FLOORS;
+        self.floors.get(place).unwrap_or(first)
+    }
+
+    /// The new claim on the budget, if it has grown. What was claimed is not given back.
+    fn claim(&self, structure: &dyn Structure) -> Option<u64> {
+        let bytes = structure.memory_bytes();
+        if bytes <= self.claimed_bytes.load(Ordering::Relaxed) {
+            return None;
+        }
+        let claimed = bytes
+            .next_multiple_of(BUDGET_STEP_BYTES)
+            .min(self.capacity_bytes);
+        let before = self.claimed_bytes.fetch_max(claimed, Ordering::Relaxed);
+        (claimed > before).then_some(claimed)
+    }
+
+    pub(crate) fn statistics(&self) -> ReadBufferStatistics {
+        let structure = self.structure.get();
+        let counts = structure.map_or_else(Counts::default, |structure| structure.counts());
+        let [stored, skipped] = &self.forwards;
+        ReadBufferStatistics {
+            hits: counts.hits,
+            absent_hits: counts.absent_hits,
+            misses: counts.misses,
+            forwards_stored: stored.load(Ordering::Relaxed),
+            forwards_skipped: skipped.load(Ordering::Relaxed),
+            fills_taken: self.fills_taken.load(Ordering::Relaxed),
+            fills_dropped: self.fills_dropped.load(Ordering::Relaxed),
+            evictions: counts.evictions,
+            bytes: structure.map_or(0, |structure| structure.memory_bytes()),
+            capacity_bytes: self.capacity_bytes,
+        }
+    }
+}
+
+impl fmt::Debug for ReadBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadBuffer")
+            .field("options", &self.options)
+            .field("capacity_bytes", &self.capacity_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
+
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;

@@ -1,0 +1,68 @@
+//! What the read buffer can be told when a store is opened.
+
+use serde::{Deserialize, Serialize};
+
+/// Settings of the read buffer; see [`Options::read_buffer`](crate::Options::read_buffer).
+///
+/// ```
+/// use terrace::{ForwardPolicy, Options, ReadBufferOptions};
+///
+/// let options = Options {
+///     cache_bytes: 256 << 20,
+///     read_buffer: ReadBufferOptions {
+///         policy: ForwardPolicy::All,
+///         ..ReadBufferOptions::default()
+///     },
+///     ..Options::default()
+/// };
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadBufferOptions {
+    /// Which writes enter the buffer. Default: [`ForwardPolicy::Resident`].
+    pub policy: ForwardPolicy,
+    /// How entries are kept. Default: [`ReadBufferStructure::Hash`].
+    pub structure: ReadBufferStructure,
+    /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
+    /// in percent, from 0 (off: reads and writes pass it by) to 90. What it does not use is the
+    /// block cache's. Default: 50.
+    pub share_percent: u32,
+}
+
+impl Default for ReadBufferOptions {
+    fn default() -> Self {
+        ReadBufferOptions {
+            policy: ForwardPolicy::Resident,
+            structure: ReadBufferStructure::Hash,
+            share_percent: 50,
+        }
+    }
+}
+
+/// Which writes enter the read buffer. Reads see the same under each; only speed differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ForwardPolicy {
+    /// A write brings the buffer's entry for its key up to date, if there is one. New writes are in
+    /// memory anyway.
+    Resident,
+    /// Every write enters the buffer: for a store whose new writes are in memory that is slower
+    /// than DRAM.
+    All,
+    /// As `All`, and the entry is removed before the write is stored. For comparison with published
+    /// results.
+    InvalidateFirst,
+}
+
+/// How the read buffer keeps its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReadBufferStructure {
+    /// A hash table over rings of bytes, in shards.
+    Hash,
+    /// One balanced tree: slower, and it shares prefixes of work with nobody. For comparison.
+    Ordered,
+}

@@ -1,0 +1,166 @@
+//! Forwards, back-fills, evictions, snapshots and floors beside one another, under thousands of
+//! schedules, with a model that knows what every reader is to see.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::WriteBatch;
+use crate::sync::thread;
+
+const SEED: u64 = 5;
+const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+const SCHEDULES: usize = 2_000;
+const WRITES: u64 = 6;
+/// Deletes everything, as a record that names no key.
+const RANGE_DELETE: u64 = 4;
+const DELETE: u64 = 5;
+/// Fills that a reader makes of other keys; more than fit.
+const OTHERS: u64 = 3;
+
+const KEYS: [&[u8]; 2] = [b"a", b"b"];
+
+/// What write `number` does to a key.
+fn write_of(number: u64, key: usize) -> Option<(Kind, Vec<u8>)> {
+    let of_key = number as usize % 2 == key;
+    match number {
+        RANGE_DELETE => Some((Kind::RangeDelete, Vec::new())),
+        _ if !of_key => None,
+        DELETE => Some((Kind::Delete, Vec::new())),
+        // Of different lengths, so that some are put in place and some elsewhere.
+        _ => Some((Kind::Put, vec![number as u8; number as usize * 9])),
+    }
+}
+
+/// The newest version of a key up to a number, as the tables would give it.
+fn newest(key: usize, until: u64) -> Option<(u64, Option<Vec<u8>>)> {
+    let writes = (1..=until).rev();
+    let (number, (kind, value)) = writes
+        .filter_map(|number| Some((number, write_of(number, key)?)))
+        .next()?;
+    match kind {
+        Kind::Put => Some((number, Some(value))),
+        // What a range delete covers is not found at all.
+        Kind::RangeDelete => None,
+        _ => Some((number, None)),
+    }
+}
+
+struct Stage {
+    buffer: ReadBuffer,
+    visible: AtomicU64,
+}
+
+impl Stage {
+    /// What the leader does.
+    fn write(&self) {
+        for number in 1..=WRITES {
+            let mut batch = WriteBatch::new();
+            let key = number as usize % 2;
+            let (kind, value) = write_of(number, key).unwrap();
+            batch.push(kind, KEYSPACE, KEYS[key], &value).unwrap();
+            self.buffer.prepare(&[batch.payload()], number);
+            self.buffer.forward(&[batch.payload()], number..=number);
+            self.visible.store(number, Ordering::Release);
+        }
+    }
+
+    /// What a get does, and a look again at the same snapshot later.
+    fn read(&self) {
+        for round in 0..3 {
+            let snapshot = self.visible.load(Ordering::Acquire);
+            for key in [round % 2, 1 - round % 2] {
+                self.check(key, snapshot);
+                self.offer(key, snapshot);
+                self.check(key, snapshot);
+            }
+            self.check(round % 2, snapshot);
+        }
+    }
+
+    fn check(&self, key: usize, snapshot: u64) {
+        let hashed = Key::new(KEYSPACE, KEYS[key], key_hash(KEYS[key], SEED));
+        let Some(found) = self.buffer.get(&hashed, snapshot) else {
+            return;
+        };
+        let found = match found {
+            Found::Value(value) => Some(value.to_vec()),
+            Found::Absent => None,
+        };
+        let wanted = newest(key, snapshot).and_then(|(_, value)| value);
+        assert_eq!(found, wanted, "key {key} at {snapshot}");
+    }
+
+    /// Twice, since the first time is not wanted.
+    fn offer(&self, key: usize, snapshot: u64) {
+        let Some((sequence, value)) = newest(key, snapshot) else {
+            return;
+        };
+        let hashed = Key::new(KEYSPACE, KEYS[key], key_hash(KEYS[key], SEED));
+        for _ in 0..2 {
+            let value = value.as_deref();
+            self.buffer
+                .fill(&hashed, Version { sequence, value }, snapshot);
+        }
+    }
+
+    /// Other keys come, so that these have to go.
+    fn crowd(&self) {
+        for number in 0..OTHERS {
+            let key = [b"other".as_slice(), &[number as u8]].concat();
+            let hashed = Key::new(KEYSPACE, &key, key_hash(&key, SEED));
+            for _ in 0..2 {
+                let value = Some([9; 200].as_slice());
+                self.buffer
+                    .fill(&hashed, Version { sequence: 0, value }, WRITES);
+            }
+        }
+    }
+}
+
+fn explore(policy: ForwardPolicy, structure: ReadBufferStructure) {
+    let run = move || {
+        let options = ReadBufferOptions {
+            policy,
+            structure,
+            ..ReadBufferOptions::default()
+        };
+        // A bucket or two and a few entries in the hash; the tree counts more for itself.
+        let capacity_bytes = match structure {
+            ReadBufferStructure::Hash => 1 << 10,
+            ReadBufferStructure::Ordered => (32 << 10) + (6 << 10),
+        };
+        let stage = Arc::new(Stage {
+            buffer: ReadBuffer::new(options, capacity_bytes, SEED),
+            visible: AtomicU64::new(0),
+        });
+        let bodies: [fn(&Stage); 4] = [Stage::write, Stage::read, Stage::read, Stage::crowd];
+        let threads: Vec<_> = bodies
+            .into_iter()
+            .map(|body| {
+                let stage = Arc::clone(&stage);
+                thread::spawn(move || body(&stage))
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        for key in 0..KEYS.len() {
+            (0..=WRITES).for_each(|snapshot| stage.check(key, snapshot));
+        }
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+#[test]
+fn readers_of_the_hash_see_what_their_snapshot_holds() {
+    explore(ForwardPolicy::Resident, ReadBufferStructure::Hash);
+    explore(ForwardPolicy::All, ReadBufferStructure::Hash);
+    explore(ForwardPolicy::InvalidateFirst, ReadBufferStructure::Hash);
+}
+
+#[test]
+fn readers_of_the_tree_see_what_their_snapshot_holds() {
+    explore(ForwardPolicy::Resident, ReadBufferStructure::Ordered);
+    explore(ForwardPolicy::All, ReadBufferStructure::Ordered);
+    explore(ForwardPolicy::InvalidateFirst, ReadBufferStructure::Ordered);
+}

@@ -1,0 +1,300 @@
+//! The rules of the buffer, one by one, on every structure.
+
+use super::*;
+use crate::WriteBatch;
+
+const SEED: u64 = 5;
+const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
+
+fn buffer(options: ReadBufferOptions, capacity_bytes: u64) -> ReadBuffer {
+    ReadBuffer::new(options, capacity_bytes, SEED)
+}
+
+/// One buffer of each structure.
+fn each_with(policy: ForwardPolicy, capacity_bytes: u64) -> impl Iterator<Item = ReadBuffer> {
+    let structures = [ReadBufferStructure::Hash, ReadBufferStructure::Ordered];
+    structures.into_iter().map(move |structure| {
+        let options = ReadBufferOptions {
+            policy,
+            structure,
+            ..ReadBufferOptions::default()
+        };
+        buffer(options, capacity_bytes)
+    })
+}
+
+fn each() -> impl Iterator<Item = ReadBuffer> {
+    each_with(ForwardPolicy::Resident, 64 << 10)
+}
+
+fn of(key: &[u8]) -> Key<'_> {
+    Key::new(KEYSPACE, key, key_hash(key, SEED))
+}
+
+/// Offers a version twice, since what was missed once is not wanted.
+fn fill(buffer: &ReadBuffer, key: &[u8], sequence: u64, value: &[u8], read_at: u64) {
+    let value = Some(value);
+    for _ in 0..2 {
+        buffer.fill(&of(key), Version { sequence, value }, read_at);
+    }
+}
+
+fn get(buffer: &ReadBuffer, key: &[u8], snapshot: u64) -> Option<Found> {
+    buffer.get(&of(key), snapshot)
+}
+
+fn value(bytes: &[u8]) -> Option<Found> {
+    Some(Found::Value(bytes.into()))
+}
+
+fn put(key: &[u8], value: &[u8]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value).unwrap();
+    batch
+}
+
+/// What the leader does with a batch whose first number is `sequence`.
+fn write(buffer: &ReadBuffer, batch: &WriteBatch, sequence: u64) {
+    let last = sequence + u64::from(batch.records()) - 1;
+    buffer.prepare(&[batch.payload()], sequence);
+    buffer.forward(&[batch.payload()], sequence..=last);
+}
+
+#[test]
+fn what_is_read_twice_is_kept_and_only_for_who_may_see_it() {
+    for buffer in each() {
+        let version = Version {
+            sequence: 5,
+            value: Some(b"five"),
+        };
+        assert_eq!(buffer.fill(&of(b"k"), version, 9), Some(64 << 10));
+        assert_eq!(get(&buffer, b"k", 9), None);
+        buffer.fill(&of(b"k"), version, 9);
+        assert_eq!(get(&buffer, b"k", 9), value(b"five"));
+        assert_eq!(get(&buffer, b"k", 5), value(b"five"));
+        // An older version may be what this reader is to see.
+        assert_eq!(get(&buffer, b"k", 4), None);
+        assert_eq!(get(&buffer, b"other", 9), None);
+        let elsewhere = Key::new(KeyspaceId(2), b"k", key_hash(b"k", SEED));
+        assert_eq!(buffer.get(&elsewhere, 9), None);
+        let statistics = buffer.statistics();
+        assert_eq!((statistics.hits, statistics.misses), (2, 4));
+        assert_eq!(statistics.hit_ratio(), Some(2.0 / 6.0));
+    }
+}
+
+#[test]
+fn a_hit_newer_than_the_snapshot_is_a_miss() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"old", 4);
+        write(&buffer, &put(b"k", b"new"), 5);
+        assert_eq!(get(&buffer, b"k", 4), None);
+        assert_eq!(get(&buffer, b"k", 5), value(b"new"));
+    }
+}
+
+/// The first hole of the published design: two writers of one key forward in the other order. Here
+/// the leader forwards both, and an older number changes nothing even so.
+#[test]
+fn an_older_forward_never_replaces_a_newer_one() {
+    let policies = [ForwardPolicy::Resident, ForwardPolicy::All];
+    for buffer in policies
+        .map(|policy| each_with(policy, 64 << 10))
+        .into_iter()
+        .flatten()
+    {
+        fill(&buffer, b"k", 1, b"first", 1);
+        write(&buffer, &put(b"k", b"newer"), 7);
+        write(&buffer, &put(b"k", b"older"), 6);
+        assert_eq!(get(&buffer, b"k", 7), value(b"newer"));
+    }
+}
+
+/// The second hole: a reader that back-fills overwrites a newer forward. With the key absent, with
+/// it evicted after the forward, and with the buffer asleep when the forward came.
+#[test]
+fn a_back_fill_from_before_a_forward_is_dropped() {
+    for buffer in each() {
+        fill(&buffer, b"wakes", 1, b"", 4);
+        write(&buffer, &put(b"k", b"new"), 5);
+        fill(&buffer, b"k", 1, b"old", 4);
+        assert_eq!(get(&buffer, b"k", 5), None);
+        assert!(buffer.statistics().fills_dropped > 0);
+        // A read that saw the write.
+        fill(&buffer, b"k", 5, b"new", 5);
+        assert_eq!(get(&buffer, b"k", 5), value(b"new"));
+    }
+    for buffer in each_with(ForwardPolicy::All, 16 << 10) {
+        write(&buffer, &put(b"k", b"new"), 5);
+        for number in 0..1000u64 {
+            let other = number.to_be_bytes();
+            write(&buffer, &put(&other, &[7; 100]), 6 + number);
+        }
+        assert_eq!(get(&buffer, b"k", 2000), None, "it was to be evicted");
+        fill(&buffer, b"k", 1, b"old", 4);
+        assert_eq!(get(&buffer, b"k", 2000), None);
+    }
+    for buffer in each() {
+        write(&buffer, &put(b"k", b"new"), 5);
+        fill(&buffer, b"k", 1, b"old", 4);
+        assert_eq!(get(&buffer, b"k", 5), None);
+    }
+}
+
+#[test]
+fn a_resident_key_follows_its_writes_whatever_their_size() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"0123456789", 1);
+        let values: [&[u8]; 5] = [b"", b"0123", &[1; 11], &[2; 300], b"short"];
+        for (sequence, wanted) in (2..).zip(values) {
+            write(&buffer, &put(b"k", wanted), sequence);
+            assert_eq!(get(&buffer, b"k", sequence), value(wanted));
+        }
+        let mut batch = WriteBatch::new();
+        batch.put(b"k", b"in a batch").unwrap();
+        batch.delete(b"k").unwrap();
+        write(&buffer, &batch, 10);
+        assert_eq!(get(&buffer, b"k", 10), None);
+        assert_eq!(get(&buffer, b"k", 11), Some(Found::Absent));
+        // Too large to be kept: what was there has to go.
+        write(&buffer, &put(b"k", &[3; 60 << 10]), 12);
+        assert_eq!(get(&buffer, b"k", 12), None);
+        let statistics = buffer.statistics();
+        assert_eq!((statistics.absent_hits, statistics.evictions), (1, 0));
+    }
+}
+
+#[test]
+fn policies_differ_in_what_they_store() {
+    let stored = |policy| {
+        each_with(policy, 64 << 10).map(|buffer| {
+            fill(&buffer, b"resident", 1, b"old", 1);
+            write(&buffer, &put(b"resident", b"new"), 2);
+            write(&buffer, &put(b"other", b"new"), 3);
+            assert_eq!(get(&buffer, b"resident", 3), value(b"new"));
+            let other = get(&buffer, b"other", 3).is_some();
+            let statistics = buffer.statistics();
+            (
+                statistics.forwards_stored,
+                statistics.forwards_skipped,
+                other,
+            )
+        })
+    };
+    assert!(stored(ForwardPolicy::Resident).all(|found| found == (1, 1, false)));
+    assert!(stored(ForwardPolicy::All).all(|found| found == (2, 0, true)));
+    assert!(stored(ForwardPolicy::InvalidateFirst).all(|found| found == (2, 0, true)));
+}
+
+/// The published rule. A write that fails after it costs an entry and nothing else.
+#[test]
+fn invalidate_first_removes_the_entry_before_the_write() {
+    for buffer in each_with(ForwardPolicy::InvalidateFirst, 64 << 10) {
+        write(&buffer, &put(b"k", b"old"), 1);
+        let batch = put(b"k", b"new");
+        buffer.prepare(&[batch.payload()], 2);
+        assert_eq!(get(&buffer, b"k", 1), None);
+        // A reader of now, before the write is visible.
+        fill(&buffer, b"k", 1, b"old", 1);
+        assert_eq!(get(&buffer, b"k", 1), None);
+        buffer.forward(&[batch.payload()], 2..=2);
+        assert_eq!(get(&buffer, b"k", 2), value(b"new"));
+    }
+}
+
+#[test]
+fn what_a_floor_covers_counts_no_more() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"old", 4);
+        buffer.raise_floor(KEYSPACE, 5);
+        assert_eq!(get(&buffer, b"k", 9), None);
+        // Began before the floor was raised.
+        fill(&buffer, b"other", 1, b"old", 4);
+        assert_eq!(get(&buffer, b"other", 9), None);
+        // The read saw what raised the floor, and the key had not been touched by it.
+        fill(&buffer, b"third", 1, b"kept", 6);
+        assert_eq!(get(&buffer, b"third", 9), value(b"kept"));
+        // Whether a snapshot from before saw another version is not known any more.
+        assert_eq!(get(&buffer, b"third", 4), None);
+        write(&buffer, &put(b"k", b"new"), 10);
+        assert_eq!(get(&buffer, b"k", 10), value(b"new"));
+    }
+}
+
+#[test]
+fn a_range_delete_raises_the_floor_when_it_is_forwarded() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"old", 4);
+        let mut batch = WriteBatch::new();
+        batch.push(Kind::RangeDelete, KEYSPACE, b"a", b"z").unwrap();
+        write(&buffer, &batch, 5);
+        assert_eq!(get(&buffer, b"k", 5), None);
+    }
+}
+
+#[test]
+fn a_kind_that_reads_must_interpret_removes_the_entry() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"old", 4);
+        let mut batch = WriteBatch::new();
+        batch.push(Kind::Merge, KEYSPACE, b"k", b"+1").unwrap();
+        write(&buffer, &batch, 5);
+        assert_eq!(get(&buffer, b"k", 5), None);
+    }
+}
+
+/// Many keys through little memory: what is found is right, what is held is bounded, and what is
+/// read again and again stays while others come and go.
+#[test]
+fn eviction_keeps_what_is_read_and_bounds_what_is_held() {
+    const CAPACITY_BYTES: u64 = 64 << 10;
+    for buffer in each_with(ForwardPolicy::Resident, CAPACITY_BYTES) {
+        let content = |number: u64| vec![number as u8; 20 + number as usize * 7 % 200];
+        let hot = |number: u64| number % 16;
+        let mut hot_hits = 0;
+        for number in 0..20_000u64 {
+            let key = number.to_be_bytes();
+            fill(&buffer, &key, 1, &content(number), 1);
+            if let Some(found) = get(&buffer, &key, 1) {
+                assert_eq!(found, Found::Value(content(number).into()));
+            }
+            let key = hot(number).to_be_bytes();
+            match get(&buffer, &key, 1) {
+                Some(found) => {
+                    assert_eq!(found, Found::Value(content(hot(number)).into()));
+                    hot_hits += 1;
+                }
+                None => fill(&buffer, &key, 1, &content(hot(number)), 1),
+            }
+            let statistics = buffer.statistics();
+            assert!(statistics.bytes <= CAPACITY_BYTES, "{statistics:?}");
+        }
+        assert!(hot_hits > 19_900, "{hot_hits}");
+        assert!(buffer.statistics().evictions > 15_000);
+    }
+}
+
+/// A walk over all keys, each read once, takes nothing in.
+#[test]
+fn what_is_read_once_is_not_taken() {
+    for buffer in each() {
+        for number in 0..5_000u64 {
+            let value = Some(b"value".as_slice());
+            let key = number.to_be_bytes();
+            let version = Version { sequence: 1, value };
+            buffer.fill(&of(&key), version, 1);
+        }
+        assert!(buffer.statistics().fills_taken < 5);
+    }
+}
+
+#[test]
+fn a_buffer_that_nobody_reads_takes_no_memory() {
+    for buffer in each() {
+        assert_eq!(buffer.forward(&[put(b"k", b"v").payload()], 1..=1), None);
+        assert_eq!(buffer.statistics().bytes, 0);
+        fill(&buffer, b"k", 1, b"v", 1);
+        assert!(buffer.statistics().bytes > 0);
+        assert_eq!(get(&buffer, b"k", 1), value(b"v"));
+    }
+}
