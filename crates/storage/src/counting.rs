@@ -240,6 +240,10 @@ impl File for CountingFile {
         self.inner.length_bytes()
     }
 
+    fn links(&self) -> Result<u64> {
+        self.inner.links()
+    }
+
     fn is_direct(&self) -> bool {
         self.inner.is_direct()
     }

@@ -183,6 +183,10 @@ pub trait File: Send + Sync + fmt::Debug {
     /// The file's present length in bytes.
     fn length_bytes(&self) -> Result<u64>;
 
+    /// How many names the file has: more than one after [`Storage::link`]. Whoever shortens a file
+    /// under one name shortens it under all.
+    fn links(&self) -> Result<u64>;
+
     /// Whether reads and writes bypass the page cache: false also where the file system refused.
     fn is_direct(&self) -> bool {
         false

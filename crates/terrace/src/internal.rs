@@ -50,7 +50,7 @@ pub fn delete(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> Resul
     batch.push(Kind::Delete, keyspace, key, &[])
 }
 
-/// [`Db::get`] or [`Db::get_at`] in a keyspace.
+/// [`Keyspace::get_at`](crate::Keyspace::get_at) in a keyspace.
 pub fn get(
     db: &Db,
     keyspace: KeyspaceId,
@@ -61,7 +61,7 @@ pub fn get(
     db.store().get(keyspace, key, &options)
 }
 
-/// [`Db::iter`] in a keyspace.
+/// [`Keyspace::iter`](crate::Keyspace::iter).
 pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIterator> {
     DbIterator::new(Arc::clone(db.store()), keyspace, options)
 }

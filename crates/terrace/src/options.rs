@@ -7,6 +7,7 @@ mod text;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use terrace_region::Device;
@@ -130,6 +131,11 @@ pub struct Options {
     /// new one. Default: `None`.
     pub durability: Option<Durability>,
 
+    /// Persist what was written at this interval, so that a power cut takes no more than the writes
+    /// of about that long; not with [`Background::Inline`]. Default (`None`): when a write or
+    /// [`Db::persist`](crate::Db::persist) asks for it, and by flushes.
+    pub persist_every: Option<Duration>,
+
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery.
     pub arena_bytes: u64,
@@ -249,6 +255,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             durability: None,
+            persist_every: None,
             arena_bytes: 64 << 20,
             arena_index_bytes: 32 << 20,
             max_arenas: 3,

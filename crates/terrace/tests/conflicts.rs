@@ -62,3 +62,61 @@ fn no_update_is_lost() {
     );
     assert!(db.statistics().flushes > 2);
 }
+
+/// What was written since the key was read may be in tables by now, where the leader does not look:
+/// the update is asked again.
+#[test]
+fn a_flush_in_between_is_a_conflict() {
+    let (_directory, db) = store();
+    let mut asked = 0;
+    let fetched = db.fetch_and_update(b"key", |found| {
+        asked += 1;
+        if asked == 1 {
+            db.put(b"key", b"theirs").unwrap();
+            db.flush().unwrap();
+        }
+        Some([found.unwrap_or_default(), b"+"].concat())
+    });
+    assert_eq!(fetched.unwrap().as_deref(), Some(&b"theirs"[..]));
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"theirs+"[..]));
+    assert_eq!(asked, 2);
+}
+
+#[test]
+fn a_write_that_may_not_stall_is_refused_where_the_others_wait() {
+    use terrace_storage::{FailingStorage, Fault, FaultFilter, FaultPlan, Purpose, RealStorage};
+    let directory = tempfile::tempdir().unwrap();
+    let flushes = FaultPlan::new(FaultFilter::everything().purpose(Purpose::Flush));
+    flushes.fail_from(0, Fault::NoSpace);
+    let storage = FailingStorage::new(std::sync::Arc::new(RealStorage), flushes.clone());
+    let db = Db::open(
+        directory.path().join("store"),
+        tiny(Options {
+            storage: std::sync::Arc::new(storage),
+            ..Options::default()
+        }),
+    )
+    .unwrap();
+    let no_stall = WriteOptions {
+        no_stall: true,
+        ..WriteOptions::default()
+    };
+    let mut refused = None;
+    for number in 0..2000u32 {
+        let mut batch = WriteBatch::new();
+        batch.put(&number.to_be_bytes(), &[1; 100]).unwrap();
+        if let Err(error) = db.write(batch, no_stall) {
+            refused = Some((number, error));
+            break;
+        }
+    }
+    let (number, error) = refused.expect("nothing is flushed, so the buffers fill");
+    assert!(matches!(error, terrace::Error::WouldStall), "{error}");
+    assert!(number > 50, "an arena is filled first");
+    assert!(db.get(&number.to_be_bytes()).unwrap().is_none());
+    flushes.heal();
+    db.flush().unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(b"key", b"value").unwrap();
+    db.write(batch, no_stall).unwrap();
+}

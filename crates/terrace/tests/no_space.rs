@@ -221,6 +221,7 @@ fn a_store_that_cannot_be_created_for_want_of_space_leaves_nothing_in_the_way() 
         }
         disk.set_capacity_bytes(CAPACITY_BYTES);
         let db = Db::open(STORE, options(&disk)).unwrap();
+        internal::create_second(&db).unwrap();
         db.put(b"key", b"value").unwrap();
         let content = Content::from([(b"key".to_vec(), b"value".to_vec())]);
         check(&db, &State::from([(KeyspaceId::DEFAULT.number(), content)]));

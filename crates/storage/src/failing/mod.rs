@@ -217,6 +217,11 @@ impl File for FailingFile {
         self.inner.length_bytes()
     }
 
+    fn links(&self) -> Result<u64> {
+        self.check(Operation::Length, None)?;
+        self.inner.links()
+    }
+
     fn is_direct(&self) -> bool {
         self.inner.is_direct()
     }

@@ -89,6 +89,10 @@ impl File for LimitedFile {
         self.inner.length_bytes()
     }
 
+    fn links(&self) -> Result<u64> {
+        self.inner.links()
+    }
+
     fn is_direct(&self) -> bool {
         self.inner.is_direct()
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
@@ -178,6 +178,12 @@ impl File for RealFile {
         let metadata = self.buffered.metadata();
         let metadata = metadata.map_err(|source| self.error(Operation::Length, source))?;
         Ok(metadata.len())
+    }
+
+    fn links(&self) -> Result<u64> {
+        let metadata = self.buffered.metadata();
+        let metadata = metadata.map_err(|source| self.error(Operation::Length, source))?;
+        Ok(metadata.nlink())
     }
 
     fn is_direct(&self) -> bool {

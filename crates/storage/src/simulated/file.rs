@@ -70,6 +70,10 @@ impl File for SimulatedFile {
         self.disk.lock().length_bytes(self.inode, &self.path)
     }
 
+    fn links(&self) -> Result<u64> {
+        self.disk.lock().links(self.inode, &self.path)
+    }
+
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {
         if self.read_at(buffer, offset, purpose)? < buffer.len() {
             return Err(Error::unexpected_end(&self.path));

@@ -21,6 +21,7 @@ impl Store {
         if let Some(inspection) = inspection {
             inspection.close();
         }
+        self.persist_timer.stop();
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
         }

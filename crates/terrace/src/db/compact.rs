@@ -92,7 +92,7 @@ impl Store {
         Ok(None)
     }
 
-    fn begin(&self, begun: &Begun) -> Result<()> {
+    pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(begun),
             ChoiceKind::Merge => self.divide(begun),

@@ -4,6 +4,8 @@
 //! pauses in which others get their turn, and only the last step removes the name. Nobody waits for
 //! it: what is left at a close or a crash, whole or cut, is an orphan that the next opening removes.
 //!
+//! A file with another name, in a checkpoint, is not cut: it would be cut there, too.
+//!
 //! A file that is cut must have no reader. The obsolete list sees to that: a table enters it when the
 //! last version and the last listing of it are gone, and whoever reads a table holds one of the two
 //! as long: a lookup its view, a cursor over a sub-level and a merge the tables themselves.
@@ -117,6 +119,9 @@ impl Store {
             let path = table_path(&self.path, number);
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
             let file = self.storage.open(&path, options)?;
+            if file.links()? > 1 {
+                return Ok(false);
+            }
             let length_bytes = file.length_bytes()?;
             *cutting = Some((file, length_bytes));
         }

@@ -17,7 +17,7 @@ use crate::levels::DEFAULT_NAME;
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::write_buffer::batch::WriteBatch;
-use crate::{KeyspaceId, Result};
+use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// An open store. Cheap to clone and to share between threads; the last clone to be dropped closes
 /// the store.
@@ -163,6 +163,30 @@ impl Db {
     /// The compaction's failure; it is repeated in the background all the same.
     pub fn compact(&self) -> Result<()> {
         self.store().settle()
+    }
+
+    /// Makes a store in another directory that holds everything acknowledged before the call, and of
+    /// what is written meanwhile nothing, or all up to some write. The directory is made, or is
+    /// empty. Nobody is stopped; on the same file system it takes no more than a link for each
+    /// table. The number of the last write it holds.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the directory is not empty;
+    /// otherwise as [`Db::flush`], or those of making files. What was made is removed.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    /// use terrace::{Db, Options};
+    /// let db = Db::open(&path, Options::default())?;
+    /// db.put(b"key", b"value")?;
+    /// db.checkpoint(&copy)?;
+    /// let copy = Db::open(&copy, Options::default())?;
+    /// assert_eq!(copy.get(b"key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<SequenceNumber> {
+        self.store().checkpoint(path.as_ref())
     }
 
     /// What the store holds and has done.

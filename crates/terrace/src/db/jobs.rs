@@ -38,6 +38,18 @@ struct Board {
     /// How the last of them ended.
     last: Option<Result<bool>>,
     closed: bool,
+    last_ticket: u64,
+    asked_for: Vec<AskedFor>,
+}
+
+/// A merge that somebody asked for and waits for.
+struct AskedFor {
+    ticket: u64,
+    /// What it will claim, while it waits for others: nothing new may begin there.
+    waiting: Option<(KeyspaceId, Claim)>,
+    job: u64,
+    /// Every slice of its job was installed.
+    is_complete: bool,
 }
 
 /// A choice that is being carried out.
@@ -135,11 +147,7 @@ impl Jobs {
         if let Some(at) = upper {
             return Ok(board.take_slice(at));
         }
-        let claims: Vec<_> = board
-            .jobs
-            .iter()
-            .map(|job| (job.keyspace, job.claim()))
-            .collect();
+        let claims = board.claims(|_| true);
         let chosen = choose(&claims)?;
         match (chosen, waiting) {
             (Some((keyspace, choice)), waiting) if waiting.is_none() || choice.is_of_level0() => {
@@ -153,6 +161,75 @@ impl Jobs {
                 Ok(None)
             }
         }
+    }
+
+    /// A place in the queue for a merge that somebody asks for.
+    pub(crate) fn new_ticket(&self) -> u64 {
+        let mut board = self.board.lock();
+        board.last_ticket += 1;
+        let ticket = board.last_ticket;
+        board.asked_for.push(AskedFor {
+            ticket,
+            waiting: None,
+            job: 0,
+            is_complete: false,
+        });
+        ticket
+    }
+
+    pub(crate) fn return_ticket(&self, ticket: u64) {
+        let mut board = self.board.lock();
+        board.asked_for.retain(|asked| asked.ticket != ticket);
+    }
+
+    /// Puts what `choose` chooses on the board, unless it meets a claim: then it waits. `None` also
+    /// if there is nothing to do.
+    pub(crate) fn begin_asked_for(
+        &self,
+        keyspace: KeyspaceId,
+        ticket: u64,
+        choose: impl FnOnce() -> Option<Choice>,
+    ) -> Option<Begun> {
+        let mut board = self.board.lock();
+        let claims = board.claims(|asked| asked.ticket < ticket);
+        let choice = choose();
+        let claim = choice.as_ref().and_then(Claim::of);
+        let meets = |claim: &Claim| {
+            let mut others = claims.iter();
+            others.any(|(id, other)| *id == keyspace && other.conflicts_with(claim))
+        };
+        let waits = claim.filter(|claim| meets(claim));
+        let must_wait = waits.is_some();
+        if let Some(asked) = board.asked_for(ticket) {
+            asked.waiting = waits.map(|claim| (keyspace, claim));
+        }
+        let choice = choice.filter(|_| !must_wait)?;
+        let Some(Work::Begin(begun)) = board.begin(keyspace, choice) else {
+            return None;
+        };
+        if let Some(asked) = board.asked_for(ticket) {
+            asked.job = begun.job;
+        }
+        Some(begun)
+    }
+
+    /// Whether what was asked for waits for others.
+    pub(crate) fn is_waiting(&self, ticket: u64) -> bool {
+        let mut board = self.board.lock();
+        let asked = board.asked_for(ticket);
+        asked.is_some_and(|asked| asked.waiting.is_some())
+    }
+
+    /// Whether everything that was asked for is installed.
+    pub(crate) fn is_complete(&self, ticket: u64) -> bool {
+        let mut board = self.board.lock();
+        let asked = board.asked_for(ticket);
+        asked.is_none_or(|asked| asked.is_complete)
+    }
+
+    /// Whether a job is on the board.
+    pub(crate) fn is_under_way(&self, job: u64) -> bool {
+        self.board.lock().job(job).is_some()
     }
 
     /// The job is divided: its slices wait for workers.
@@ -281,6 +358,20 @@ impl Jobs {
 }
 
 impl Board {
+    /// The claims of the jobs under way, and of those asked for that wait and count.
+    fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
+        let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
+        let asked = self.asked_for.iter().filter(|asked| counts(asked));
+        jobs.chain(asked.filter_map(|asked| asked.waiting.clone()))
+            .collect()
+    }
+
+    fn asked_for(&mut self, ticket: u64) -> Option<&mut AskedFor> {
+        self.asked_for
+            .iter_mut()
+            .find(|asked| asked.ticket == ticket)
+    }
+
     fn job(&mut self, id: u64) -> Option<&mut Job> {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
@@ -333,6 +424,9 @@ impl Board {
         let done = |job: &Job| job.id == id && job.installed >= job.end && job.building == 0;
         let at = self.jobs.iter().position(done)?;
         let job = self.jobs.remove(at);
+        if let Some(asked) = self.asked_for.iter_mut().find(|asked| asked.job == id) {
+            asked.is_complete = job.installed == job.slices.len();
+        }
         Some(Ended {
             job: job.id,
             installed: job.installed,

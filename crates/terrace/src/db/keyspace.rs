@@ -1,6 +1,7 @@
 //! A keyspace: keys of their own, in levels of their own, in the one write buffer.
 
 use std::fmt;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -250,6 +251,27 @@ impl Keyspace {
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
         self.store().form_keyspace(self.id, options)
+    }
+
+    /// Flushes, then merges everything that the tables hold in a range of keys into one level, so
+    /// that of each key one version is left and what was deleted takes no space (as far as no
+    /// snapshot sees it). Everything, for `..`.
+    ///
+    /// # Errors
+    /// The merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
+    pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
+        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+        self.store().compact_range(self.id, range)
+    }
+
+    /// Bytes that a range of keys takes in tables, estimated: compressed, with all versions. What is
+    /// not flushed yet does not count.
+    ///
+    /// # Errors
+    /// Those of reading a table's index.
+    pub fn approximate_bytes<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<u64> {
+        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+        self.store().approximate_bytes(self.id, range)
     }
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {

@@ -7,9 +7,11 @@ pub(crate) mod arenas;
 pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod buffered_reads;
+pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
+pub(crate) mod compact_range;
 pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
@@ -24,11 +26,13 @@ pub(crate) mod keyspaces;
 pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod open;
+pub(crate) mod persist_timer;
 pub(crate) mod pins;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod region_home;
 pub(crate) mod regions;
+pub(crate) mod sizes;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod stalls;
@@ -54,6 +58,7 @@ use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
+use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
 use crate::db::snapshot::{Snapshot, SnapshotList};
@@ -110,6 +115,7 @@ pub(crate) struct Store {
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) arenas: Mutex<Arenas>,
     pub(crate) background: Background,
+    pub(crate) persist_timer: PersistTimer,
     pub(crate) jobs: Jobs,
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
@@ -135,6 +141,11 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn visible(&self) -> SequenceNumber {
         self.visible.load(Ordering::Acquire)
+    }
+
+    /// Every write up to this number survives a power cut.
+    pub(crate) fn persisted(&self) -> SequenceNumber {
+        self.persisted.load(Ordering::Acquire)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -20,6 +20,7 @@ use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
+use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
 use crate::db::region_home::{self, OldArenas};
@@ -124,6 +125,7 @@ impl Store {
             }),
             arenas: Mutex::new(Arenas::default()),
             background: Background::new(options.background, options.compaction_threads),
+            persist_timer: PersistTimer::default(),
             jobs: Jobs::default(),
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
@@ -147,11 +149,18 @@ impl Store {
         });
         trace::opened(path, durability, &store.recovery);
         if !store.options.read_only {
+            store.check_persist_every()?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            if let Err(error) = store.background.start(&store) {
+            let started = store.background.start(&store).and_then(|()| {
+                let interval = store.options.persist_every;
+                interval.map_or(Ok(()), |interval| {
+                    store.persist_timer.start(&store, interval)
+                })
+            });
+            if let Err(error) = started {
                 // Threads that did start hold the store, and with it the lock.
                 let _ = store.close();
                 return Err(error);

@@ -403,6 +403,22 @@ impl Fresh {
     }
 }
 
+/// Writes the manifest of a store that nobody has opened yet, and makes `CURRENT` name it; both are
+/// durable on return. `CURRENT` comes last.
+pub(crate) fn write_manifest(
+    storage: &dyn Storage,
+    directory: &Path,
+    state: &ManifestState,
+) -> Result<()> {
+    let number = next_number(storage, directory, 0)?;
+    Fresh::write(storage, directory, number, &state.as_edit()).map_err(|error| match error {
+        ManifestError::NotWritten(error) | ManifestError::Poison(error) => error,
+    })?;
+    current::switch(storage, directory, number).map_err(|error| match error {
+        SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
+    })
+}
+
 fn manifests(storage: &dyn Storage, directory: &Path) -> Result<Vec<u64>> {
     let entries = storage.list(directory)?;
     Ok(entries

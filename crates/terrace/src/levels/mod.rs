@@ -37,7 +37,7 @@ pub(crate) use edit::{
     TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use manifest::{
-    Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file,
+    Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file, write_manifest,
 };
 pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;

@@ -3,7 +3,7 @@
 use terrace_region::CAPACITY_STEP_BYTES;
 
 use crate::options::keyspace::check_ranges;
-use crate::options::{Durability, Options};
+use crate::options::{Background, Durability, Options};
 use crate::{Error, Result};
 
 /// The largest arena and batch: places in an arena are 32-bit.
@@ -69,6 +69,13 @@ impl Options {
                 "background_bytes_per_second is {rate}; it must be at least \
                  {LEAST_BYTES_PER_SECOND}, or unset for no limit"
             )));
+        }
+        if let Some(interval) = self.persist_every
+            && (interval.is_zero() || self.background == Background::Inline)
+        {
+            return Err(Error::invalid(
+                "persist_every must be longer than nothing, and needs Background::Threads",
+            ));
         }
         if self.region_dir.is_some()
             && (self.region.is_some() || self.durability == Some(Durability::Volatile))

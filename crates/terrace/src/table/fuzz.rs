@@ -99,6 +99,10 @@ impl File for BytesFile {
         Ok(self.0.len() as u64)
     }
 
+    fn links(&self) -> storage::Result<u64> {
+        Ok(1)
+    }
+
     fn write_at(&self, _: &[u8], _: u64, _: Purpose) -> storage::Result<()> {
         self.refuse(Operation::Write, io::ErrorKind::ReadOnlyFilesystem)
     }

@@ -93,6 +93,15 @@ impl Machine {
         })
     }
 
+    /// Options for another tiny store on the same disk, with arenas in files.
+    pub fn options_in_files(&self) -> Options {
+        Options {
+            region: None,
+            durability: None,
+            ..self.options()
+        }
+    }
+
     /// What the machine is after a crash, with a switch of its own.
     pub fn crash(&self, kind: CrashKind, seed: u64) -> Machine {
         let switch = CrashSwitch::new();

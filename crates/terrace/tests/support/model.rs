@@ -35,6 +35,12 @@ impl Model {
         self.batches.len()
     }
 
+    /// The counter's key, and its value after the last batch tried.
+    pub fn counter(&self) -> (&'static [u8], Option<Vec<u8>>) {
+        let tried = self.batches.len() as u64;
+        (COUNTER, (tried > 0).then(|| tried.to_be_bytes().to_vec()))
+    }
+
     /// Adds a batch and gives it in the store's form.
     pub fn batch(&mut self, mut writes: Vec<Write>) -> WriteBatch {
         let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();

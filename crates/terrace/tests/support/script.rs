@@ -67,6 +67,15 @@ pub enum Operation {
     Persist,
     Flush,
     Compact,
+    /// Merges a range of one keyspace, as somebody asks for it.
+    CompactRange {
+        keyspace: KeyspaceId,
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    /// The next batch, empty but for its number, which takes the place of the last one by
+    /// compare-and-set, after an attempt that must fail.
+    Advance,
     TakeSnapshot,
     DropSnapshot,
     Check,
@@ -96,12 +105,23 @@ impl Script {
             72..76 if self.persists => Operation::Persist,
             76..79 => Operation::Flush,
             79..80 => Operation::Compact,
+            95..96 => self.compact_range(),
+            96..98 => Operation::Advance,
             80..84 => Operation::TakeSnapshot,
             84..88 => Operation::DropSnapshot,
             88..90 => Operation::Reopen,
             90..92 => Operation::Check,
             92..95 => Operation::HoldFlushes,
             _ => self.write(),
+        }
+    }
+
+    fn compact_range(&mut self) -> Operation {
+        let (a, b) = (self.key(), self.key());
+        Operation::CompactRange {
+            keyspace: KEYSPACES[usize::from(self.random.random_ratio(1, 4))],
+            from: a.clone().min(b.clone()),
+            to: a.max(b),
         }
     }
 
@@ -232,6 +252,37 @@ impl Run {
                 self.model.persisted = self.model.acknowledged;
             }
             Operation::Compact => self.db().compact()?,
+            Operation::CompactRange { keyspace, from, to } => {
+                self.release_flushes();
+                let keyspaces = self.db().keyspaces();
+                let keyspace = keyspaces.iter().find(|k| k.id() == keyspace).unwrap();
+                keyspace.compact_range(&from[..]..=&to[..])?;
+                self.model.persisted = self.model.acknowledged;
+            }
+            Operation::Advance => {
+                let (key, before) = self.model.counter();
+                let wrong = [&before.clone().unwrap_or_default()[..], b"!"].concat();
+                let refused = self
+                    .db()
+                    .compare_and_set(key, Some(&wrong), Some(b"wrong"))?;
+                assert!(!refused, "the counter is not {wrong:?}");
+                self.model.batch(Vec::new());
+                let (_, after) = self.model.counter();
+                let db = self.db();
+                let set = match db.compare_and_set(key, before.as_deref(), after.as_deref()) {
+                    Err(error) if error.is_no_space() && self.flushes.is_some() => {
+                        self.release_flushes();
+                        self.db()
+                            .compare_and_set(key, before.as_deref(), after.as_deref())
+                    }
+                    set => set,
+                };
+                assert!(set?, "nobody else writes");
+                self.model.acknowledged = self.model.tried();
+                if self.power_safe {
+                    self.model.persisted = self.model.tried();
+                }
+            }
             Operation::TakeSnapshot => {
                 self.snapshots
                     .push((self.db().snapshot(), self.model.state.clone()));

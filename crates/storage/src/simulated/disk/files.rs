@@ -81,6 +81,11 @@ impl Disk {
         Ok(inode.content.length_bytes() as u64)
     }
 
+    pub(in crate::simulated) fn links(&self, number: InodeNumber, path: &Path) -> Result<u64> {
+        self.check_alive(Operation::Length, path)?;
+        Ok(self.inode(number, Operation::Length, path)?.names as u64)
+    }
+
     /// Writes at an offset, or at the end if there is none, and returns the offset.
     ///
     /// A write that dies with the machine leaves a prefix that ends between two sectors, and so

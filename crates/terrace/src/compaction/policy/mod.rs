@@ -56,6 +56,8 @@ pub(crate) enum Reason {
     Level0SubLevels(usize),
     /// A level has more bytes than its target, in percent of it.
     LevelSize { level: u8, percent: u64 },
+    /// Somebody asked for it.
+    AskedFor,
 }
 
 impl fmt::Display for Choice {
@@ -77,6 +79,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Level0SubLevels(count) => write!(f, "level 0 has {count} sub-levels"),
+            Reason::AskedFor => f.write_str("it was asked for"),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

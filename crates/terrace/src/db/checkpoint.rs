@@ -1,0 +1,127 @@
+//! A copy of the store as of now, in a directory of its own, made without stopping anybody.
+//!
+//! What was acknowledged before the call is sealed and flushed: then it is in tables. Tables never
+//! change, so a checkpoint is the tables of one version, under second names, and a manifest that
+//! lists them. The version is pinned meanwhile, which keeps the tables' files. Flushes install
+//! arenas in their order, so a version holds every write up to some number and none after it,
+//! however much is being written. Arenas are never linked: they are written in place.
+//!
+//! `CURRENT` comes last, when everything else is durable. A checkpoint that was cut short is a
+//! directory that no store can be opened in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
+
+use crate::db::Store;
+use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
+use crate::table::table_path;
+use crate::{Error, Result, SequenceNumber};
+
+/// Read and written at a time where a file cannot be linked.
+const COPY_BYTES: u64 = 1 << 20;
+
+impl Store {
+    /// Makes a checkpoint. The number up to which it holds every write.
+    pub(crate) fn checkpoint(&self, to: &Path) -> Result<SequenceNumber> {
+        self.flush()?;
+        let state = self.ledger.lock().state.clone();
+        let made = prepare(&*self.storage, to)?;
+        let copied = self.copy_tables(&state.version, to).and_then(|()| {
+            write_manifest(&*self.storage, to, &checkpointed(&state))?;
+            // Its name, too.
+            match to.parent().filter(|_| made) {
+                Some(parent) => Ok(self.storage.sync_directory(parent_or_here(parent))?),
+                None => Ok(()),
+            }
+        });
+        if let Err(error) = copied {
+            self.clear_checkpoint(to);
+            return Err(error);
+        }
+        Ok(state.flushed_sequence)
+    }
+
+    fn copy_tables(&self, version: &Version, to: &Path) -> Result<()> {
+        for (_, table) in version.tables() {
+            let from = table_path(&self.path, table.number);
+            let to = table_path(to, table.number);
+            // Another device, or a file system without links: whatever else is wrong shows when the
+            // file is copied.
+            if self.storage.link(&from, &to).is_err() {
+                self.copy_file(&from, &to)?;
+            }
+        }
+        self.storage.sync_directory(to)?;
+        Ok(())
+    }
+
+    fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {
+        let source = self
+            .storage
+            .open(from, OpenOptions::buffered(OpenMode::Read))?;
+        let copy = self
+            .storage
+            .open(to, OpenOptions::buffered(OpenMode::CreateNew))?;
+        let length_bytes = source.length_bytes()?;
+        let mut offset = 0;
+        while offset < length_bytes {
+            let part = COPY_BYTES.min(length_bytes - offset);
+            let bytes = source.read_vec_at(part as usize, offset, Purpose::Other)?;
+            copy.write_at(&bytes, offset, Purpose::Other)?;
+            offset += part;
+        }
+        copy.sync(Purpose::Other)?;
+        Ok(())
+    }
+
+    /// Best effort: what is left is no store, and in nobody's way but the next checkpoint's.
+    fn clear_checkpoint(&self, to: &Path) {
+        for entry in self.storage.list(to).unwrap_or_default() {
+            let _ = self.storage.remove(&to.join(entry.name));
+        }
+    }
+}
+
+/// Makes the directory, or takes an empty one. Whether it was made.
+fn prepare(storage: &dyn Storage, to: &Path) -> Result<bool> {
+    match storage.list(to) {
+        Ok(entries) if entries.is_empty() => Ok(false),
+        Ok(_) => Err(Error::invalid(format!(
+            "{} is not empty; a checkpoint is made in a new or an empty directory",
+            to.display()
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            storage.create_directory(to)?;
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The directory that holds a name without one is the present one.
+fn parent_or_here(parent: &Path) -> &Path {
+    if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    }
+}
+
+/// The state of a store with the same tables and no arenas. It is another store: a region
+/// directory tells whose it is by the number.
+fn checkpointed(state: &ManifestState) -> ManifestState {
+    ManifestState {
+        identity: Identity {
+            store_id: rand::random(),
+            ..state.identity.clone()
+        },
+        version: Arc::clone(&state.version),
+        live_arenas: Default::default(),
+        persisted_until: state.flushed_sequence,
+        clean_close: None,
+        arena_home: ArenaHome::Store,
+        ..state.clone()
+    }
+}

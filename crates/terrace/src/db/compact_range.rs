@@ -1,0 +1,160 @@
+//! Compacting a range because somebody asks for it: everything in it, of all levels, in one merge
+//! down to the deepest level that has some.
+//!
+//! The merge runs as any other does, in slices on the board of jobs. It takes all tables that
+//! overlap the range, then those that overlap these, until nothing is left out that could not be
+//! passed. Merges under way that it would meet are waited for, and while it waits no new one may
+//! begin in their place.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
+use crate::db::Store;
+use crate::levels::{KeyRange, KeyspaceLevels, Place};
+use crate::{KeyspaceId, Result};
+
+/// Keys from one bound to another.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+impl Store {
+    /// Flushes, then merges everything in the range into one level.
+    pub(crate) fn compact_range(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
+        self.flush()?;
+        let ticket = self.jobs.new_ticket();
+        let done = loop {
+            match self.compact_range_once(keyspace, range, ticket) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.jobs.return_ticket(ticket);
+        // Whoever was kept waiting.
+        self.background.compaction_wanted(self);
+        done
+    }
+
+    /// Whether it is to be tried again.
+    fn compact_range_once(
+        &self,
+        keyspace: KeyspaceId,
+        range: Bounds<'_>,
+        ticket: u64,
+    ) -> Result<bool> {
+        self.check_writable()?;
+        self.check_keyspaces(&self.view.load().version, &[keyspace])?;
+        let choose = || {
+            let version = Arc::clone(&self.view.load().version);
+            let levels = version.keyspace(keyspace)?;
+            whole_range(levels, range)
+        };
+        let Some(begun) = self.jobs.begin_asked_for(keyspace, ticket, choose) else {
+            return self.wait_if_asked_for(ticket);
+        };
+        let job = begun.job;
+        self.begin(&begun)?;
+        while self.jobs.is_under_way(job) {
+            self.background.wait_for_compaction(self)?;
+            self.check_writable()?;
+        }
+        Ok(!self.jobs.is_complete(ticket))
+    }
+
+    fn wait_if_asked_for(&self, ticket: u64) -> Result<bool> {
+        if !self.jobs.is_waiting(ticket) {
+            return Ok(false);
+        }
+        self.background.wait_for_compaction(self)?;
+        Ok(true)
+    }
+}
+
+/// The merge of everything in a range; `None` if it would change nothing.
+fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
+    let mut hull = KeyRange::hull(
+        levels
+            .tables()
+            .map(|(_, table)| &table.bounds)
+            .filter(|bounds| overlaps(bounds, range)),
+    )?;
+    let inputs = loop {
+        let overlapping = levels
+            .tables()
+            .filter(|(_, table)| table.bounds.overlaps(&hull));
+        let inputs: Vec<Input> = overlapping
+            .map(|(place, table)| Input {
+                place,
+                table: Arc::clone(table),
+            })
+            .collect();
+        let wider = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        if wider == hull {
+            break inputs;
+        }
+        hull = wider;
+    };
+    let deepest = inputs.iter().map(|input| input.place.level).max()?.max(1);
+    let is_settled = inputs
+        .iter()
+        .all(|input| input.place.level == deepest && input.table.tombstones == 0);
+    (!is_settled).then(|| Choice {
+        reason: Reason::AskedFor,
+        kind: ChoiceKind::Merge,
+        inputs,
+        output: Place::base(deepest),
+    })
+}
+
+/// Whether some key of a table's lies in a range.
+pub(crate) fn overlaps(bounds: &KeyRange, (from, to): Bounds<'_>) -> bool {
+    let ends_before = match from {
+        Bound::Unbounded => false,
+        Bound::Included(from) => bounds.ends_before(from),
+        Bound::Excluded(from) => bounds.ends_before(from) || bounds.largest == from,
+    };
+    let begins_after = match to {
+        Bound::Unbounded => false,
+        Bound::Included(to) => bounds.smallest.as_slice() > to,
+        Bound::Excluded(to) => bounds.smallest.as_slice() >= to,
+    };
+    !ends_before && !begins_after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::legality::check_legal;
+    use crate::levels::testing::{added, flush_place, levels, version};
+
+    fn numbers(choice: &Choice) -> Vec<u64> {
+        choice
+            .inputs
+            .iter()
+            .map(|input| input.table.number)
+            .collect()
+    }
+
+    #[test]
+    fn whatever_a_range_touches_goes_to_the_deepest_level_and_nothing_is_passed() {
+        let version = version(vec![
+            added(flush_place(2), 1, "c", "f"),
+            added(Place::base(1), 2, "a", "b"),
+            added(Place::base(1), 3, "e", "h"),
+            added(Place::base(2), 4, "g", "k"),
+            added(Place::base(2), 5, "m", "p"),
+        ]);
+        let range = (Bound::Included(&b"d"[..]), Bound::Excluded(&b"e"[..]));
+        let choice = whole_range(levels(&version), range).unwrap();
+        assert_eq!(numbers(&choice), [1, 3, 4]);
+        assert_eq!(choice.output, Place::base(2));
+        check_legal(levels(&version), &choice).unwrap();
+
+        let nothing = (Bound::Excluded(&b"k"[..]), Bound::Excluded(&b"m"[..]));
+        assert!(whole_range(levels(&version), nothing).is_none());
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let choice = whole_range(levels(&version), everything).unwrap();
+        assert_eq!(numbers(&choice), [1, 2, 3, 4, 5]);
+        check_legal(levels(&version), &choice).unwrap();
+    }
+}

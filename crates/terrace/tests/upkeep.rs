@@ -1,0 +1,222 @@
+//! What owners do to a store now and then: persist at an interval, compact a range, ask for sizes,
+//! look at it without touching it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use support::script::tiny;
+use terrace::{Background, Db, Error, IterOptions, Options};
+
+fn fill(db: &Db, rows: u32, byte: u8) {
+    for row in 0..rows {
+        db.put(&row.to_be_bytes(), &[byte; 100]).unwrap();
+    }
+}
+
+#[test]
+fn persist_every_persists_without_being_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        persist_every: Some(Duration::from_millis(2)),
+        ..Options::default()
+    };
+    let db = Db::open(directory.path().join("store"), options.clone()).unwrap();
+    db.put(b"key", b"value").unwrap();
+    let last = db.statistics().sequences.visible;
+    let is_behind = || db.statistics().sequences.persisted < last;
+    let patience = (0..2000).take_while(|_| is_behind());
+    patience.for_each(|_| std::thread::sleep(Duration::from_millis(5)));
+    assert!(!is_behind());
+    db.close().unwrap();
+
+    let inline = Options {
+        background: Background::Inline,
+        ..options.clone()
+    };
+    let refused = Db::open(directory.path().join("store"), inline).unwrap_err();
+    assert!(refused.to_string().contains("persist_every"), "{refused}");
+    let memory = tempfile::tempdir_in("/dev/shm");
+    if let Ok(memory) = memory {
+        let refused = Db::open(memory.path().join("store"), options).unwrap_err();
+        assert!(refused.to_string().contains("persist_every"), "{refused}");
+    }
+}
+
+#[test]
+fn compacting_a_range_leaves_one_version_of_each_key_and_the_rest_alone() {
+    let options = tiny(Options {
+        background: Background::Inline,
+        level1_bytes: 1 << 30,
+        ..Options::in_memory()
+    });
+    let db = Db::open("/store", options).unwrap();
+    for byte in 0..3 {
+        fill(&db, 300, byte);
+    }
+    for row in 0..150u32 {
+        db.delete(&row.to_be_bytes()).unwrap();
+    }
+    let deleted = &0u32.to_be_bytes()[..]..&150u32.to_be_bytes()[..];
+    db.compact_range(deleted.clone()).unwrap();
+    assert_eq!(db.approximate_bytes(deleted).unwrap(), 0);
+    db.compact_range(..).unwrap();
+    let levels = db.levels();
+    let tables = levels.keyspaces[0].levels.iter().flatten();
+    let entries: u64 = tables
+        .flat_map(|sub_level| &sub_level.tables)
+        .map(|table| table.entries)
+        .sum();
+    assert_eq!(entries, 150);
+    let merges = db.statistics().merges;
+    db.compact_range(..).unwrap();
+    assert_eq!(db.statistics().merges, merges, "nothing to be gained");
+    assert_eq!(
+        db.iter(IterOptions::default()).unwrap().entries().count(),
+        150
+    );
+}
+
+/// Ranges are compacted beside writers and merges of the store's own.
+#[test]
+fn ranges_are_compacted_under_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("store"), tiny(Options::default())).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..2u8 {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    for row in 0..400u32 {
+                        let key = [&[thread][..], &row.to_be_bytes()].concat();
+                        db.put(&key, &[round; 100]).unwrap();
+                    }
+                }
+            });
+            scope.spawn(move || {
+                for round in 0..12u32 {
+                    let from = [&[thread][..], &(round * 30).to_be_bytes()].concat();
+                    db.compact_range(&from[..]..).unwrap();
+                }
+            });
+        }
+    });
+    for entry in db.iter(IterOptions::default()).unwrap().entries() {
+        assert_eq!(entry.unwrap().1, [3; 100]);
+    }
+    terrace::internal::check_ages(&db).unwrap();
+    assert_eq!(db.statistics().retries, 0);
+}
+
+#[test]
+fn sizes_of_ranges_add_up() {
+    let db = Db::open("/store", Options::in_memory()).unwrap();
+    fill(&db, 20_000, 1);
+    assert_eq!(db.approximate_bytes(..).unwrap(), 0, "not flushed yet");
+    db.flush().unwrap();
+    let whole = db.approximate_bytes(..).unwrap();
+    let key = |row: u32| row.to_be_bytes();
+    let (a, b) = (key(5_000), key(15_000));
+    let parts = [
+        db.approximate_bytes(..&a[..]).unwrap(),
+        db.approximate_bytes(&a[..]..&b[..]).unwrap(),
+        db.approximate_bytes(&b[..]..).unwrap(),
+    ];
+    let near = |part: u64, share: u64| part.abs_diff(whole * share / 4) < whole / 20;
+    assert!(
+        near(parts[0], 1) && near(parts[1], 2) && near(parts[2], 1),
+        "{parts:?} of {whole}"
+    );
+    let one = db.approximate_bytes(&a[..]..=&a[..]).unwrap();
+    assert!(one > 0 && one < whole / 100, "{one}");
+}
+
+/// Every file with its times and contents.
+fn image(directory: &Path) -> BTreeMap<String, (i64, i64, i64, i64, Vec<u8>)> {
+    let files = std::fs::read_dir(directory).unwrap();
+    let mut image: BTreeMap<_, _> = files
+        .map(|file| {
+            let file = file.unwrap();
+            let metadata = file.metadata().unwrap();
+            let times = (
+                metadata.mtime(),
+                metadata.mtime_nsec(),
+                metadata.ctime(),
+                metadata.ctime_nsec(),
+                std::fs::read(file.path()).unwrap(),
+            );
+            (file.file_name().into_string().unwrap(), times)
+        })
+        .collect();
+    let own = std::fs::metadata(directory).unwrap();
+    let times = (
+        own.mtime(),
+        own.mtime_nsec(),
+        own.ctime(),
+        own.ctime_nsec(),
+        Vec::new(),
+    );
+    image.insert(".".to_owned(), times);
+    image
+}
+
+fn read_only(path: &Path, options: &Options) -> terrace::Result<Db> {
+    let options = Options {
+        read_only: true,
+        ..options.clone()
+    };
+    Db::open(path, options)
+}
+
+/// Of a store that was closed, and of one whose process died with unflushed writes.
+#[test]
+fn reading_writes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = tiny(Options {
+        background: Background::Inline,
+        ..Options::default()
+    });
+    let (closed, crashed) = (
+        directory.path().join("closed"),
+        directory.path().join("crashed"),
+    );
+    let db = Db::open(&closed, options.clone()).unwrap();
+    fill(&db, 700, 3);
+    let is_owned = read_only(&closed, &options).unwrap_err();
+    assert!(matches!(is_owned, Error::Busy { .. }), "{is_owned}");
+    // A copy of a live store is what a crash leaves, but for the lock.
+    db.compact().unwrap();
+    db.put(b"unflushed", b"value").unwrap();
+    std::fs::create_dir(&crashed).unwrap();
+    for file in std::fs::read_dir(&closed).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), crashed.join(file.file_name())).unwrap();
+    }
+    db.close().unwrap();
+
+    for path in [&closed, &crashed] {
+        let before = image(path);
+        let one = read_only(path, &options).unwrap();
+        let another = read_only(path, &options).unwrap();
+        for db in [&one, &another] {
+            assert_eq!(
+                db.get(b"unflushed").unwrap().as_deref(),
+                Some(&b"value"[..])
+            );
+            let rows = db.iter(IterOptions::default()).unwrap().entries();
+            assert_eq!(rows.map(Result::unwrap).count(), 701);
+            let refused = db.put(b"key", b"value").unwrap_err();
+            assert!(refused.to_string().contains("read-only"), "{refused}");
+            assert!(db.compact_range(..).is_err() && db.flush().is_err());
+            assert!(db.checkpoint(directory.path().join("copy")).is_err());
+            assert!(db.compare_and_set(b"key", None, Some(b"value")).is_err());
+            assert!(db.drop_keyspace("default").is_err());
+        }
+        one.close().unwrap();
+        drop(another);
+        assert!(image(path) == before, "{} was touched", path.display());
+    }
+}
