@@ -37,7 +37,6 @@ pub mod inspect;
 pub mod internal;
 mod key;
 mod key_prefixes;
-
 mod levels;
 mod options;
 mod parallel;
@@ -64,7 +63,6 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
-
 pub use levels::RegionLoss;
 pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, Durability, Options, RegionSource};
@@ -76,3 +74,8 @@ pub use table::Compression;
 pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
 pub use write_buffer::batch::WriteBatch;
 pub use write_buffer::slowdown::StallCause;
+
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

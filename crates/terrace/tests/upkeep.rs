@@ -134,6 +134,40 @@ fn sizes_of_ranges_add_up() {
     assert!(one > 0 && one < whole / 100, "{one}");
 }
 
+#[test]
+fn an_open_store_is_verified_where_it_stands() {
+    use std::os::unix::fs::FileExt;
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("store");
+    let db = Db::open(&store, tiny(Options::default())).unwrap();
+    fill(&db, 1000, 1);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let report = db.verify(|_, _| ()).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!(report.entries, 1000);
+    // Damage below what is in memory already.
+    assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
+    let levels = db.levels();
+    let tables = levels.keyspaces[0].levels.iter().flatten();
+    let damaged = tables
+        .flat_map(|sub_level| &sub_level.tables)
+        .next()
+        .unwrap();
+    let file = store.join(format!("{}.table", damaged.number));
+    let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&[0x5a; 8], 100).unwrap();
+    let report = db.verify(|_, _| ()).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    let key = &damaged.smallest;
+    let verified = terrace::ReadOptions {
+        verify: true,
+        ..terrace::ReadOptions::default()
+    };
+    let found = db.get_with(key, &verified);
+    assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
+}
+
 /// Every file with its times and contents.
 fn image(directory: &Path) -> BTreeMap<String, (i64, i64, i64, i64, Vec<u8>)> {
     let files = std::fs::read_dir(directory).unwrap();

@@ -13,6 +13,7 @@ use crate::db::keyspace::{Keyspace, Owner};
 use crate::db::snapshot::Snapshot;
 use crate::db::statistics::{LevelsReport, Statistics};
 use crate::db::write::WriteOptions;
+use crate::inspect::{VerifyReport, verify_live};
 use crate::levels::DEFAULT_NAME;
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
@@ -187,6 +188,17 @@ impl Db {
     /// ```
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<SequenceNumber> {
         self.store().checkpoint(path.as_ref())
+    }
+
+    /// Reads everything that the store holds at this moment and checks it: every frame of its
+    /// arenas, every block of every table past the cache, and that ages order all versions of every
+    /// key. `progress` is told of every table, with how many there are. Nobody is stopped.
+    /// [`inspect::verify`](crate::inspect::verify) does the same to a store that is not open.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed). Damage is no error: it is in the report.
+    pub fn verify(&self, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
+        verify_live(self, progress)
     }
 
     /// What the store holds and has done.

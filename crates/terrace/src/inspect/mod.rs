@@ -9,4 +9,5 @@ mod verify;
 
 pub use dump::{Dump, DumpItem, dump};
 pub use socket::{Answer, Answers, EventLine, EventRequest, events, levels, statistics};
+pub(crate) use verify::verify_live;
 pub use verify::{Problem, VerifyReport, verify};

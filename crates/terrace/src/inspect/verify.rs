@@ -1,10 +1,10 @@
 //! Every checksum and every rule of a store.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use terrace_storage::Purpose;
 
+use crate::db::regions::region_error;
 use crate::levels::check_age_rule;
 use crate::options::Options;
 use crate::table::CursorOptions;
@@ -48,7 +48,7 @@ pub struct Problem {
 pub fn verify(
     path: &Path,
     options: Options,
-    mut progress: impl FnMut(usize, usize),
+    progress: impl FnMut(usize, usize),
 ) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     let options = Options {
@@ -64,9 +64,30 @@ pub fn verify(
         }
         Err(error) => return Err(error),
     };
+    verify_open(&db, &mut report, progress);
+    Ok(report)
+}
+
+/// The same of a store that is open: what its tables hold at this moment, and the frames in its
+/// arenas.
+pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
+    db.store().check_open()?;
+    let mut report = VerifyReport::default();
+    verify_open(db, &mut report, progress);
+    Ok(report)
+}
+
+fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usize, usize)) {
     let store = db.store();
+    let path = store.directory();
     report.recovery = store.recovery.clone();
-    let version = Arc::clone(&store.view.load().version);
+    let view = store.view.load_full();
+    let version = &view.version;
+    for memtable in &view.memtables {
+        if let Err(error) = memtable.arena().verify() {
+            report.found(path, region_error(error));
+        }
+    }
     let count = version.tables().count();
     for (at, (_, table)) in version.tables().enumerate() {
         progress(at, count);
@@ -99,7 +120,7 @@ pub fn verify(
     progress(count, count);
     if report.problems.is_empty() {
         let options = CursorOptions::uncached(Purpose::Other);
-        match check_age_rule(&version, store.opener(options)) {
+        match check_age_rule(version, store.opener(options)) {
             Ok(None) => {}
             Ok(Some(violation)) => {
                 let error = Error::corruption(path, 0, violation.to_string());
@@ -108,7 +129,6 @@ pub fn verify(
             Err(error) => report.found(path, error),
         }
     }
-    Ok(report)
 }
 
 /// Whether the error says that bytes are wrong, and not that they could not be looked at.
