@@ -14,7 +14,7 @@ Exit codes:
   4  the store is open elsewhere
   5  no space left
   6  reading or writing failed
-  7  there is no store in the directory
+  7  there is no store in the directory, or no such keyspace in the store
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
@@ -38,7 +38,8 @@ pub enum Command {
 Examples:
   terrace put -d ./cities oslo Norway
   terrace put -d ./cities --sync map < map.png
-  terrace put -d ./cities --hex 00ff cafe")]
+  terrace put -d ./cities --hex 00ff cafe
+  terrace put -d ./cities --keyspace rivers rhine 1233")]
     Put(Put),
     /// Print a key's value
     #[command(after_help = "\
@@ -203,6 +204,19 @@ pub struct StoreDirectory {
     pub accept_region_loss: bool,
 }
 
+/// The keys of a store that are meant.
+#[derive(Debug, Args)]
+pub struct InKeyspace {
+    /// The keyspace; `put` and `import` make it if there is none
+    #[arg(
+        long = "keyspace",
+        value_name = "NAME",
+        default_value = "default",
+        hide_default_value = true
+    )]
+    pub name: String,
+}
+
 /// A store that is opened to write.
 #[derive(Debug, Args)]
 pub struct WrittenStore {
@@ -217,6 +231,8 @@ pub struct WrittenStore {
 pub struct Put {
     #[command(flatten)]
     pub store: WrittenStore,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
     /// The key
     pub key: OsString,
     /// The value; read from standard input if it is not given
@@ -233,6 +249,8 @@ pub struct Put {
 pub struct Get {
     #[command(flatten)]
     pub store: StoreDirectory,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
     /// The key
     pub key: OsString,
     /// The key is given, and the value printed, in hexadecimal
@@ -250,6 +268,8 @@ pub struct Get {
 pub struct Del {
     #[command(flatten)]
     pub store: WrittenStore,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
     /// The key
     pub key: OsString,
     /// The key is given in hexadecimal
@@ -282,6 +302,8 @@ pub struct Scan {
     #[command(flatten)]
     pub store: StoreDirectory,
     #[command(flatten)]
+    pub keyspace: InKeyspace,
+    #[command(flatten)]
     pub range: KeyRange,
     /// At most so many entries
     #[arg(long, value_name = "N")]
@@ -305,6 +327,8 @@ pub enum EntryFormat {
 pub struct Import {
     #[command(flatten)]
     pub store: WrittenStore,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
     /// The file; `-` is standard input
     pub file: PathBuf,
     /// The column that is the key
@@ -364,6 +388,8 @@ pub enum FileFormat {
 pub struct Export {
     #[command(flatten)]
     pub store: StoreDirectory,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
     /// The file, which must not be there yet; `-` is standard output
     pub file: PathBuf,
     #[command(flatten)]

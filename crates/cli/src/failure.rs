@@ -81,6 +81,9 @@ impl Failure {
             Failure::Store(Error::NoStore { .. }) => Some(
                 "check --store or TERRACE_STORE; `terrace put` and `terrace import` make a store",
             ),
+            Failure::Store(Error::NoKeyspace { .. }) => {
+                Some("`terrace levels` shows a store's keyspaces")
+            }
             Failure::Store(Error::WrongRegion { .. }) => {
                 Some("check --region-dir or TERRACE_REGION_DIR")
             }
@@ -107,7 +110,7 @@ fn code_of(error: &Error) -> u8 {
         }
         Error::InvalidArgument(_) | Error::WrongRegion { .. } => exit::USAGE,
         Error::Busy { .. } => exit::BUSY,
-        Error::NoStore { .. } => exit::NO_STORE,
+        Error::NoStore { .. } | Error::NoKeyspace { .. } => exit::NO_STORE,
         Error::Poisoned { cause } => code_of(cause),
         _ => exit::IO,
     }

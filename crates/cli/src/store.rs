@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, Error, EventListener, LevelsReport, Options, Statistics, inspect};
+use terrace::{
+    Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics, inspect,
+};
 
-use crate::arguments::{StoreDirectory, WrittenStore};
+use crate::arguments::{InKeyspace, StoreDirectory, WrittenStore};
 use crate::failure::{Failure, Result};
 
 /// What the arguments say of a store.
@@ -122,4 +124,14 @@ pub fn open_to_maintain(store: &WrittenStore) -> Result<Db> {
         ..options_to_write(store)?
     };
     open_inspected(&store.directory.path, options)
+}
+
+/// A keyspace that is to be written to.
+pub fn keyspace_or_new(db: &Db, wanted: &InKeyspace) -> Result<Keyspace> {
+    match db.keyspace(&wanted.name) {
+        Err(Error::NoKeyspace { .. }) => {
+            Ok(db.create_keyspace(&wanted.name, KeyspaceOptions::default())?)
+        }
+        keyspace => Ok(keyspace?),
+    }
 }

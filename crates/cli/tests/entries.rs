@@ -102,3 +102,38 @@ fn a_reader_that_leaves_early_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn keyspaces_are_made_by_writing_and_have_keys_of_their_own() {
+    let shell = Shell::new();
+    shell.out(&["put", "rhine", "a name"]);
+    shell.out(&["put", "--keyspace", "rivers", "rhine", "1233"]);
+    let file = shell.file("more.csv", "name,km\noder,840\n");
+    let import = ["import", &file, "--key", "name", "--value", "km"];
+    shell.out(&[&import[..], &["--keyspace", "rivers", "--resume"]].concat());
+    assert_eq!(shell.out(&["get", "rhine"]), "a name\n");
+    assert_eq!(
+        shell.out(&["scan", "--keyspace", "rivers"]),
+        "oder\t840\nrhine\t1233\n"
+    );
+    assert_eq!(
+        shell.out(&["export", "-", "--format", "csv", "--keyspace", "rivers"]),
+        "key,value\noder,840\nrhine,1233\n"
+    );
+    shell.out(&["del", "--keyspace", "rivers", "rhine"]);
+    assert_eq!(shell.run(&["get", "--keyspace", "rivers", "rhine"]).code, 1);
+    assert_eq!(shell.out(&["scan"]), "rhine\ta name\n");
+    // What another keyspace has taken of a file is not taken for what this one has.
+    let told = shell.out(&[&import[..], &["--resume"]].concat());
+    assert!(told.starts_with("1 row ("), "{told}");
+    for command in [
+        &["get", "k"][..],
+        &["del", "k"],
+        &["scan"],
+        &["export", "-"],
+    ] {
+        let ran = shell.run(&[command, &["--keyspace", "lakes"]].concat());
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(ran.stderr.contains("no keyspace lakes"), "{}", ran.stderr);
+    }
+}

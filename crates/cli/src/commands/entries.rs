@@ -17,13 +17,11 @@ pub fn put(arguments: &Put) -> Result<()> {
         Some(value) => bytes_of(value, arguments.hex)?,
         None => value_from_stdin(arguments.hex)?,
     };
+    let db = store::open_or_create(&arguments.store)?;
+    let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
     let mut batch = WriteBatch::new();
-    batch.put(&key, &value)?;
-    write(
-        &store::open_or_create(&arguments.store)?,
-        batch,
-        arguments.sync,
-    )
+    batch.put_in(&keyspace, &key, &value)?;
+    write(&db, batch, arguments.sync)
 }
 
 fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
@@ -42,7 +40,8 @@ fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
 pub fn get(arguments: &Get) -> Result<()> {
     let key = bytes_of(&arguments.key, arguments.hex)?;
     let db = store::open_to_read(&arguments.store)?;
-    let value = db.get(&key)?.ok_or(Failure::KeyNotFound)?;
+    let keyspace = db.keyspace(&arguments.keyspace.name)?;
+    let value = keyspace.get(&key)?.ok_or(Failure::KeyNotFound)?;
     let mut shown = if arguments.json {
         json_entry(&key, &value).to_string().into_bytes()
     } else if arguments.hex && !arguments.raw {
@@ -57,13 +56,11 @@ pub fn get(arguments: &Get) -> Result<()> {
 }
 
 pub fn del(arguments: &Del) -> Result<()> {
+    let key = bytes_of(&arguments.key, arguments.hex)?;
+    let db = store::open_to_change(&arguments.store)?;
     let mut batch = WriteBatch::new();
-    batch.delete(&bytes_of(&arguments.key, arguments.hex)?)?;
-    write(
-        &store::open_to_change(&arguments.store)?,
-        batch,
-        arguments.sync,
-    )
+    batch.delete_in(&db.keyspace(&arguments.keyspace.name)?, &key)?;
+    write(&db, batch, arguments.sync)
 }
 
 fn write(db: &Db, batch: WriteBatch, sync: bool) -> Result<()> {

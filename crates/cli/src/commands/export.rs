@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use terrace::IterOptions;
+use terrace::{IterOptions, Keyspace};
 
 use crate::arguments::{Export, FileFormat};
 use crate::commands::scan::range;
@@ -34,6 +34,7 @@ pub fn run(arguments: &Export) -> Result<()> {
     };
     // The store first: a directory that holds none leaves no empty file behind.
     let db = store::open_to_read(&arguments.store)?;
+    let keyspace = db.keyspace(&arguments.keyspace.name)?;
     let failed = |error| Failure::file(file, error);
     let (opened, resumed) = open(arguments, file, format)?;
     let range = behind(given, resumed.key);
@@ -46,7 +47,7 @@ pub fn run(arguments: &Export) -> Result<()> {
         rows.write_header().map_err(failed)?;
     }
     let mut progress = Progress::new(file, None);
-    let written = write(&db, range, &mut rows, &mut progress, failed);
+    let written = write(&keyspace, range, &mut rows, &mut progress, failed);
     let elapsed = progress.finish();
     let flushed = rows.flush().map_err(failed);
     drop(rows);
@@ -70,11 +71,12 @@ fn to_stdout(arguments: &Export, range: IterOptions) -> Result<()> {
     }
     let format = arguments.format.unwrap_or(FileFormat::Jsonl);
     let db = store::open_to_read(&arguments.store)?;
+    let keyspace = db.keyspace(&arguments.keyspace.name)?;
     let stdout = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let mut rows = Rows::new(stdout, format, arguments.range.hex);
     rows.write_header().map_err(output)?;
     let mut progress = Progress::new(&arguments.file, None);
-    let written = write(&db, range, &mut rows, &mut progress, output);
+    let written = write(&keyspace, range, &mut rows, &mut progress, output);
     progress.finish();
     let flushed = rows.flush().map_err(output);
     written?;
@@ -83,14 +85,14 @@ fn to_stdout(arguments: &Export, range: IterOptions) -> Result<()> {
 
 /// Writes every entry of the range; how many there were.
 fn write<W: Write>(
-    db: &terrace::Db,
+    keyspace: &Keyspace,
     range: IterOptions,
     rows: &mut Rows<W>,
     progress: &mut Progress,
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<u64> {
     let mut count = 0;
-    for entry in db.iter(range)?.entries() {
+    for entry in keyspace.iter(range)?.entries() {
         let (key, value) = entry?;
         rows.write(&key, &value).map_err(&failed)?;
         count += 1;

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::arguments::{FileFormat, Import};
+use crate::arguments::{FileFormat, Import, InKeyspace};
 use crate::commands::{format_by_name, print};
 use crate::failure::{Failure, Result};
 use crate::import::{
@@ -47,15 +47,16 @@ pub fn run(arguments: &Import) -> Result<()> {
     let teller = arguments.events.then(|| progress.teller(arguments.json));
     let db = store::open_or_create_heard(&arguments.store, teller)?;
     let plan = Plan {
+        keyspace: store::keyspace_or_new(&db, &arguments.keyspace)?,
         batch_rows: arguments.batch_rows as usize,
         sync: arguments.sync,
         skip_bad: arguments.skip_bad,
     };
     let checkpoint = arguments
         .resume
-        .then(|| Checkpoint::open(&db, &name_of(file)?));
+        .then(|| Checkpoint::open(&db, &name_of(file, &arguments.keyspace)?));
     let checkpoint = checkpoint.transpose()?;
-    let result = import(&mut *records, &db, plan, checkpoint, &mut progress);
+    let result = import(&mut *records, &db, &plan, checkpoint, &mut progress);
     let elapsed = progress.finish();
     let closed = db.close();
     let imported = result.map_err(|error| match error {
@@ -66,13 +67,15 @@ pub fn run(arguments: &Import) -> Result<()> {
     print(summary(&imported, elapsed, arguments.json))
 }
 
-/// Under which name the position in a file is kept.
-fn name_of(file: &Path) -> Result<Vec<u8>> {
-    if file == Path::new("-") {
-        return Ok(b"-".to_vec());
-    }
-    let whole = fs::canonicalize(file).map_err(|error| Failure::file(file, error))?;
-    Ok(whole.into_os_string().into_vec())
+/// Under which name the position in a file is kept: one file may go to several keyspaces.
+fn name_of(file: &Path, keyspace: &InKeyspace) -> Result<Vec<u8>> {
+    let path = match file == Path::new("-") {
+        true => file.to_path_buf(),
+        false => fs::canonicalize(file).map_err(|error| Failure::file(file, error))?,
+    };
+    let mut name = format!("{}:", keyspace.name).into_bytes();
+    name.extend_from_slice(path.as_os_str().as_bytes());
+    Ok(name)
 }
 
 fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {

@@ -13,7 +13,7 @@ use crate::text::{bytes_of, write_entry};
 pub fn run(arguments: &Scan) -> Result<()> {
     let options = range(&arguments.range)?;
     let db = store::open_to_read(&arguments.store)?;
-    let iterator = db.iter(options)?;
+    let iterator = db.keyspace(&arguments.keyspace.name)?.iter(options)?;
     let entries = if arguments.reverse {
         iterator.entries_reverse()
     } else {

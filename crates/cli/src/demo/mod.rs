@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use terrace::{Db, IterOptions, Options};
+use terrace::{Db, IterOptions, Keyspace, Options};
 
 use crate::arguments::Demo;
 use crate::commands::picture;
@@ -78,13 +78,14 @@ fn import_all(db: &Db, written: &[Record]) -> Result<()> {
 
 fn import_rows(db: &Db) -> Result<crate::import::Imported> {
     let plan = Plan {
+        keyspace: Keyspace::clone(db),
         batch_rows: 1000,
         sync: false,
         skip_bad: false,
     };
     let result = unicode::rows()
         .map_err(|error| ImportError::Record { error, rows: 0 })
-        .and_then(|mut rows| import(&mut rows, db, plan, None, &mut Nobody));
+        .and_then(|mut rows| import(&mut rows, db, &plan, None, &mut Nobody));
     result.map_err(|error| match error {
         ImportError::Record { error, .. } => Failure::Usage(error.to_string()),
         ImportError::Failure(failure) => failure,

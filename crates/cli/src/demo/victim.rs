@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use terrace::Db;
+use terrace::{Db, Keyspace};
 
 use crate::demo::{options, unicode};
 use crate::failure::{Failure, Result, output};
@@ -24,12 +24,13 @@ const SIGKILL: i32 = 9;
 pub fn run(directory: &Path) -> Result<()> {
     let db = Db::open(directory, options())?;
     let plan = Plan {
+        keyspace: Keyspace::clone(&db),
         batch_rows: BATCH_ROWS,
         sync: false,
         skip_bad: false,
     };
     let mut rows = unicode::rows().map_err(|error| Failure::Usage(error.to_string()))?;
-    import(&mut rows, &db, plan, None, &mut Teller).map_err(|error| match error {
+    import(&mut rows, &db, &plan, None, &mut Teller).map_err(|error| match error {
         ImportError::Record { error, .. } => Failure::Usage(error.to_string()),
         ImportError::Failure(failure) => failure,
     })?;

@@ -8,7 +8,7 @@ mod row_tracker;
 use std::fmt;
 use std::io;
 
-use terrace::{Db, WriteBatch, WriteOptions};
+use terrace::{Db, Keyspace, WriteBatch, WriteOptions};
 
 pub use checkpoint::Checkpoint;
 pub use delimited::{Delimited, Dialect};
@@ -101,8 +101,9 @@ impl fmt::Display for RecordError {
 /// A source of rows. After an error other than `Bad` there are no more.
 pub type Records<'a> = dyn Iterator<Item = Result<Record, RecordError>> + 'a;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
+    pub keyspace: Keyspace,
     pub batch_rows: usize,
     /// Each batch survives a power cut before the next one is begun.
     pub sync: bool,
@@ -149,7 +150,7 @@ impl<E: Into<Failure>> From<E> for ImportError {
 pub fn import(
     records: &mut Records<'_>,
     db: &Db,
-    plan: Plan,
+    plan: &Plan,
     mut checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<Imported, ImportError> {
@@ -165,7 +166,7 @@ pub fn import(
         let position = checkpoint
             .as_ref()
             .map(|checkpoint| checkpoint.behind(&record));
-        match record.and_then(|record| batch.add(record)) {
+        match record.and_then(|record| batch.add(&plan.keyspace, record)) {
             Ok(bytes) => imported.bytes += bytes,
             Err(RecordError::Bad { line, what }) if plan.skip_bad => {
                 imported.bad_rows += 1;
@@ -201,10 +202,10 @@ struct Batch {
 
 impl Batch {
     /// Returns the bytes of key and value.
-    fn add(&mut self, record: Record) -> Result<u64, RecordError> {
+    fn add(&mut self, keyspace: &Keyspace, record: Record) -> Result<u64, RecordError> {
         let refused = |error: terrace::Error| RecordError::bad(record.line, error.to_string());
         self.writes
-            .put(&record.key, &record.value)
+            .put_in(keyspace, &record.key, &record.value)
             .map_err(refused)?;
         let bytes = record.key.len() + record.value.len();
         self.last = record.key;
@@ -214,7 +215,7 @@ impl Batch {
     fn write(
         &mut self,
         db: &Db,
-        plan: Plan,
+        plan: &Plan,
         checkpoint: Option<&Checkpoint>,
         observer: &mut dyn Observer,
         rows: &mut u64,

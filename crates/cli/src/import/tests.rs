@@ -228,12 +228,13 @@ fn import_numbers(file: &str, skip_bad: bool) -> (Vec<String>, Result<Imported, 
     let db = Db::open(directory.path().join("store"), terrace::Options::default()).unwrap();
     let mut records = Delimited::open(file.as_bytes(), CSV, &selection("id", Some("v"))).unwrap();
     let plan = Plan {
+        keyspace: Keyspace::clone(&db),
         batch_rows: 2,
         sync: false,
         skip_bad,
     };
     let mut diary = Diary::default();
-    let result = import(&mut records, &db, plan, None, &mut diary);
+    let result = import(&mut records, &db, &plan, None, &mut diary);
     (diary.0, result, db)
 }
 
