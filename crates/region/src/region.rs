@@ -220,13 +220,14 @@ impl Region {
     /// has made slot and generation durable in the manifest and never uses a generation twice.
     ///
     /// # Errors
-    /// [`Error::Io`]: the slot is free again, the generation is used up.
+    /// [`Error::Io`]: the generation is used up. The slot stays reserved until it is recycled, which
+    /// may remove its file: not before the manifest has retired the generation.
     /// [`Error::OutOfMemory`], [`Error::InvalidArgument`] for generation 0.
     pub fn activate(&self, slot: Slot, generation: u64) -> Result<Arc<Arena>> {
         let arena = self.begin(&slot, generation).map(Arc::new);
         let held = match &arena {
             Ok(arena) => Use::Active(Arc::downgrade(arena)),
-            Err(_) => Use::Free(readers(None, false)),
+            Err(_) => Use::Reserved,
         };
         self.slots
             .lock()

@@ -50,6 +50,16 @@ pub fn delete(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> Resul
     batch.push(Kind::Delete, keyspace, key, &[])
 }
 
+/// [`WriteBatch::delete_range`] in a keyspace.
+pub fn delete_range(
+    batch: &mut WriteBatch,
+    keyspace: KeyspaceId,
+    from: &[u8],
+    to: &[u8],
+) -> Result<()> {
+    batch.push_range_delete(keyspace, from, to)
+}
+
 /// [`Keyspace::get_at`](crate::Keyspace::get_at) in a keyspace.
 pub fn get(
     db: &Db,
@@ -71,7 +81,7 @@ pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
     let store = db.store();
     let version = Arc::clone(&store.view.load().version);
     let options = CursorOptions::uncached(Purpose::Other);
-    match check_age_rule(&version, store.opener(options)) {
+    match check_age_rule(&version, store.opener(options), store.range_reader()) {
         Ok(None) => Ok(()),
         Ok(Some(violation)) => Err(violation.to_string()),
         Err(error) => Err(error.to_string()),

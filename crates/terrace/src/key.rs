@@ -34,8 +34,9 @@ impl fmt::Display for KeyspaceId {
 
 /// What a record says of its key. Numbers are stored in frames and tables and never reused.
 ///
-/// Only `Put` and `Delete` are written today. The others are reserved so that a store written by
-/// a later version is refused with a clear error instead of being misread.
+/// `Put`, `Delete` and `RangeDelete` are written today; the last is the tombstone of a whole range,
+/// whose key is the range's start and whose value its end. The others are reserved so that a store
+/// written by a later version is refused with a clear error instead of being misread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {

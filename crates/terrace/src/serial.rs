@@ -160,6 +160,8 @@ pub(crate) struct TableForm {
     size_bytes: u64,
     entries: u64,
     tombstones: u64,
+    #[serde(default)]
+    range_tombstones: u64,
     first_sequence: SequenceNumber,
     last_sequence: SequenceNumber,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,6 +184,7 @@ impl From<TableReport> for TableForm {
             size_bytes: table.size_bytes,
             entries: table.entries,
             tombstones: table.tombstones,
+            range_tombstones: table.range_tombstones,
             first_sequence: table.sequences.0,
             last_sequence: table.sequences.1,
             smallest,
@@ -202,6 +205,7 @@ impl TryFrom<TableForm> for TableReport {
             size_bytes: form.size_bytes,
             entries: form.entries,
             tombstones: form.tombstones,
+            range_tombstones: form.range_tombstones,
             smallest: key_of_form(form.smallest, form.smallest_hex)?,
             largest: key_of_form(form.largest, form.largest_hex)?,
             narrowed: form.narrowed,

@@ -133,6 +133,10 @@ fn bless() {
         fs::write(directory.join("empty"), b"").unwrap();
     };
     save("region", "seed", &region_identity());
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let table = fs::read(golden.join("table-v1-ranges.bin")).unwrap();
+    save("table", "ranges", &table);
+    save("block", "ranges", range_tombstones(&table));
     for (name, bytes) in &image.files {
         if name == "CURRENT" {
             save("current", "seed", bytes);
@@ -153,6 +157,18 @@ fn bless() {
             }
         }
     }
+}
+
+/// The contents of the block of range tombstones, from its first entry, which deletes from the empty
+/// key on, to its number of restart points.
+fn range_tombstones(table: &[u8]) -> &[u8] {
+    let first = [&[0, 8, 8][..], &(7u64 << 8 | 4).to_le_bytes(), b"key/0003"].concat();
+    let start = table.windows(first.len()).position(|w| w == first).unwrap();
+    let rest = &table[start..];
+    let is_end =
+        |&end: &usize| rest[end] == 1 && rest[end + 1..end + 5] == (end as u32).to_le_bytes();
+    let end = (first.len()..rest.len() - 5).find(is_end).unwrap();
+    &rest[..end]
 }
 
 /// The payloads of a manifest's records: `checksum u64 | length u32 | kind u32 | payload`, padded

@@ -53,8 +53,12 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
     let tables = &sub_level.tables;
     let size = tables.iter().map(|table| table.size_bytes).sum();
     let versions = tables.iter().map(|table| table.entries).sum();
+    let deleted = match tables.iter().map(|table| table.range_tombstones).sum() {
+        0 => String::new(),
+        ranges => format!(" and {}", things(ranges, "deleted range")),
+    };
     format!(
-        "{name:<8}▕{}▏{:>10}  {} in {}\n",
+        "{name:<8}▕{}▏{:>10}  {}{deleted} in {}\n",
         axis.bar(tables),
         bytes(size),
         things(versions, "version"),

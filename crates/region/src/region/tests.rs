@@ -274,5 +274,8 @@ fn impossible_arguments_are_refused() {
         region.activate(slot, 0),
         Err(Error::InvalidArgument(_))
     ));
-    assert_eq!(region.reserve(8192).unwrap().number(), number, "free again");
+    let other = region.reserve(8192).unwrap();
+    assert_ne!(other.number(), number, "not free before it is recycled");
+    region.recycle(number).unwrap();
+    assert_eq!(region.reserve(8192).unwrap().number(), number);
 }

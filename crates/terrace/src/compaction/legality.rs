@@ -10,9 +10,11 @@
 //!    ends in one sub-level and so does not overlap.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use crate::compaction::drop_rules::Keys;
 use crate::compaction::policy::{Choice, ChoiceKind, Input};
-use crate::levels::{KeyRange, KeyspaceLevels, Place};
+use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 
 /// `Err` names the first rule that the choice breaks.
 pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<(), String> {
@@ -86,8 +88,8 @@ fn first_overlapping(inputs: &[Input]) -> Option<u64> {
         .next()
 }
 
-/// Whether some table outside the merge may hold an older version of `user_key` than its inputs.
-pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, user_key: &[u8]) -> bool {
+/// Whether some table outside the merge may hold older versions of some user keys than its inputs.
+pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, keys: Keys<'_>) -> bool {
     let youngest = choice
         .inputs
         .iter()
@@ -97,14 +99,24 @@ pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, user_key
     let older = levels
         .sub_levels()
         .filter(|(place, _)| place.age < youngest);
-    older
-        .filter_map(|(_, sub_level)| sub_level.table_for_key(user_key))
-        .any(|table| {
-            !choice
-                .inputs
-                .iter()
-                .any(|input| input.table.number == table.number)
-        })
+    let is_outside = |table: &Arc<Table>| {
+        let mut inputs = choice.inputs.iter();
+        !inputs.any(|input| input.table.number == table.number)
+    };
+    match keys {
+        Keys::One(key) => older
+            .filter_map(|(_, sub_level)| sub_level.table_for_key(key))
+            .any(is_outside),
+        Keys::Range(start, end) => {
+            let range = KeyRange {
+                smallest: start.to_vec(),
+                largest: end.to_vec(),
+                largest_excluded: true,
+            };
+            let mut older = older.flat_map(|(_, sub_level)| sub_level.overlapping(&range));
+            older.any(is_outside)
+        }
+    }
 }
 
 #[cfg(test)]

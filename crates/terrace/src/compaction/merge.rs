@@ -1,14 +1,16 @@
 //! Executing a merge: versions in, tables out.
 //!
 //! All versions of a user key go to one table, so that the tables of a sub-level are disjoint in
-//! user keys and a reader needs to look into one of them only.
+//! user keys and a reader needs to look into one of them only. Deleted ranges are cut where a table
+//! ends.
 
 use crate::compaction::drop_rules::DropRules;
+use crate::compaction::output_ranges::OutputRanges;
 use crate::compaction::slices::Slice;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, MAX_SEQUENCE};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::{Error, Result};
+use crate::{Error, Result, SequenceNumber};
 
 /// Where the versions that stay are written.
 pub(crate) trait TableSink {
@@ -17,6 +19,15 @@ pub(crate) trait TableSink {
 
     /// Adds a version to the table being written, beginning one if there is none.
     fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()>;
+
+    /// Adds a range tombstone to the table being written, beginning one if there is none. They come
+    /// by start, then from the newest, when the table has all its versions.
+    fn add_range_tombstone(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<()>;
 
     /// Bytes of the table being written, 0 if there is none.
     fn table_bytes(&self) -> u64;
@@ -40,6 +51,7 @@ pub(crate) fn merge<S: TableSink>(
     sink: &mut S,
 ) -> Result<Vec<S::Table>> {
     let mut tables = Vec::new();
+    let mut ranges = OutputRanges::new(rules.ranges_kept());
     match &slice.from {
         Some(from) => versions.seek(InternalKey::seek(from, MAX_SEQUENCE))?,
         None => versions.seek_to_first()?,
@@ -50,19 +62,20 @@ pub(crate) fn merge<S: TableSink>(
             if slice.to.as_deref().is_some_and(|to| to <= key.user_key) {
                 break;
             }
-            if sink.table_bytes() >= table_bytes {
-                tables.extend(sink.finish()?);
-            }
+            ranges.pass(Some(key.user_key), table_bytes, sink, &mut tables)?;
         }
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        if rules.keeps(&key, mergeable(&key)?) {
+        // In the MemTable that a flush reads these stand among the versions, too.
+        let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
+        if !is_range && rules.keeps(&key, mergeable(&key)?) {
             sink.add(key, versions.value())?;
         }
         versions.next()?;
     }
-    tables.extend(sink.finish()?);
+    ranges.pass(None, table_bytes, sink, &mut tables)?;
+    tables.extend(ranges.end_table(None, sink)?);
     Ok(tables)
 }
 
@@ -80,6 +93,8 @@ fn mergeable(key: &InternalKey<'_>) -> Result<Kind> {
 pub(crate) mod tests {
     use super::*;
     use crate::key::Tag;
+    use crate::range_tombstones::tests::tombstone;
+    use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
     /// A version: user key, tag, value.
     pub(crate) type Version = (Vec<u8>, Tag, Vec<u8>);
@@ -148,6 +163,9 @@ pub(crate) mod tests {
     #[derive(Default)]
     struct Tables {
         open: Listed,
+        /// The range tombstones of each table.
+        ranges: Vec<Vec<RangeTombstone>>,
+        open_ranges: Vec<RangeTombstone>,
     }
 
     impl TableSink for Tables {
@@ -157,18 +175,31 @@ pub(crate) mod tests {
             self.open.push((key.user_key.to_vec(), key.sequence()));
             Ok(())
         }
+        fn add_range_tombstone(&mut self, start: &[u8], end: &[u8], sequence: u64) -> Result<()> {
+            let tombstone = RangeTombstone {
+                start: start.to_vec(),
+                end: end.to_vec(),
+                sequence,
+            };
+            self.open_ranges.push(tombstone);
+            Ok(())
+        }
         fn table_bytes(&self) -> u64 {
             self.open.len() as u64
         }
         fn finish(&mut self) -> Result<Option<Self::Table>> {
             let table = std::mem::take(&mut self.open);
-            Ok((!table.is_empty()).then_some(table))
+            let ranges = std::mem::take(&mut self.open_ranges);
+            let is_empty = table.is_empty() && ranges.is_empty();
+            self.ranges.extend((!is_empty).then_some(ranges));
+            Ok((!is_empty).then_some(table))
         }
     }
 
     fn run(versions: Vec<Version>, cancelled: bool) -> Result<Vec<Listed>> {
         let mut cursor = VersionsCursor::new(versions);
-        let rules = DropRules::new(&[4, 9], &|_| true);
+        let ranges = RangeTombstones::default();
+        let rules = DropRules::new(&[4, 9], &|_| true, &ranges);
         merge(
             &mut cursor,
             &Slice::ALL,
@@ -214,7 +245,8 @@ pub(crate) mod tests {
                 input_bytes: 0,
             };
             let mut cursor = VersionsCursor::new(versions());
-            let rules = DropRules::new(&[4, 9], &|_| true);
+            let ranges = RangeTombstones::default();
+            let rules = DropRules::new(&[4, 9], &|_| true, &ranges);
             let never = AtomicBool::new(false);
             let mut sink = Tables::default();
             let tables = merge(&mut cursor, &slice, rules, 100, &never, &mut sink).unwrap();
@@ -226,6 +258,85 @@ pub(crate) mod tests {
             .into_iter()
             .map(|(key, tag, _)| (key, tag.sequence()));
         assert!(slices.concat().into_iter().eq(all));
+    }
+
+    /// Two versions make a table full; so does what begins in it of the ranges.
+    fn merged_with_ranges(
+        versions: Vec<Version>,
+        ranges: Vec<RangeTombstone>,
+        table_bytes: u64,
+    ) -> (Vec<Listed>, Vec<Vec<RangeTombstone>>) {
+        let ranges = RangeTombstones::new(ranges);
+        let rules = DropRules::new(&[99], &|_| true, &ranges);
+        let mut sink = Tables::default();
+        let tables = merge(
+            &mut VersionsCursor::new(versions),
+            &Slice::ALL,
+            rules,
+            table_bytes,
+            &AtomicBool::new(false),
+            &mut sink,
+        );
+        (tables.unwrap(), sink.ranges)
+    }
+
+    #[test]
+    fn a_deleted_range_is_cut_where_a_table_ends() {
+        let keys = ["a", "b", "c", "d", "e"];
+        let versions = keys.map(|key| version(key, 9, Kind::Put)).to_vec();
+        let (tables, ranges) = merged_with_ranges(versions, vec![tombstone("aa", "dd", 5)], 20);
+        // What begins in the first table fills it; what goes on into the next does not.
+        assert_eq!(tables.iter().map(Vec::len).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(
+            ranges,
+            [vec![tombstone("aa", "b", 5)], vec![tombstone("b", "dd", 5)]]
+        );
+    }
+
+    #[test]
+    fn ranges_alone_make_tables_of_the_size_asked_for() {
+        let list: Vec<_> = (b'a'..b'j')
+            .map(|start| RangeTombstone {
+                start: vec![start],
+                end: vec![start + 3],
+                sequence: u64::from(start),
+            })
+            .collect();
+        let (tables, ranges) = merged_with_ranges(Vec::new(), list.clone(), 50);
+        assert!(tables.len() > 2 && tables.iter().all(Vec::is_empty));
+        let (before, after) = (
+            RangeTombstones::new(list),
+            RangeTombstones::new(ranges.concat()),
+        );
+        for key in b'a'..=b'z' {
+            let newest = |set: &RangeTombstones| {
+                set.newest_covering(&[key], 999).map(|found| found.sequence)
+            };
+            assert_eq!(newest(&after), newest(&before));
+        }
+        for pair in ranges.windows(2) {
+            let end = pair[0].iter().map(|range| &range.end).max();
+            assert!(end <= pair[1].iter().map(|range| &range.start).min());
+        }
+    }
+
+    #[test]
+    fn a_range_delete_among_versions_is_only_taken_for_what_the_ranges_have() {
+        let versions = || {
+            vec![
+                version("b", 5, Kind::RangeDelete),
+                version("b", 3, Kind::Put),
+            ]
+        };
+        let (tables, ranges) = merged_with_ranges(versions(), vec![tombstone("b", "c", 5)], 999);
+        assert_eq!(
+            (tables, ranges),
+            (vec![vec![]], vec![vec![tombstone("b", "c", 5)]])
+        );
+        assert!(matches!(
+            run(versions(), false),
+            Err(Error::Unsupported { .. })
+        ));
     }
 
     #[test]

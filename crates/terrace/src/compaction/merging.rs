@@ -107,6 +107,46 @@ impl<C: Cursor> MergingCursor<C> {
         })
     }
 
+    /// Moves those sources from number `first` on that stand before `target` on to it. Only while
+    /// the merge moves forward.
+    pub(crate) fn skip_forward(&mut self, first: usize, target: InternalKey<'_>) -> Result<()> {
+        self.reposition(first, |source| {
+            if source.key() < target {
+                source.seek(target)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves those sources from number `first` on that stand at or behind `target` back to the last
+    /// version before it. Only while the merge moves backward.
+    pub(crate) fn skip_backward(&mut self, first: usize, target: InternalKey<'_>) -> Result<()> {
+        self.reposition(first, |source| {
+            if source.key() >= target {
+                source.seek(target)?;
+                if source.valid() {
+                    return source.prev();
+                }
+                return source.seek_to_last();
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves valid sources from number `first` on, and orders all anew.
+    fn reposition(
+        &mut self,
+        first: usize,
+        mut move_source: impl FnMut(&mut C) -> Result<()>,
+    ) -> Result<()> {
+        self.position(self.direction, |index, source| {
+            if index >= first && source.valid() {
+                move_source(source)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Whether the source in one slot of the heap gives its version before that in another.
     fn precedes(&self, slot: usize, other: usize) -> bool {
         let key = |slot: usize| {

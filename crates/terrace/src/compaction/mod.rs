@@ -6,6 +6,7 @@ pub(crate) mod drop_rules;
 pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;
+pub(crate) mod output_ranges;
 pub(crate) mod policy;
 pub(crate) mod rate;
 pub(crate) mod slices;

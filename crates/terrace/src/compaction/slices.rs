@@ -8,6 +8,7 @@
 use crate::compaction::policy::Choice;
 use crate::key::KeyspaceId;
 use crate::levels::{Edit, KeyRange, TableAdded, TableMeta, TableNarrowed, TableRemoved};
+use crate::range_tombstones::RangeTombstone;
 
 /// The user keys from `from` on, up to `to`, which is excluded. `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,25 @@ impl Slice {
     /// Whether a range holds keys of the slice.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
         !self.ends_before_slice(range) && self.to.as_ref().is_none_or(|to| range.smallest < *to)
+    }
+
+    /// What of a range tombstone in a table with these bounds belongs to the slice.
+    pub(crate) fn clip(
+        &self,
+        tombstone: RangeTombstone,
+        bounds: &KeyRange,
+    ) -> Option<RangeTombstone> {
+        tombstone
+            .clipped(Some(&bounds.smallest), Some(&bounds.end()))?
+            .clipped(self.from.as_deref(), self.to.as_deref())
+    }
+
+    /// The keys of a range that are in the slice: the first, and the first behind them.
+    pub(crate) fn part_of(&self, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
+        let (smallest, end) = (range.smallest.clone(), range.end());
+        let from = self.from.clone().unwrap_or_default().max(smallest);
+        let to = self.to.clone().map_or(end.clone(), |to| to.min(end));
+        (from, to)
     }
 
     fn ends_before_slice(&self, range: &KeyRange) -> bool {

@@ -5,13 +5,14 @@
 
 use crate::sync::atomic::AtomicBool;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::MergingCursor;
 use super::claim::Claim;
-use super::drop_rules::DropRules;
+use super::drop_rules::{DropRules, Keys};
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
@@ -22,21 +23,31 @@ use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
-use crate::levels::{Edit, KeyRange, ManifestState, Table, TableAdded, TableMeta, check_age_rule};
+use crate::levels::{
+    AgeViolation, Edit, KeyRange, ManifestState, Table, TableAdded, TableMeta, check_age_rule,
+};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
 /// A store without files: the levels, and the contents of every table by number.
 struct Store {
     state: ManifestState,
-    contents: BTreeMap<u64, Vec<Entry>>,
+    contents: BTreeMap<u64, Contents>,
     policy: Leveled,
-    /// All writes ever: key, sequence, value (`None` for a delete).
-    writes: Vec<(u8, u64, Option<u64>)>,
-    buffer: Vec<Entry>,
+    /// All writes ever: keys, sequence, value (`None` for a delete).
+    writes: Vec<(Range<u8>, u64, Option<u64>)>,
+    buffer: Contents,
     snapshots: Vec<u64>,
     merges: usize,
     jobs: Vec<Job>,
     next_table: u64,
     most_jobs: usize,
+}
+
+/// Versions and range tombstones.
+#[derive(Clone, Default)]
+struct Contents {
+    entries: Vec<Entry>,
+    ranges: Vec<RangeTombstone>,
 }
 
 /// A merge under way.
@@ -45,7 +56,7 @@ struct Job {
     slices: Vec<Slice>,
     installed: usize,
     /// Outputs of the slices that are built and not installed.
-    built: VecDeque<Vec<(TableMeta, Vec<Entry>)>>,
+    built: VecDeque<Vec<(TableMeta, Contents)>>,
 }
 
 impl Job {
@@ -58,38 +69,61 @@ impl Job {
 /// Tables of at most a few versions.
 struct Sink<'a> {
     next_number: &'a mut u64,
-    open: Vec<Entry>,
+    open: Contents,
 }
 
 impl TableSink for Sink<'_> {
-    type Table = (TableMeta, Vec<Entry>);
+    type Table = (TableMeta, Contents);
 
     fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
         self.open
+            .entries
             .push((key.user_key.to_vec(), key.tag, value.to_vec()));
         Ok(())
     }
 
+    fn add_range_tombstone(&mut self, start: &[u8], end: &[u8], sequence: u64) -> Result<()> {
+        self.open.ranges.push(RangeTombstone {
+            start: start.to_vec(),
+            end: end.to_vec(),
+            sequence,
+        });
+        Ok(())
+    }
+
     fn table_bytes(&self) -> u64 {
-        self.open.len() as u64
+        self.open.entries.len() as u64
     }
 
     fn finish(&mut self) -> Result<Option<Self::Table>> {
-        let entries = std::mem::take(&mut self.open);
-        let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        let contents = std::mem::take(&mut self.open);
+        let Contents { entries, ranges } = &contents;
+        let points = entries
+            .iter()
+            .map(|entry| KeyRange::inclusive(&*entry.0, &*entry.0));
+        let deleted = ranges.iter().map(|range| KeyRange {
+            smallest: range.start.clone(),
+            largest: range.end.clone(),
+            largest_excluded: true,
+        });
+        let all: Vec<KeyRange> = points.chain(deleted).collect();
+        let Some(bounds) = KeyRange::hull(&all) else {
             return Ok(None);
         };
-        let bounds = KeyRange::inclusive(first.0.clone(), last.0.clone());
-        let sequences = || entries.iter().map(|entry| entry.1.sequence());
+        let sequences = || {
+            let points = entries.iter().map(|entry| entry.1.sequence());
+            points.chain(ranges.iter().map(|range| range.sequence))
+        };
         let table = TableMeta {
             bounds,
-            size_bytes: entries.len() as u64,
+            size_bytes: all.len() as u64,
+            range_tombstones: ranges.len() as u64,
             min_sequence: sequences().min().unwrap(),
             max_sequence: sequences().max().unwrap(),
             ..meta(*self.next_number, "", "")
         };
         *self.next_number += 1;
-        Ok(Some((table, entries)))
+        Ok(Some((table, contents)))
     }
 }
 
@@ -106,7 +140,7 @@ impl Store {
                 same_form_as_above: (0..7).map(|level| level != 3).collect(),
             },
             writes: Vec::new(),
-            buffer: Vec::new(),
+            buffer: Contents::default(),
             snapshots: Vec::new(),
             merges: 0,
             jobs: Vec::new(),
@@ -122,10 +156,25 @@ impl Store {
     fn write(&mut self, key: u8, value: bool) {
         let sequence = self.visible() + 1;
         let kind = if value { Kind::Put } else { Kind::Delete };
-        self.writes.push((key, sequence, value.then_some(sequence)));
+        self.writes
+            .push((key..key + 1, sequence, value.then_some(sequence)));
         let tag = Tag::new(sequence, kind);
-        self.buffer
-            .push((vec![key], tag, sequence.to_le_bytes().to_vec()));
+        let entry = (vec![key], tag, sequence.to_le_bytes().to_vec());
+        self.buffer.entries.push(entry);
+    }
+
+    /// As in a MemTable: a record at the range's start, and the range.
+    fn delete_range(&mut self, keys: Range<u8>) {
+        let sequence = self.visible() + 1;
+        let tag = Tag::new(sequence, Kind::RangeDelete);
+        let (start, end) = (vec![keys.start], vec![keys.end]);
+        self.writes.push((keys, sequence, None));
+        self.buffer.entries.push((start.clone(), tag, end.clone()));
+        self.buffer.ranges.push(RangeTombstone {
+            start,
+            end,
+            sequence,
+        });
     }
 
     /// The live snapshots and the visible number.
@@ -146,24 +195,28 @@ impl Store {
     fn run_merge<C: Cursor>(
         &mut self,
         mut inputs: MergingCursor<C>,
+        ranges: Vec<RangeTombstone>,
         slice: &Slice,
         table_bytes: u64,
-        older: &dyn Fn(&[u8]) -> bool,
-    ) -> Vec<(TableMeta, Vec<Entry>)> {
+        older: &dyn Fn(Keys<'_>) -> bool,
+    ) -> Vec<(TableMeta, Contents)> {
         let stripes = self.stripes();
         let mut sink = Sink {
             next_number: &mut self.next_table,
-            open: Vec::new(),
+            open: Contents::default(),
         };
-        let rules = DropRules::new(&stripes, older);
+        let ranges = RangeTombstones::new(ranges);
+        let rules = DropRules::new(&stripes, older, &ranges);
         let never = AtomicBool::new(false);
         merge(&mut inputs, slice, rules, table_bytes, &never, &mut sink).unwrap()
     }
 
     fn flush(&mut self) {
-        let buffer = VersionsCursor::new(std::mem::take(&mut self.buffer));
+        let Contents { entries, ranges } = std::mem::take(&mut self.buffer);
+        let buffer = VersionsCursor::new(entries);
         let tables = self.run_merge(
             MergingCursor::new(vec![buffer]),
+            ranges,
             &Slice::ALL,
             u64::MAX,
             &|_| true,
@@ -187,8 +240,11 @@ impl Store {
         check_legal(&levels, &choice).unwrap();
         if choice.kind == ChoiceKind::Merge {
             let samples = choice.inputs.iter().flat_map(|input| {
-                let inside = self.inside(&input.table).into_iter();
-                inside.map(|(user_key, ..)| Sample { user_key, bytes: 1 })
+                let Contents { entries, ranges } = self.inside(&input.table);
+                let keys = entries.into_iter().map(|(user_key, ..)| user_key);
+                let keys = keys.chain(ranges.into_iter().map(|range| range.start));
+                keys.map(|user_key| Sample { user_key, bytes: 1 })
+                    .collect::<Vec<_>>()
             });
             let slices = divide(samples.collect(), SLICE_VERSIONS);
             self.jobs.push(Job {
@@ -219,13 +275,19 @@ impl Store {
             return;
         };
         let choice = job.choice.clone();
-        let inputs = choice.inputs.iter();
-        let inputs = inputs
-            .filter(|input| slice.overlaps(&input.table.bounds))
-            .map(|input| self.cursor(&input.table))
+        let inputs = choice.inputs.iter().map(|input| &input.table);
+        let inputs: Vec<_> = inputs
+            .filter(|table| slice.overlaps(&table.bounds))
             .collect();
-        let older = |key: &[u8]| older_elsewhere(&levels, &choice, key);
-        let tables = self.run_merge(MergingCursor::new(inputs), &slice, 3, &older);
+        let clip = |table: &&Arc<Table>| {
+            let ranges = self.contents[&table.number].ranges.iter().cloned();
+            let clipped = ranges.filter_map(|range| slice.clip(range, &table.bounds));
+            clipped.collect::<Vec<_>>()
+        };
+        let ranges = inputs.iter().flat_map(clip).collect();
+        let inputs = inputs.iter().map(|table| self.cursor(table)).collect();
+        let older = |keys: Keys<'_>| older_elsewhere(&levels, &choice, keys);
+        let tables = self.run_merge(MergingCursor::new(inputs), ranges, &slice, 3, &older);
         self.jobs[at].built.push_back(tables);
     }
 
@@ -259,40 +321,66 @@ impl Store {
     }
 
     /// What counts of a table.
-    fn inside(&self, table: &Table) -> Vec<Entry> {
-        let entries = self.contents[&table.number].iter();
-        let inside = entries.filter(|entry| table.bounds.contains(&entry.0));
-        inside.cloned().collect()
+    fn inside(&self, table: &Table) -> Contents {
+        let contents = &self.contents[&table.number];
+        let entries = contents.entries.iter();
+        let ranges = contents.ranges.iter().cloned();
+        let (from, to) = (&table.bounds.smallest, table.bounds.end());
+        let clipped = ranges.filter_map(|range| range.clipped(Some(from), Some(&to)));
+        Contents {
+            entries: entries
+                .filter(|entry| table.bounds.contains(&entry.0))
+                .cloned()
+                .collect(),
+            ranges: clipped.collect(),
+        }
     }
 
     fn cursor(&self, table: &Table) -> VersionsCursor {
-        VersionsCursor::new(self.inside(table))
+        VersionsCursor::new(self.inside(table).entries)
+    }
+
+    /// Of the whole file, as a reader of tables gets them.
+    fn ranges_of(&self, table: &Table) -> Option<Arc<RangeTombstones>> {
+        let ranges = self.contents[&table.number].ranges.clone();
+        Some(Arc::new(RangeTombstones::new(ranges)))
     }
 
     /// As a reader goes: the buffer, then the tables from the youngest on; the first version found
     /// is the answer.
     fn get(&self, key: u8, snapshot: u64) -> Option<u64> {
         let tables = levels(&self.state.version).tables_for_key(std::slice::from_ref(&key));
-        let tables = tables.map(|table| self.contents[&table.number].clone());
-        for entries in std::iter::once(self.buffer.clone()).chain(tables) {
-            let mut cursor = VersionsCursor::new(entries);
+        let tables = tables.map(|table| self.inside(table));
+        for contents in std::iter::once(self.buffer.clone()).chain(tables) {
+            let ranges = RangeTombstones::new(contents.ranges);
+            let deleted = ranges.newest_covering(&[key], snapshot);
+            let mut cursor = VersionsCursor::new(contents.entries);
             cursor.seek(InternalKey::seek(&[key], snapshot)).unwrap();
-            if cursor.valid() && cursor.key().user_key == [key] {
-                let value = u64::from_le_bytes(cursor.value().try_into().unwrap());
-                return (cursor.key().tag.kind() == Some(Kind::Put)).then_some(value);
+            let found = cursor.valid() && cursor.key().user_key == [key];
+            if deleted.is_some_and(|d| !found || cursor.key().sequence() < d.sequence) {
+                return None;
+            }
+            if found {
+                let is_put = cursor.key().tag.kind() == Some(Kind::Put);
+                return is_put.then(|| u64::from_le_bytes(cursor.value().try_into().unwrap()));
             }
         }
         None
     }
 
+    fn violation(&self) -> Option<AgeViolation> {
+        let cursor = |table: &Arc<Table>| Ok(self.cursor(table));
+        let ranges = |table: &Arc<Table>| Ok(self.ranges_of(table));
+        check_age_rule(&self.state.version, cursor, ranges).unwrap()
+    }
+
     fn check(&self) {
-        let violation = check_age_rule(&self.state.version, |t| Ok(self.cursor(t))).unwrap();
-        assert_eq!(violation, None);
+        assert_eq!(self.violation(), None);
         for snapshot in self.stripes() {
             for key in 0..KEYS {
                 let written = self.writes.iter().rev();
                 let expected = written
-                    .filter(|write| write.0 == key && write.1 <= snapshot)
+                    .filter(|write| write.0.contains(&key) && write.1 <= snapshot)
                     .map(|write| write.2)
                     .next()
                     .flatten();
@@ -312,6 +400,7 @@ enum Step {
         key: u8,
         value: bool,
     },
+    DeleteRange(Range<u8>),
     Flush,
     Begin,
     Build(prop::sample::Index),
@@ -325,6 +414,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..KEYS, prop::bool::weighted(0.6)).prop_map(|(key, value)| Step::Write { key, value }),
+        1 => (0..KEYS, 1..KEYS).prop_map(|(from, length)| Step::DeleteRange(from..from + length)),
         3 => Just(Step::Flush),
         3 => Just(Step::Begin),
         8 => any::<prop::sample::Index>().prop_map(Step::Build),
@@ -346,6 +436,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Write { key, value } => store.write(key, value),
+                Step::DeleteRange(keys) => store.delete_range(keys),
                 Step::Flush => store.flush(),
                 Step::Begin => {
                     store.begin();
@@ -398,8 +489,8 @@ fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
     let tables = levels(&store.state.version).tables();
     let inputs = tables.map(|(_, table)| store.cursor(table)).collect();
     let inputs = MergingCursor::new(inputs);
-    let tables = store.run_merge(inputs, &Slice::ALL, u64::MAX, &|_| false);
-    let last = &tables[0].1;
+    let tables = store.run_merge(inputs, Vec::new(), &Slice::ALL, u64::MAX, &|_| false);
+    let last = &tables[0].1.entries;
     let live = store
         .writes
         .iter()
@@ -445,13 +536,43 @@ fn an_age_rule_that_is_broken_is_found() {
     let old = store.contents[&numbers[0]].clone();
     let new = store.contents.insert(numbers[1], old).unwrap();
     store.contents.insert(numbers[0], new);
-    let violation = check_age_rule(&store.state.version, |t| Ok(store.cursor(t)))
-        .unwrap()
-        .unwrap();
+    let violation = store.violation().unwrap();
     assert_eq!(violation.user_key, [1]);
     assert_eq!((violation.newer.0, violation.older.0), (2, 1));
     assert!(
         violation.to_string().contains("version 2 at level 0"),
         "{violation}"
     );
+}
+
+/// A range tombstone is a version of every key in it, above and below others.
+#[test]
+fn an_age_rule_that_a_deleted_range_breaks_is_found() {
+    type Write = fn(&mut Store);
+    let put: Write = |store| store.write(1, true);
+    let delete_0_to_3: Write = |store| store.delete_range(0..3);
+    let delete_1_to_2: Write = |store| store.delete_range(1..2);
+    for (older, newer) in [
+        (put, delete_0_to_3),
+        (delete_0_to_3, put),
+        (delete_0_to_3, delete_1_to_2),
+        (delete_1_to_2, delete_0_to_3),
+    ] {
+        let mut store = Store::new(3, 6);
+        for write in [older, newer] {
+            write(&mut store);
+            store.flush();
+        }
+        assert_eq!(store.violation(), None);
+        for contents in store.contents.values_mut() {
+            for (_, tag, _) in &mut contents.entries {
+                *tag = Tag::new(3 - tag.sequence(), Kind::Put);
+            }
+            for range in &mut contents.ranges {
+                range.sequence = 3 - range.sequence;
+            }
+        }
+        let violation = store.violation().unwrap();
+        assert_eq!((violation.newer.0, violation.older.0), (2, 1));
+    }
 }

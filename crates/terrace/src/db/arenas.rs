@@ -204,8 +204,12 @@ impl Store {
             }
             return Err(error);
         }
+        let number = slot.number();
         self.region.activate(slot, generation).map_err(|error| {
-            ledger.unused.push(Unused::Generation(generation));
+            ledger.unused.push(Unused::Reserved {
+                generation,
+                slot: number,
+            });
             self.persist_failed(error)
         })
     }

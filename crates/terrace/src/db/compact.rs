@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use terrace_storage::{Purpose, Storage};
 
 use crate::compaction::claim::Claim;
-use crate::compaction::drop_rules::DropRules;
+use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
@@ -29,9 +29,10 @@ use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::ledger::Ledger;
 use crate::db::table_files::TableFiles;
-use crate::levels::{Edit, SubLevelCursor, TableMoved};
+use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
+use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
 use crate::{Error, KeyspaceId, Result};
 
@@ -205,11 +206,12 @@ impl Store {
         let snapshots = self.snapshots.stripes(|| self.visible());
         // What merges under way take from one place and put into another is listed at one of them
         // in every version, so it is enough to ask any.
-        let older = |user_key: &[u8]| older_elsewhere(levels, choice, user_key);
-        let rules = DropRules::new(&snapshots, &older);
+        let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
+        let ranges = self.input_ranges(choice, slice)?;
+        let rules = DropRules::new(&snapshots, &older, &ranges);
         let mut sink = TableFiles::new(self, levels, choice.output, Purpose::Compaction);
         let merged = merge(
-            &mut self.inputs(choice, slice),
+            &mut self.inputs(choice, slice, &rules),
             slice,
             rules,
             slice.even_table_bytes(table_bytes),
@@ -228,20 +230,47 @@ impl Store {
     }
 
     /// The versions of all inputs of a slice in order: one cursor for each sub-level. The block
-    /// cache is neither asked nor filled.
-    fn inputs(&self, choice: &Choice, slice: &Slice) -> MergingCursor<impl Cursor + use<>> {
+    /// cache is neither asked nor filled. Tables that a deleted range hides are not read at all.
+    fn inputs(
+        &self,
+        choice: &Choice,
+        slice: &Slice,
+        rules: &DropRules<'_>,
+    ) -> MergingCursor<impl Cursor + use<>> {
         let options = CursorOptions::uncached(Purpose::Compaction);
         let mut by_age = BTreeMap::<_, Vec<_>>::new();
+        let is_read = |table: &Table| {
+            let (start, end) = slice.part_of(&table.bounds);
+            let sequences = table.min_sequence..=table.max_sequence;
+            slice.overlaps(&table.bounds) && !rules.hides(&start, &end, sequences)
+        };
         let inputs = choice.inputs.iter();
-        for input in inputs.filter(|input| slice.overlaps(&input.table.bounds)) {
+        for input in inputs.filter(|input| is_read(&input.table)) {
             let tables = by_age.entry(input.place.age).or_default();
             tables.push(Arc::clone(&input.table));
         }
-        let cursor = |mut tables: Vec<Arc<crate::levels::Table>>| {
+        let cursor = |mut tables: Vec<Arc<Table>>| {
             tables.sort_by(|a, b| a.bounds.smallest.cmp(&b.bounds.smallest));
             SubLevelCursor::over_tables(tables, self.opener(options))
         };
         MergingCursor::new(by_age.into_values().map(cursor).collect())
+    }
+
+    /// The range tombstones of all inputs of a slice, each only where its table counts.
+    fn input_ranges(&self, choice: &Choice, slice: &Slice) -> Result<RangeTombstones> {
+        let mut list = Vec::new();
+        for table in choice.inputs.iter().map(|input| &input.table) {
+            if table.range_tombstones == 0 || !slice.overlaps(&table.bounds) {
+                continue;
+            }
+            let open = table.open(&self.tables)?;
+            let of_table = open
+                .range_tombstones()
+                .into_iter()
+                .flat_map(|set| set.iter());
+            list.extend(of_table.filter_map(|found| slice.clip(found.into(), &table.bounds)));
+        }
+        Ok(RangeTombstones::new(list))
     }
 
     /// The installing thread's step: the next slice that nothing is missing before takes the place

@@ -95,9 +95,9 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
         hull = wider;
     };
     let deepest = inputs.iter().map(|input| input.place.level).max()?.max(1);
-    let is_settled = inputs
-        .iter()
-        .all(|input| input.place.level == deepest && input.table.tombstones == 0);
+    let is_settled = inputs.iter().all(|Input { place, table }| {
+        place.level == deepest && table.tombstones == 0 && table.range_tombstones == 0
+    });
     (!is_settled).then(|| Choice {
         reason: Reason::AskedFor,
         kind: ChoiceKind::Merge,

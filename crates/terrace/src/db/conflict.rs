@@ -111,11 +111,31 @@ impl Store {
     }
 }
 
-/// Whether a batch writes a key.
+/// Whether a batch writes a key, or deletes it with others.
 fn writes(batch: &WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> bool {
     let payload = batch.payload();
     Records::new(payload).flatten().any(|record| {
-        let own = payload.get(record.key_offset..record.key_offset + record.key_bytes);
-        record.keyspace == keyspace.number() && own == Some(key)
+        let key_end = record.key_offset + record.key_bytes;
+        let own = payload.get(record.key_offset..key_end);
+        let value = payload.get(key_end..key_end + record.value_bytes);
+        let is_inside = || own <= Some(key) && Some(key) < value;
+        let writes = own == Some(key) || (record.kind == Kind::RangeDelete && is_inside());
+        record.keyspace == keyspace.number() && writes
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_writes_the_keys_of_the_ranges_that_it_deletes() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"p", b"q").unwrap();
+        batch.delete_range(b"b", b"d").unwrap();
+        let written = |key: &[u8]| writes(&batch, KeyspaceId::DEFAULT, key);
+        assert!(written(b"b") && written(b"c") && written(b"cc") && written(b"p"));
+        assert!(!written(b"a") && !written(b"d") && !written(b"pp"));
+        assert!(!writes(&batch, KeyspaceId(2), b"c"));
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use terrace_storage::{Purpose, Storage};
 
-use crate::compaction::drop_rules::DropRules;
+use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::merge::merge;
 use crate::compaction::slices::Slice;
 use crate::db::Store;
@@ -19,6 +19,7 @@ use crate::db::ledger::Ledger;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::levels::{Edit, TableAdded, TableMeta};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
@@ -166,7 +167,7 @@ impl Store {
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<TableMeta>> {
         // A flush sees one arena; whatever lies below may hold older versions.
-        let older = |_: &[u8]| true;
+        let older = |_: Keys<'_>| true;
         let snapshots = self.snapshots.stripes(|| self.visible());
         let never = AtomicBool::new(false);
         memtable.arena().verify().map_err(region_error)?;
@@ -179,7 +180,10 @@ impl Store {
             };
             let place = self.ledger.lock().state.next_flush_place(keyspace);
             let mut sink = TableFiles::new(self, levels, place, Purpose::Flush);
-            let rules = DropRules::new(&snapshots, &older);
+            let sets = memtable.range_tombstones(keyspace);
+            let ranges = sets.iter().flat_map(|set| set.iter());
+            let ranges = RangeTombstones::new(ranges.map(RangeTombstone::from).collect());
+            let rules = DropRules::new(&snapshots, &older, &ranges);
             let mut versions = memtable.cursor(keyspace);
             let all = &Slice::ALL;
             let merged = merge(&mut versions, all, rules, u64::MAX, &never, &mut sink);

@@ -3,6 +3,8 @@
 //! Underneath lies a merge of all versions; this layer shows, for each key, the newest version at
 //! or below the snapshot, if that is a value. Moving forward the newest version comes first;
 //! moving backward it comes last, so the key is complete only when the merge has stepped past it.
+//! What a deleted range hides is passed over, and the older layers of the merge are sought past the
+//! whole range (`range_cover.rs`).
 //!
 //! The iterator registers its snapshot. What it reads from, it owns only during a move: in between,
 //! a flush may take it away if readers hold more memory than their budget. The next move then seeks
@@ -21,7 +23,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 use crate::table::CursorOptions;
-use crate::{Error, KeyspaceId, Result};
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// What an iterator covers.
 #[derive(Clone, Debug)]
@@ -305,8 +307,8 @@ impl DbIterator {
     fn forward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
         (self.valid, self.direction) = (false, Direction::Forward);
         let (mut source, positioned) = self.take_source()?;
-        let found = place(&mut source.versions, positioned)
-            .and_then(|()| self.find_forward(&mut source.versions));
+        let found =
+            place(&mut source.versions, positioned).and_then(|()| self.find_forward(&mut source));
         self.source.put_back(source);
         self.valid = found?;
         Ok(())
@@ -316,8 +318,8 @@ impl DbIterator {
     fn backward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
         (self.valid, self.direction) = (false, Direction::Backward);
         let (mut source, positioned) = self.take_source()?;
-        let found = place(&mut source.versions, positioned)
-            .and_then(|()| self.find_backward(&mut source.versions));
+        let found =
+            place(&mut source.versions, positioned).and_then(|()| self.find_backward(&mut source));
         self.source.put_back(source);
         self.valid = found?;
         Ok(())
@@ -331,13 +333,16 @@ impl DbIterator {
             _ => {
                 let view = self.store.view.load_full();
                 let options = self.options.of_tables();
-                let versions = self.store.versions(&view, self.keyspace, options)?;
-                Ok((Source { view, versions }, false))
+                let source = self.store.source(view, self.keyspace, options)?;
+                Ok((source, false))
             }
         }
     }
 
-    fn find_forward(&mut self, versions: &mut Versions) -> Result<bool> {
+    fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
+        let Source {
+            versions, cover, ..
+        } = source;
         let snapshot = self.snapshot.sequence();
         while versions.valid() {
             let key = versions.key();
@@ -346,6 +351,16 @@ impl DbIterator {
             }
             if key.sequence() > snapshot {
                 versions.next()?;
+                continue;
+            }
+            let cover = cover.of_key(&self.store, key.user_key, snapshot)?;
+            if let Some(cover) = cover.filter(|cover| key.sequence() < cover.sequence) {
+                if versions.source().is_some_and(|at| at > cover.source) {
+                    versions.skip_forward(cover.source + 1, before_versions_of(&cover.end))?;
+                } else {
+                    replace(&mut self.key, versions.key().user_key);
+                    skip_key(versions, &self.key)?;
+                }
                 continue;
             }
             let live = self.store.is_put(key.tag)?;
@@ -359,28 +374,47 @@ impl DbIterator {
         Ok(false)
     }
 
-    fn find_backward(&mut self, versions: &mut Versions) -> Result<bool> {
+    fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
+        let Source {
+            versions, cover, ..
+        } = source;
+        let snapshot = self.snapshot.sequence();
         while versions.valid() {
             let user_key = versions.key().user_key;
             if !self.options.above_lower(user_key) {
                 return Ok(false);
             }
+            let cover = cover.of_key(&self.store, user_key, snapshot)?;
+            if let Some(cover) = cover
+                && versions.source().is_some_and(|at| at > cover.source)
+            {
+                versions.skip_backward(cover.source + 1, before_versions_of(&cover.start))?;
+                continue;
+            }
+            let hidden_below = cover.map_or(0, |cover| cover.sequence);
             replace(&mut self.key, user_key);
-            if self.pass_key_backward(versions)? && self.options.below_upper(&self.key) {
+            if self.pass_key_backward(versions, hidden_below)?
+                && self.options.below_upper(&self.key)
+            {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Steps back over all versions of `self.key`; the last visible one met decides.
-    fn pass_key_backward(&mut self, versions: &mut Versions) -> Result<bool> {
+    /// Steps back over all versions of `self.key`; the last visible one met decides, unless its
+    /// number is below the one of a deleted range.
+    fn pass_key_backward(
+        &mut self,
+        versions: &mut Versions,
+        hidden_below: SequenceNumber,
+    ) -> Result<bool> {
         let snapshot = self.snapshot.sequence();
         let mut live = false;
         while versions.valid() && versions.key().user_key == self.key.as_slice() {
             let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
-                live = self.store.is_put(tag)?;
+                live = tag.sequence() >= hidden_below && self.store.is_put(tag)?;
                 if live {
                     replace(&mut self.value, versions.value());
                 }

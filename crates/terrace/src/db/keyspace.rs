@@ -183,6 +183,30 @@ impl Keyspace {
         self.write_one(Kind::Delete, key, &[])
     }
 
+    /// Removes every key from `from` on, up to `to`, which stays, whatever there is between them: what
+    /// it costs does not depend on it. If the two are equal nothing is removed.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key.as_bytes(), b"animal")?;
+    /// }
+    /// db.delete_range(b"b", b"cat")?;
+    /// assert_eq!(db.get(b"bee")?, None);
+    /// assert!(db.get(b"ant")?.is_some() && db.get(b"cat")?.is_some());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `to` is before `from`, or a key is
+    /// longer than 65,535 bytes; otherwise as [`Db::write`](crate::Db::write).
+    pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.push_range_delete(self.id, from, to)?;
+        self.store().write(batch, WriteOptions::default())
+    }
+
     /// Sets a key to `new` if its value is `expected`, as if at one moment; `None` stands for no
     /// value. Whether it was.
     ///

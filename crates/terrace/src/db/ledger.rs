@@ -21,19 +21,27 @@ pub(crate) struct Ledger {
     pub(crate) loss: Option<RegionLoss>,
 }
 
-/// A generation that was issued and not used.
+/// A generation that was issued and not used. Its slot is free once the manifest has retired it: a
+/// file that the manifest names must not go.
 pub(crate) enum Unused {
-    /// Its arena was never activated; the slot is free already.
-    Generation(u64),
-    /// A spare that was given up; its slot is free once the manifest has retired it.
+    /// Its arena was never activated.
+    Reserved { generation: u64, slot: u64 },
+    /// A spare that was given up.
     Activated(Arc<Arena>),
 }
 
 impl Unused {
     fn generation(&self) -> u64 {
         match self {
-            Unused::Generation(generation) => *generation,
+            Unused::Reserved { generation, .. } => *generation,
             Unused::Activated(arena) => arena.generation(),
+        }
+    }
+
+    fn slot(&self) -> u64 {
+        match self {
+            Unused::Reserved { slot, .. } => *slot,
+            Unused::Activated(arena) => arena.slot(),
         }
     }
 }
@@ -74,9 +82,7 @@ impl Store {
         ledger.state = next;
         ledger.loss = None;
         for unused in ledger.unused.drain(..) {
-            if let Unused::Activated(arena) = unused {
-                self.recycle(arena.slot());
-            }
+            self.recycle(unused.slot());
         }
         Ok(())
     }

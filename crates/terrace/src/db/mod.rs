@@ -28,6 +28,7 @@ pub(crate) mod ledger;
 pub(crate) mod open;
 pub(crate) mod persist_timer;
 pub(crate) mod pins;
+pub(crate) mod range_cover;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod region_home;

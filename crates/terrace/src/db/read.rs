@@ -1,6 +1,7 @@
 //! The read path, top to bottom: the read buffer, MemTables from the youngest, then the levels from
 //! the top, in each the sub-levels from the youngest. The first version found at or below the
-//! reader's number is the newest there is, because ages order everything.
+//! reader's number is the newest there is, because ages order everything; a deleted range is a
+//! version of every key in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,12 +13,15 @@ use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::keyspaces::no_keyspace;
 use crate::db::latencies::is_sampled;
+use crate::db::range_cover::RangeCover;
 use crate::db::snapshot::Snapshot;
+use crate::db::sources::Source;
 use crate::db::value::Value;
 use crate::db::view::View;
 use crate::key::{Kind, Tag};
 use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
-use crate::table::{CursorOptions, TableCursor, TableValue, key_hash};
+use crate::range_tombstones::RangeTombstones;
+use crate::table::{CursorOptions, TableCursor, TableReader, TableValue, key_hash};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -191,10 +195,19 @@ impl Store {
         asked: &mut u64,
     ) -> Result<Option<(Tag, TableValue)>> {
         for table in levels.tables_for_key(key) {
-            let table = table.open(&self.tables)?;
+            let open = table.open(&self.tables)?;
             *asked += 1;
-            if let Some(found) = table.get(key, hash, snapshot, options)? {
-                return Ok(Some(found));
+            // Only a table that is listed with range tombstones is asked for them.
+            let deleted = match table.range_tombstones {
+                0 => None,
+                _ => newest_range(&open, key, snapshot),
+            };
+            let found = open.get(key, hash, snapshot, options)?;
+            match (found, deleted) {
+                (Some((tag, _)), Some(deleted)) if tag.sequence() < deleted => return Ok(None),
+                (Some(found), _) => return Ok(Some(found)),
+                (None, Some(_)) => return Ok(None),
+                (None, None) => {}
             }
         }
         Ok(None)
@@ -221,7 +234,7 @@ impl Store {
     pub(crate) fn is_put(&self, tag: Tag) -> Result<bool> {
         match tag.kind() {
             Some(Kind::Put) => Ok(true),
-            Some(Kind::Delete) => Ok(false),
+            Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
             kind => Err(Error::unsupported(
                 &self.path,
                 match kind {
@@ -241,27 +254,55 @@ impl Store {
         move |table| Ok(table.open(&tables)?.cursor(options))
     }
 
-    /// All versions of a keyspace in order: MemTables and every sub-level, merged. The caller's
-    /// snapshot is older than the view.
-    pub(crate) fn versions(
+    /// All versions of a keyspace in order: MemTables and every sub-level, merged, and beside them the
+    /// deleted ranges of each. The caller's snapshot is older than the view.
+    pub(crate) fn source(
         &self,
-        view: &View,
+        view: Arc<View>,
         keyspace: KeyspaceId,
         options: CursorOptions,
-    ) -> Result<Versions> {
-        let levels = levels_of(view, keyspace)?;
+    ) -> Result<Source> {
+        let levels = levels_of(&view, keyspace)?;
         let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
+        let mut cover = RangeCover::new();
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
+            cover.add_sets(cursors.len(), table.range_tombstones(keyspace));
             cursors.push(Box::new(table.cursor(keyspace)));
         }
         for (_, sub_level) in levels.sub_levels() {
+            cover.add_sub_level(cursors.len(), sub_level);
             cursors.push(Box::new(SubLevelCursor::new(
                 sub_level,
                 self.opener(options),
             )));
         }
-        Ok(Versions::new(cursors))
+        Ok(Source {
+            versions: Versions::new(cursors),
+            cover,
+            view,
+        })
     }
+
+    /// Reads the range tombstones of tables, for checks.
+    pub(crate) fn range_reader(
+        &self,
+    ) -> impl FnMut(&Arc<Table>) -> Result<Option<Arc<RangeTombstones>>> + use<> {
+        let tables = Arc::clone(&self.tables);
+        move |table| Ok(table.open(&tables)?.range_tombstones().cloned())
+    }
+}
+
+/// The number of a table's newest range tombstone over a key. The key lies within the table's
+/// bounds, outside of which its tombstones do not count.
+#[cold]
+fn newest_range(
+    table: &TableReader,
+    key: &[u8],
+    snapshot: SequenceNumber,
+) -> Option<SequenceNumber> {
+    let ranges = table.range_tombstones()?;
+    let newest = ranges.newest_covering(key, snapshot);
+    newest.map(|newest| newest.sequence)
 }
 
 /// The levels of a keyspace. Without them there is nothing to read: what MemTables may still hold

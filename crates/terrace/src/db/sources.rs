@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crate::compaction::Versions;
 use crate::db::Store;
+use crate::db::range_cover::RangeCover;
 use crate::db::view::View;
 use crate::sync::Mutex;
 
@@ -11,6 +12,7 @@ use crate::sync::Mutex;
 pub(crate) struct Source {
     pub(crate) view: Arc<View>,
     pub(crate) versions: Versions,
+    pub(crate) cover: RangeCover,
 }
 
 /// One iterator's source; empty while it moves, and after it was taken away.

@@ -236,6 +236,8 @@ pub struct TableReport {
     pub entries: u64,
     /// Those that are tombstones.
     pub tombstones: u64,
+    /// Deleted ranges in the file, beside the versions.
+    pub range_tombstones: u64,
     /// The first key listed.
     pub smallest: Vec<u8>,
     /// The last key listed.
@@ -394,6 +396,7 @@ fn report(sub_level: &SubLevel) -> SubLevelReport {
         size_bytes: table.size_bytes,
         entries: table.entries,
         tombstones: table.tombstones,
+        range_tombstones: table.range_tombstones,
         smallest: table.bounds.smallest.clone(),
         largest: table.bounds.largest.clone(),
         narrowed: table.narrowed,

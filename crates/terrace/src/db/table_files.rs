@@ -11,7 +11,7 @@ use crate::key::InternalKey;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, TableMeta};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::table::{TableOptions, TableWriter, table_path};
-use crate::{KeyspaceId, Result};
+use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// The device class of the store's own directory.
 const OWN_DIRECTORY: u8 = 1;
@@ -125,6 +125,15 @@ impl TableSink for TableFiles<'_> {
         self.begin()?.add(key, value)
     }
 
+    fn add_range_tombstone(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<()> {
+        self.begin()?.add_range_tombstone(start, end, sequence)
+    }
+
     fn table_bytes(&self) -> u64 {
         self.open
             .as_ref()
@@ -137,16 +146,15 @@ impl TableSink for TableFiles<'_> {
         };
         let (properties, file) = writer.finish_unsynced()?;
         self.files.unsynced.push(file);
+        let bounds = KeyRange::of_file(&properties);
         Ok(Some(TableMeta {
             number,
             keyspace: self.keyspace,
             size_bytes: properties.file_bytes,
             entries: properties.entries,
             tombstones: properties.tombstones,
-            bounds: KeyRange::inclusive(
-                properties.smallest().user_key,
-                properties.largest().user_key,
-            ),
+            range_tombstones: properties.range_tombstones(),
+            bounds: bounds.ok_or_else(|| crate::Error::invalid("a table without keys"))?,
             narrowed: false,
             min_sequence: properties.smallest_sequence,
             max_sequence: properties.largest_sequence,

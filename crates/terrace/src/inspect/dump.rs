@@ -68,12 +68,13 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
     let reader = TableReader::open(storage, path.to_path_buf(), number, cache)?;
     let properties = reader.properties();
     let escape = |key: &[u8]| key.escape_ascii().to_string();
-    let summary = vec![
+    let (smallest, largest) = properties.user_keys().unwrap_or_default();
+    let mut summary = vec![
         ("keyspace", properties.keyspace.to_string()),
         ("entries", properties.entries.to_string()),
         ("tombstones", properties.tombstones.to_string()),
-        ("smallest key", escape(properties.smallest().user_key)),
-        ("largest key", escape(properties.largest().user_key)),
+        ("smallest key", escape(smallest)),
+        ("largest key", escape(largest)),
         (
             "sequences",
             format!(
@@ -87,6 +88,11 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         ("compression", properties.compression.name().to_owned()),
         ("age when written", properties.age_hint.to_string()),
     ];
+    if let Some(ranges) = &properties.range_tombstones {
+        let (start, end) = (escape(&ranges.start), escape(&ranges.end));
+        let text = format!("{} from {start} up to {end}", ranges.count);
+        summary.push(("range tombstones", text));
+    }
     let mut items = Vec::new();
     let shown = reader.inspect(&mut |block| {
         items.push(block_item(&block));

@@ -120,7 +120,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     progress(count, count);
     if report.problems.is_empty() {
         let options = CursorOptions::uncached(Purpose::Other);
-        match check_age_rule(version, store.opener(options)) {
+        match check_age_rule(version, store.opener(options), store.range_reader()) {
             Ok(None) => {}
             Ok(Some(violation)) => {
                 let error = Error::corruption(path, 0, violation.to_string());

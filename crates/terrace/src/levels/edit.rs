@@ -254,7 +254,7 @@ impl Edit {
             writeln!(
                 f,
                 "add table {} of keyspace {} to {place}: {:?}{} {} bytes, {} entries, \
-                 {} tombstones, sequences {}..={}, tier {}",
+                 {} tombstones{}, sequences {}..={}, tier {}",
                 table.number,
                 table.keyspace,
                 table.bounds,
@@ -262,6 +262,10 @@ impl Edit {
                 table.size_bytes,
                 table.entries,
                 table.tombstones,
+                match table.range_tombstones {
+                    0 => String::new(),
+                    count => format!(", {count} range tombstones"),
+                },
                 table.min_sequence,
                 table.max_sequence,
                 table.tier

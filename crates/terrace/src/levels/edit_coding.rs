@@ -86,7 +86,8 @@ mod table {
     pub(super) const MIN_SEQUENCE: u32 = 13;
     pub(super) const MAX_SEQUENCE: u32 = 14;
     pub(super) const TIER: u32 = 15;
-    pub(super) const LARGEST: u32 = TIER;
+    pub(super) const RANGE_TOMBSTONES: u32 = 16;
+    pub(super) const LARGEST: u32 = RANGE_TOMBSTONES;
 }
 
 /// Tags inside an issued arena.
@@ -281,6 +282,9 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
     out.number(table::MIN_SEQUENCE, meta.min_sequence);
     out.number(table::MAX_SEQUENCE, meta.max_sequence);
     out.number(table::TIER, meta.tier.into());
+    if meta.range_tombstones > 0 {
+        out.number(table::RANGE_TOMBSTONES, meta.range_tombstones);
+    }
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -418,6 +422,7 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         min_sequence: group.number(table::MIN_SEQUENCE)?,
         max_sequence: group.number(table::MAX_SEQUENCE)?,
         tier: group.nonzero(table::TIER)?,
+        range_tombstones: group.optional(table::RANGE_TOMBSTONES)?,
     };
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));

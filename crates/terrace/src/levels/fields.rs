@@ -189,6 +189,14 @@ impl<'a> Group<'a> {
         field.number_as()
     }
 
+    /// A number that is never 0 where it is present; 0 where it is absent.
+    pub(super) fn optional(&self, tag: u32) -> Result<u64, FieldError> {
+        match self.field(tag) {
+            None => Ok(0),
+            Some(_) => self.nonzero(tag),
+        }
+    }
+
     /// Present with the value 1, or absent.
     pub(super) fn flag(&self, tag: u32) -> Result<bool, FieldError> {
         match self.field(tag) {

@@ -30,6 +30,8 @@ mod version;
 
 pub use edit::RegionLoss;
 
+#[cfg(test)]
+pub(crate) use age_rule::AgeViolation;
 pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{

@@ -29,6 +29,28 @@ impl KeyRange {
         }
     }
 
+    /// The range of what a table's file says it holds, from entries and range tombstones; `None` if
+    /// it holds neither.
+    pub(crate) fn of_file(properties: &TableProperties) -> Option<Self> {
+        let entries = properties.user_keys();
+        let entries = entries.map(|(smallest, largest)| KeyRange::inclusive(smallest, largest));
+        let deleted = properties.range_tombstones.as_ref().map(|ranges| KeyRange {
+            smallest: ranges.start.clone(),
+            largest: ranges.end.clone(),
+            largest_excluded: true,
+        });
+        KeyRange::hull(entries.iter().chain(&deleted))
+    }
+
+    /// The first key behind the range.
+    pub(crate) fn end(&self) -> Vec<u8> {
+        let mut end = self.largest.clone();
+        if !self.largest_excluded {
+            end.push(0);
+        }
+        end
+    }
+
     /// Whether no key can lie in the range.
     pub(crate) fn is_empty(&self) -> bool {
         self.smallest > self.largest || (self.largest_excluded && self.smallest == self.largest)
@@ -101,6 +123,8 @@ pub(crate) struct TableMeta {
     pub(crate) size_bytes: u64,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
+    /// The range tombstones in the file; `entries` does not count them.
+    pub(crate) range_tombstones: u64,
     /// The keys that count; what the file holds outside of them is to be ignored.
     pub(crate) bounds: KeyRange,
     /// Whether `bounds` are narrower than the file, so that cursors must be clipped to them.
@@ -114,18 +138,19 @@ pub(crate) struct TableMeta {
 impl TableMeta {
     /// Whether a file that says this of itself is the one that was listed.
     pub(crate) fn is_described_by(&self, properties: &TableProperties) -> bool {
-        let (smallest, largest) = (properties.smallest(), properties.largest());
-        let file = KeyRange::inclusive(smallest.user_key, largest.user_key);
-        let bounds_fit = if self.narrowed {
-            file.encloses(&self.bounds)
-        } else {
-            file == self.bounds
-        };
+        let bounds_fit = KeyRange::of_file(properties).is_some_and(|file| {
+            if self.narrowed {
+                file.encloses(&self.bounds)
+            } else {
+                file == self.bounds
+            }
+        });
         bounds_fit
             && properties.keyspace == self.keyspace
             && properties.file_bytes == self.size_bytes
             && properties.entries == self.entries
             && properties.tombstones == self.tombstones
+            && properties.range_tombstones() == self.range_tombstones
             && properties.smallest_sequence == self.min_sequence
             && properties.largest_sequence == self.max_sequence
     }
@@ -289,6 +314,7 @@ mod tests {
             size_bytes: 1,
             entries: 1,
             tombstones: 0,
+            range_tombstones: 0,
             bounds: range(smallest, largest, false),
             narrowed: false,
             min_sequence: 1,

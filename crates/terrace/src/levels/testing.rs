@@ -28,6 +28,7 @@ pub(crate) fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
         size_bytes: 100,
         entries: 10,
         tombstones: 1,
+        range_tombstones: 0,
         bounds: KeyRange::inclusive(smallest, largest),
         narrowed: false,
         min_sequence: number,

@@ -87,6 +87,11 @@ impl SubLevel {
         self.bounds().not_ending_before(&self.tables, key)
     }
 
+    /// The positions of the tables that hold range tombstones, ascending.
+    pub(crate) fn tables_with_ranges(&self) -> &[u32] {
+        self.bounds().with_ranges()
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.size_bytes).sum()
     }

@@ -123,7 +123,7 @@ impl Block {
     }
 
     /// Every entry of a block in which none shares anything with its predecessor: its position, key
-    /// and value. Index blocks are such.
+    /// and value. Index blocks are such, and those of range tombstones.
     pub(super) fn whole_entries(
         &self,
     ) -> impl Iterator<Item = Result<(usize, InternalKey<'_>, &[u8]), Malformed>> {

@@ -9,11 +9,11 @@ use terrace_storage::Purpose;
 use super::block::BlockCursor;
 use super::filter::{Filter, key_hash};
 use super::format::{BlockHandle, HEADER_BYTES, Malformed};
-use super::reader::TableReader;
+use super::reader::{TableReader, read_range_tombstones};
 use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
 use crate::Result;
-use crate::key::InternalKey;
+use crate::key::{InternalKey, Kind};
 
 /// What a verification has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl TableReader {
             data_blocks: 0,
         };
         self.walk(&mut |visit| checker.visit(visit))?;
+        if let Some(ranges) =
+            read_range_tombstones(source, properties, self.footer(), Purpose::Other)?
+        {
+            let numbers = || ranges.iter().map(|tombstone| tombstone.sequence);
+            let (smallest, largest) = (numbers().min(), numbers().max());
+            let tally = &mut checker.tally;
+            tally.count_sequences(smallest.unwrap_or(0), largest.unwrap_or(0));
+        }
         checker.check_places()?;
         checker.check_figures()?;
         Ok(TableCheck {
@@ -106,8 +114,16 @@ impl Checker<'_> {
 
     fn entry(&mut self, handle: BlockHandle, entry: &BlockCursor) -> Result<()> {
         let (key, position) = (entry.key(), entry.position());
-        if key.tag.kind().is_none() {
-            return self.fail(handle, position, "an entry is of an unknown kind");
+        match key.tag.kind() {
+            None => return self.fail(handle, position, "an entry is of an unknown kind"),
+            Some(Kind::RangeDelete) => {
+                return self.fail(
+                    handle,
+                    position,
+                    "a range tombstone stands among the entries",
+                );
+            }
+            Some(_) => {}
         }
         if let Some(last) = InternalKey::decode(&self.last_key) {
             if last >= key {
@@ -138,10 +154,13 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Behind the data blocks come the partitions, the top index, the filter and the footer.
+    /// Behind the data blocks come the partitions, the top index, the filter, the range tombstones
+    /// and the footer.
     fn check_places(&self) -> Result<()> {
         let properties = self.table.properties();
-        let behind = [Some(properties.top_index), properties.filter];
+        let ranges = properties.range_tombstones.as_ref();
+        let ranges = ranges.map(|ranges| ranges.handle);
+        let behind = [properties.top_index, properties.filter, ranges];
         let blocks = self.partitions.iter().copied();
         let blocks = blocks.chain(behind.into_iter().flatten());
         let mut expected = self.data_end;

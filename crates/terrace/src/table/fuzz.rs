@@ -9,17 +9,24 @@ use terrace_storage::{self as storage, File, Operation, Purpose};
 use super::block::{Block, BlockCursor};
 use super::cache::BlockCache;
 use super::filter::{Filter, key_hash};
+use super::range_block::{self, RangeSummary};
 use super::reader::{CursorOptions, TableReader};
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE};
 
-/// Reads `bytes` as the contents of a block, behind its checksum: walks and searches it.
+/// Reads `bytes` as the contents of a block, behind its checksum: walks and searches it, and takes
+/// it for one of range tombstones, and for the footer's summary of these.
 pub fn fuzz_block(bytes: &[u8]) {
+    let _ = RangeSummary::decode(bytes);
     let _ = Filter::new(bytes).map(|filter| filter.may_contain(1));
     let Ok(block) = Block::new(bytes.to_vec()) else {
         return;
     };
     let _ = block.check_restarts();
+    if let Ok(ranges) = range_block::decode_any(&block, 0..=MAX_SEQUENCE) {
+        let _ = ranges.newest_covering(bytes, MAX_SEQUENCE);
+        let _ = ranges.segment_of(bytes);
+    }
     let target = InternalKey::seek(bytes, MAX_SEQUENCE);
     let _ = block.find(target);
     let mut cursor = BlockCursor::new(Arc::new(block));
@@ -58,6 +65,8 @@ pub fn fuzz_table(bytes: &[u8]) {
         let key = cursor.key().user_key;
         let hash = key_hash(key, table.properties().hash_seed);
         let _ = table.get(key, hash, MAX_SEQUENCE, CursorOptions::user_read());
+        let ranges = table.range_tombstones();
+        let _ = ranges.map(|ranges| ranges.newest_covering(key, MAX_SEQUENCE).is_some());
         step = cursor.next();
     }
     let _ = cursor.seek_to_last().and_then(|()| cursor.prev());

@@ -11,8 +11,8 @@ use super::format::{BlockHandle, Malformed};
 use crate::key::InternalKey;
 use crate::key_prefixes::KeyPrefixes;
 
-/// A partition of the index, or the top index.
-#[derive(Debug)]
+/// A partition of the index, or the top index. By default that of a table without entries.
+#[derive(Debug, Default)]
 pub(crate) struct IndexBlock {
     prefixes: KeyPrefixes,
     children: Box<[Child]>,
@@ -66,7 +66,7 @@ impl IndexBlock {
         })
     }
 
-    /// The number of children; never 0.
+    /// The number of children; 0 only without entries.
     pub(super) fn len(&self) -> usize {
         self.children.len()
     }

@@ -26,7 +26,7 @@ pub(crate) struct BlockSummary {
 
 impl TableReader {
     /// Shows every block: data blocks in key order and each partition after those it names, then
-    /// top index, filter and footer.
+    /// top index, filter, range tombstones and footer.
     pub(crate) fn inspect(&self, show: &mut dyn FnMut(BlockSummary) -> Result<()>) -> Result<()> {
         self.walk(&mut |visit| {
             let mut entries = 0;
@@ -48,22 +48,30 @@ impl TableReader {
             })
         })?;
         let properties = self.properties();
+        let ranges = properties.range_tombstones.as_ref();
         let others = [
-            (BlockRole::TopIndex, Some(properties.top_index)),
+            (BlockRole::TopIndex, properties.top_index),
             (BlockRole::Filter, properties.filter),
+            (
+                BlockRole::RangeTombstones,
+                ranges.map(|ranges| ranges.handle),
+            ),
             (BlockRole::Footer, Some(self.footer())),
         ];
         for (role, handle) in others {
             let Some(handle) = handle else { continue };
             let unsealed = self.source().read(handle, Purpose::Other)?;
+            let of_ranges = ranges.filter(|_| role == BlockRole::RangeTombstones);
+            let newest_first = || self.range_tombstones()?.iter().min_by_key(|t| t.start);
+            let first = of_ranges.and_then(|_| newest_first());
             show(BlockSummary {
                 role,
                 offset: handle.offset,
                 stored_bytes: handle.length_bytes,
                 contents_bytes: unsealed.contents.len() as u64,
                 compression: unsealed.compression,
-                entries: 0,
-                first_key: None,
+                entries: of_ranges.map_or(0, |ranges| ranges.count),
+                first_key: first.map(|first| (first.start.to_vec(), first.sequence)),
             })?;
         }
         Ok(())

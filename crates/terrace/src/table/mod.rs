@@ -2,7 +2,7 @@
 //!
 //! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
 //! come the data blocks, the partitions of the index, the top index over the partitions, the
-//! filter, and the footer, which says where those are; a trailer of fixed length ends the file and
+//! filter, the range tombstones, and the footer, which says where those are; a trailer of fixed length ends the file and
 //! says where the footer is. docs/formats.md has every byte.
 //!
 //! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
@@ -25,6 +25,7 @@ mod index_block;
 mod index_builder;
 mod inspect;
 mod properties;
+mod range_block;
 mod read_ahead;
 mod reader;
 mod sample;

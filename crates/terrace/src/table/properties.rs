@@ -9,6 +9,7 @@ use terrace_storage::Purpose;
 
 use super::compression::Compression;
 use super::format::{BlockHandle, Malformed};
+use super::range_block::RangeSummary;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
 use crate::key::{InternalKey, KeyspaceId, SequenceNumber};
 
@@ -28,8 +29,10 @@ mod field {
     pub(super) const COMPRESSION: u64 = 12;
     pub(super) const TOP_INDEX: u64 = 13;
     pub(super) const FILTER: u64 = 14;
-    // Reserved: 15 distinct-key sketch, 16 key sample, 17 range tombstones.
-    pub(super) const LAST_KNOWN: u64 = FILTER;
+    // Reserved: 15 distinct-key sketch, 16 key sample.
+    pub(super) const RANGE_TOMBSTONES: u64 = 17;
+    pub(super) const RESERVED: [u64; 2] = [15, 16];
+    pub(super) const LAST_KNOWN: u64 = RANGE_TOMBSTONES;
 }
 
 /// How a table is written.
@@ -57,7 +60,7 @@ pub(crate) struct TableProperties {
     pub(crate) tombstones: u64,
     pub(crate) user_key_bytes: u64,
     pub(crate) value_bytes: u64,
-    /// The first and the last internal key, encoded.
+    /// The first and the last internal key, encoded; empty without entries.
     pub(super) smallest: Vec<u8>,
     pub(super) largest: Vec<u8>,
     pub(crate) smallest_sequence: SequenceNumber,
@@ -66,19 +69,25 @@ pub(crate) struct TableProperties {
     pub(crate) age_hint: u64,
     /// What was asked for; a block that does not shrink is stored as it is.
     pub(crate) compression: Compression,
-    pub(super) top_index: BlockHandle,
+    /// `None` without entries.
+    pub(super) top_index: Option<BlockHandle>,
     pub(super) filter: Option<BlockHandle>,
+    pub(crate) range_tombstones: Option<RangeSummary>,
     /// The length of the file; not stored.
     pub(crate) file_bytes: u64,
 }
 
 impl TableProperties {
-    pub(crate) fn smallest(&self) -> InternalKey<'_> {
-        InternalKey::decode(&self.smallest).unwrap_or(InternalKey::seek(&[], 0))
+    /// The first and the last user key of the entries; `None` without entries.
+    pub(crate) fn user_keys(&self) -> Option<(&[u8], &[u8])> {
+        let user_key = |key| InternalKey::decode(key).map(|key| key.user_key);
+        user_key(&self.smallest).zip(user_key(&self.largest))
     }
 
-    pub(crate) fn largest(&self) -> InternalKey<'_> {
-        InternalKey::decode(&self.largest).unwrap_or(InternalKey::seek(&[], 0))
+    /// The number of range tombstones.
+    pub(crate) fn range_tombstones(&self) -> u64 {
+        let summary = self.range_tombstones.as_ref();
+        summary.map_or(0, |summary| summary.count)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -102,16 +111,25 @@ impl TableProperties {
         number(&mut out, field::TOMBSTONES, self.tombstones);
         number(&mut out, field::USER_KEY_BYTES, self.user_key_bytes);
         number(&mut out, field::VALUE_BYTES, self.value_bytes);
-        bytes(&mut out, field::SMALLEST, &self.smallest);
-        bytes(&mut out, field::LARGEST, &self.largest);
+        if self.entries > 0 {
+            bytes(&mut out, field::SMALLEST, &self.smallest);
+            bytes(&mut out, field::LARGEST, &self.largest);
+        }
         number(&mut out, field::SMALLEST_SEQUENCE, self.smallest_sequence);
         number(&mut out, field::LARGEST_SEQUENCE, self.largest_sequence);
         number(&mut out, field::HASH_SEED, self.hash_seed);
         number(&mut out, field::AGE_HINT, self.age_hint);
         number(&mut out, field::COMPRESSION, self.compression as u64);
-        handle(&mut out, field::TOP_INDEX, self.top_index);
+        if let Some(top_index) = self.top_index {
+            handle(&mut out, field::TOP_INDEX, top_index);
+        }
         if let Some(filter) = self.filter {
             handle(&mut out, field::FILTER, filter);
+        }
+        if let Some(summary) = &self.range_tombstones {
+            let mut value = Vec::new();
+            summary.encode_into(&mut value);
+            bytes(&mut out, field::RANGE_TOMBSTONES, &value);
         }
         out
     }
@@ -121,32 +139,60 @@ impl TableProperties {
         let properties = || {
             let keyspace = u32::try_from(fields.number(field::KEYSPACE)?).ok()?;
             let compression = u8::try_from(fields.number(field::COMPRESSION)?).ok()?;
-            let filter = match fields.get(field::FILTER) {
-                Some(bytes) => Some(BlockHandle::decode(bytes)?),
+            let handle = |number| match fields.get(number) {
+                Some(bytes) => BlockHandle::decode(bytes).map(Some),
+                None => Some(None),
+            };
+            let key = |number| match fields.get(number) {
+                Some(_) => fields.key(number),
+                None => Some(Vec::new()),
+            };
+            let range_tombstones = match fields.get(field::RANGE_TOMBSTONES) {
+                Some(bytes) => Some(RangeSummary::decode(bytes)?),
                 None => None,
             };
-            Some(TableProperties {
+            let properties = TableProperties {
                 keyspace: (keyspace != 0).then_some(KeyspaceId(keyspace))?,
                 entries: fields.number(field::ENTRIES)?,
                 tombstones: fields.number(field::TOMBSTONES)?,
                 user_key_bytes: fields.number(field::USER_KEY_BYTES)?,
                 value_bytes: fields.number(field::VALUE_BYTES)?,
-                smallest: fields.key(field::SMALLEST)?,
-                largest: fields.key(field::LARGEST)?,
+                smallest: key(field::SMALLEST)?,
+                largest: key(field::LARGEST)?,
                 smallest_sequence: fields.number(field::SMALLEST_SEQUENCE)?,
                 largest_sequence: fields.number(field::LARGEST_SEQUENCE)?,
                 hash_seed: fields.number(field::HASH_SEED)?,
                 age_hint: fields.number(field::AGE_HINT)?,
                 compression: Compression::from_number(compression)?,
-                top_index: BlockHandle::decode(fields.get(field::TOP_INDEX)?)?,
-                filter,
+                top_index: handle(field::TOP_INDEX)?,
+                filter: handle(field::FILTER)?,
+                range_tombstones,
                 file_bytes,
-            })
+            };
+            properties.is_complete().then_some(properties)
         };
         properties().ok_or(FooterFault::Malformed(Malformed::new(
             0,
             "a field of the footer is missing or wrong",
         )))
+    }
+}
+
+impl TableProperties {
+    /// Whether what belongs to entries is there if there are entries, and not if there are none; a
+    /// table without entries holds range tombstones.
+    fn is_complete(&self) -> bool {
+        let of_entries = [
+            self.top_index.is_some(),
+            !self.smallest.is_empty(),
+            !self.largest.is_empty(),
+        ];
+        match self.entries {
+            0 => {
+                of_entries == [false; 3] && self.filter.is_none() && self.range_tombstones.is_some()
+            }
+            _ => of_entries == [true; 3],
+        }
     }
 }
 
@@ -177,7 +223,8 @@ impl<'a> Fields<'a> {
             if number <= last {
                 return Err(fault("the fields of the footer are out of order"));
             }
-            if number > field::LAST_KNOWN && !skippable {
+            let is_known = number <= field::LAST_KNOWN && !field::RESERVED.contains(&number);
+            if !is_known && !skippable {
                 return Err(FooterFault::UnknownField(number));
             }
             by_number.insert(number, bytes);
@@ -205,7 +252,7 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Kind;
+    use crate::key::{Kind, MAX_KEY_BYTES};
 
     fn sample(filter: Option<BlockHandle>) -> TableProperties {
         let encoded = |key: InternalKey<'_>| {
@@ -226,11 +273,12 @@ mod tests {
             hash_seed: u64::MAX,
             age_hint: 0,
             compression: Compression::Zstd,
-            top_index: BlockHandle {
+            top_index: Some(BlockHandle {
                 offset: 5000,
                 length_bytes: 30,
-            },
+            }),
             filter,
+            range_tombstones: None,
             file_bytes: 9000,
         }
     }
@@ -241,7 +289,24 @@ mod tests {
             offset: 16,
             length_bytes: 45,
         };
-        for properties in [sample(None), sample(Some(handle))] {
+        let with_ranges = TableProperties {
+            range_tombstones: Some(RangeSummary {
+                handle,
+                count: 3,
+                start: b"".to_vec(),
+                end: vec![0xff; MAX_KEY_BYTES],
+            }),
+            ..sample(None)
+        };
+        let only_ranges = TableProperties {
+            entries: 0,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            top_index: None,
+            ..with_ranges.clone()
+        };
+        let all = [sample(None), sample(Some(handle)), with_ranges, only_ranges];
+        for properties in all {
             let decoded = TableProperties::decode(&properties.encode(), 9000);
             assert_eq!(decoded, Ok(properties));
         }
@@ -275,5 +340,21 @@ mod tests {
             ..keyspace_zero
         };
         assert!(TableProperties::decode(&keyspace_zero.encode(), 9000).is_err());
+    }
+
+    #[test]
+    fn entries_and_what_belongs_to_them_come_together() {
+        let nothing = TableProperties {
+            entries: 0,
+            top_index: None,
+            ..sample(None)
+        };
+        let no_index = TableProperties {
+            top_index: None,
+            ..sample(None)
+        };
+        for properties in [nothing, no_index] {
+            assert!(TableProperties::decode(&properties.encode(), 9000).is_err());
+        }
     }
 }

@@ -20,8 +20,10 @@ use super::filter::Filter;
 use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
+use super::range_block;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
+use crate::range_tombstones::RangeTombstones;
 use crate::{Error, Result};
 
 /// On whose behalf blocks are read, and whether they are worth keeping.
@@ -85,6 +87,8 @@ pub(crate) struct TableReader {
     footer: BlockHandle,
     filter: Option<Filter>,
     top_index: IndexBlock,
+    /// `None` if there are none.
+    range_tombstones: Option<Arc<RangeTombstones>>,
     /// The partitions that stay, by their position in the top index.
     pinned: Box<[OnceLock<Arc<IndexBlock>>]>,
     pinned_bytes: AtomicU64,
@@ -136,8 +140,14 @@ impl TableReader {
             }
             None => None,
         };
-        source.check_place(properties.top_index, footer.offset, footer.offset)?;
-        let top_index = source.read_index(properties.top_index, Purpose::Read)?;
+        let top_index = match properties.top_index {
+            Some(handle) => {
+                source.check_place(handle, footer.offset, footer.offset)?;
+                source.read_index(handle, Purpose::Read)?
+            }
+            None => IndexBlock::default(),
+        };
+        let range_tombstones = read_range_tombstones(&source, &properties, footer, Purpose::Read)?;
         Ok(Arc::new(TableReader {
             source,
             number,
@@ -149,6 +159,7 @@ impl TableReader {
             pinned_bytes: AtomicU64::new(0),
             kept_open: AtomicBool::new(false),
             top_index,
+            range_tombstones: range_tombstones.map(Arc::new),
         }))
     }
 
@@ -157,6 +168,8 @@ impl TableReader {
     ///
     /// One block of each kind is enough: no separator in the index has the user key of the block
     /// behind it, unless it is the last key of its own block.
+    ///
+    /// Range tombstones are another matter: [`TableReader::range_tombstones`].
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -214,6 +227,11 @@ impl TableReader {
         self.kept_open.store(kept, Ordering::Relaxed);
     }
 
+    /// The range tombstones of the whole file, `None` if there are none.
+    pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
+        self.range_tombstones.as_ref()
+    }
+
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
     }
@@ -225,7 +243,10 @@ impl TableReader {
     /// Bytes of memory that the open table takes beside the cache.
     pub(crate) fn metadata_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
-        size_of::<Self>() + filter + self.top_index.memory_bytes() + size_of_val(&*self.pinned)
+        let ranges = self.range_tombstones.as_ref();
+        let ranges = ranges.map_or(0, |ranges| ranges.memory_bytes() as usize);
+        let index = self.top_index.memory_bytes() + size_of_val(&*self.pinned);
+        size_of::<Self>() + filter + index + ranges
     }
 
     pub(super) fn source(&self) -> &BlockSource {
@@ -348,4 +369,24 @@ impl TableReader {
             .check_place(handle, parent.offset, parent.offset)?;
         Ok(handle)
     }
+}
+
+/// Reads the block of range tombstones, if there is one, and checks it.
+pub(super) fn read_range_tombstones(
+    source: &BlockSource,
+    properties: &TableProperties,
+    footer: BlockHandle,
+    purpose: Purpose,
+) -> Result<Option<RangeTombstones>> {
+    let Some(summary) = &properties.range_tombstones else {
+        return Ok(None);
+    };
+    let handle = summary.handle;
+    source.check_place(handle, footer.offset, footer.offset)?;
+    let block = source.read_block(handle, purpose)?;
+    let sequences = properties.smallest_sequence..=properties.largest_sequence;
+    let decoded = range_block::decode(&block, summary, sequences);
+    decoded
+        .map(Some)
+        .map_err(|fault| source.corruption(handle, fault))
 }

@@ -12,6 +12,9 @@ impl TableReader {
     /// if partitions are few.
     pub(crate) fn sampled_keys(&self, options: CursorOptions) -> Result<Vec<Vec<u8>>> {
         let coarse = self.top_index();
+        if coarse.len() == 0 {
+            return Ok(self.sampled_starts());
+        }
         if coarse.len() >= ENOUGH {
             return Ok(coarse.user_keys().collect());
         }
@@ -22,5 +25,16 @@ impl TableReader {
             }
         }
         Ok(fine)
+    }
+
+    /// About as many starts of range tombstones, for a table that holds nothing else.
+    fn sampled_starts(&self) -> Vec<Vec<u8>> {
+        let ranges = self.range_tombstones();
+        let all = ranges.into_iter().flat_map(|ranges| ranges.iter());
+        let mut starts: Vec<_> = all.map(|tombstone| tombstone.start.to_vec()).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let step = starts.len().div_ceil(ENOUGH).max(1);
+        starts.into_iter().step_by(step).collect()
     }
 }

@@ -17,16 +17,22 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn count(&mut self, key: InternalKey<'_>, value: &[u8]) {
-        let sequence = key.sequence();
         if self.entries == 0 {
             key.encode_into(&mut self.smallest);
-            self.smallest_sequence = sequence;
         }
-        self.smallest_sequence = self.smallest_sequence.min(sequence);
-        self.largest_sequence = self.largest_sequence.max(sequence);
+        self.count_sequences(key.sequence(), key.sequence());
         self.entries += 1;
         self.tombstones += u64::from(key.tag.kind() == Some(Kind::Delete));
         self.user_key_bytes += key.user_key.len() as u64;
         self.value_bytes += value.len() as u64;
+    }
+
+    /// Counts the numbers of all range tombstones, which are no entries, behind all entries.
+    pub(super) fn count_sequences(&mut self, smallest: SequenceNumber, largest: SequenceNumber) {
+        if self.entries == 0 {
+            (self.smallest_sequence, self.largest_sequence) = (smallest, largest);
+        }
+        self.smallest_sequence = self.smallest_sequence.min(smallest);
+        self.largest_sequence = self.largest_sequence.max(largest);
     }
 }

@@ -18,6 +18,7 @@ pub(crate) enum BlockRole {
     IndexPartition,
     TopIndex,
     Filter,
+    RangeTombstones,
     Footer,
 }
 
@@ -28,6 +29,7 @@ impl BlockRole {
             BlockRole::IndexPartition => "index partition",
             BlockRole::TopIndex => "top index",
             BlockRole::Filter => "filter",
+            BlockRole::RangeTombstones => "range tombstones",
             BlockRole::Footer => "footer",
         }
     }
@@ -45,7 +47,9 @@ pub(super) struct Visit<'a> {
 impl TableReader {
     /// Visits the data blocks in key order, and each partition after the data blocks it names.
     pub(super) fn walk(&self, visit: &mut dyn FnMut(&Visit<'_>) -> Result<()>) -> Result<()> {
-        let top = self.properties().top_index;
+        let Some(top) = self.properties().top_index else {
+            return Ok(());
+        };
         let top_block = Arc::new(self.source().read_block(top, Purpose::Other)?);
         self.for_each_child(top, &top_block, &mut |index_key, handle| {
             let (partition, compression) = self.read_index_or_data(handle)?;

@@ -11,8 +11,9 @@ use super::filter::{self, FilterBuilder};
 use super::format::{self, BlockHandle, TRAILER_BYTES};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::properties::{TableOptions, TableProperties};
+use super::range_block::{RangeBuilder, RangeSummary};
 use super::tally::Tally;
-use crate::key::{InternalKey, MAX_KEY_BYTES};
+use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
 use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
@@ -33,6 +34,7 @@ pub(crate) struct TableWriter<'a> {
     index: IndexBuilder,
     /// Has each user key.
     filter: FilterBuilder,
+    ranges: RangeBuilder,
     tally: Tally,
     finished: bool,
 }
@@ -62,6 +64,7 @@ impl<'a> TableWriter<'a> {
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(options.block_bytes),
             filter: FilterBuilder::default(),
+            ranges: RangeBuilder::default(),
             tally: Tally::default(),
             finished: false,
             options,
@@ -78,12 +81,13 @@ impl<'a> TableWriter<'a> {
             )));
         }
         let last = self.data.last_key();
-        if !self.is_empty() && last >= key {
+        let is_first = self.tally.entries == 0;
+        if !is_first && last >= key {
             return Err(Error::invalid(format!(
                 "{key:?} was added to a table after {last:?}"
             )));
         }
-        let new_user_key = self.is_empty() || last.user_key != key.user_key;
+        let new_user_key = is_first || last.user_key != key.user_key;
         let entry_bytes = key.user_key.len() + value.len();
         if self.data.length_bytes() >= self.options.block_bytes
             || entry_bytes >= self.options.block_bytes
@@ -99,14 +103,26 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
+    /// Adds a range tombstone, which must come after the last one added: by start, then from the
+    /// newest. Where it stands among the versions does not matter.
+    pub(crate) fn add_range_tombstone(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<()> {
+        self.ranges.add(start, end, sequence)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.tally.entries == 0
+        self.tally.entries == 0 && self.ranges.is_empty()
     }
 
     /// About what the file's length would be if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let filter_bits = self.filter.count() as u64 * u64::from(self.options.filter_bits_per_key);
-        let pending = self.data.length_bytes() + self.index.length_bytes();
+        let pending =
+            self.data.length_bytes() + self.index.length_bytes() + self.ranges.length_bytes();
         self.output.offset() + pending as u64 + filter_bits / 8
     }
 
@@ -127,10 +143,14 @@ impl<'a> TableWriter<'a> {
             return Err(Error::invalid("a table needs at least one entry"));
         }
         let mut largest = Vec::new();
-        self.data.last_key().encode_into(&mut largest);
-        self.end_data_block(None)?;
-        let top_index = self.write_index()?;
-        let filter = self.write_filter()?;
+        let (mut top_index, mut filter) = (None, None);
+        if self.tally.entries > 0 {
+            self.data.last_key().encode_into(&mut largest);
+            self.end_data_block(None)?;
+            top_index = Some(self.write_index()?);
+            filter = self.write_filter()?;
+        }
+        let range_tombstones = self.write_range_tombstones();
         let tally = std::mem::take(&mut self.tally);
         let mut properties = TableProperties {
             keyspace: self.options.keyspace,
@@ -147,6 +167,7 @@ impl<'a> TableWriter<'a> {
             compression: self.options.compression,
             top_index,
             filter,
+            range_tombstones,
             file_bytes: 0,
         };
         let offset = self.output.offset();
@@ -189,6 +210,16 @@ impl<'a> TableWriter<'a> {
         }
         let offset = self.output.offset();
         Ok(top.finish(|contents| self.sealer.seal(contents, offset, &mut self.output.buffer)))
+    }
+
+    fn write_range_tombstones(&mut self) -> Option<RangeSummary> {
+        let offset = self.output.offset();
+        let (sealer, buffer) = (&mut self.sealer, &mut self.output.buffer);
+        let write = |contents: &[u8]| sealer.seal(contents, offset, buffer);
+        let summary = self.ranges.finish(write)?;
+        let (smallest, largest) = (self.ranges.smallest_sequence, self.ranges.largest_sequence);
+        self.tally.count_sequences(smallest, largest);
+        Some(summary)
     }
 
     fn write_filter(&mut self) -> Result<Option<BlockHandle>> {

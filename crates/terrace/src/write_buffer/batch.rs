@@ -1,5 +1,7 @@
 //! A group of writes that takes effect as a whole or not at all.
 
+use std::cmp::Ordering;
+
 use crate::db::keyspace::{Keyspace, Opening};
 use crate::key::{Kind, MAX_KEY_BYTES};
 use crate::write_buffer::record;
@@ -67,6 +69,33 @@ impl WriteBatch {
         self.push(Kind::Delete, keyspace.id(), key, &[])
     }
 
+    /// Removes every key from `from` on, up to `to`, which stays, whatever there is between them: a
+    /// record of the two keys is written, and reads and merges go by it. Of the batch's own writes it
+    /// removes those before it. If the two are equal nothing is removed.
+    ///
+    /// ```
+    /// let mut batch = terrace::WriteBatch::new();
+    /// batch.delete_range(b"city:", b"city;")?;
+    /// batch.put(b"city:1", b"Lisbon")?;
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `to` is before `from`, or a key is longer than 65,535 bytes.
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.push_range_delete(KeyspaceId::DEFAULT, from, to)
+    }
+
+    /// [`WriteBatch::delete_range`] in a keyspace.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::delete_range`] and [`WriteBatch::put_in`].
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, from: &[u8], to: &[u8]) -> Result<()> {
+        self.use_keyspace(keyspace)?;
+        self.push_range_delete(keyspace.id(), from, to)
+    }
+
     fn use_keyspace(&mut self, keyspace: &Keyspace) -> Result<()> {
         let opening = *self.opening.get_or_insert(keyspace.opening());
         if opening == keyspace.opening() {
@@ -79,6 +108,22 @@ impl WriteBatch {
         }
     }
 
+    pub(crate) fn push_range_delete(
+        &mut self,
+        keyspace: KeyspaceId,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<()> {
+        check_key(to)?;
+        match from.cmp(to) {
+            Ordering::Less => self.push(Kind::RangeDelete, keyspace, from, to),
+            Ordering::Equal => check_key(from),
+            Ordering::Greater => Err(Error::invalid(
+                "the range to delete ends before it begins; its first key comes first",
+            )),
+        }
+    }
+
     pub(crate) fn push(
         &mut self,
         kind: Kind,
@@ -86,12 +131,7 @@ impl WriteBatch {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if key.len() > MAX_KEY_BYTES {
-            return Err(Error::invalid(format!(
-                "the key has {} bytes; keys have at most {MAX_KEY_BYTES}",
-                key.len()
-            )));
-        }
+        check_key(key)?;
         let added = record::encoded_bytes(keyspace.number(), key.len(), value.len());
         if self.payload.len().saturating_add(added) > u32::MAX as usize {
             return Err(Error::invalid(format!(
@@ -149,6 +189,16 @@ impl WriteBatch {
     }
 }
 
+fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() > MAX_KEY_BYTES {
+        return Err(Error::invalid(format!(
+            "the key has {} bytes; keys have at most {MAX_KEY_BYTES}",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +213,21 @@ mod tests {
             Err(Error::InvalidArgument(_))
         ));
         assert_eq!((batch.len(), batch.size_bytes()), (1, before));
+    }
+
+    #[test]
+    fn a_range_that_is_none_is_not_written() {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(b"b", b"b").unwrap();
+        assert!(batch.is_empty());
+        let too_long = [1; MAX_KEY_BYTES + 1];
+        for (from, to) in [(&b"b"[..], &b"a"[..]), (b"", &too_long), (&too_long, b"z")] {
+            assert!(matches!(
+                batch.delete_range(from, to),
+                Err(Error::InvalidArgument(_))
+            ));
+        }
+        batch.delete_range(b"", &too_long[1..]).unwrap();
+        assert_eq!(batch.len(), 1);
     }
 }

@@ -2,23 +2,29 @@
 //!
 //! The arena holds the records, the index makes them findable. Readers share both without locks: a
 //! record is in the arena before its entry is in the index, and neither ever changes afterwards.
+//!
+//! A deleted range is a record like any other, and at the range's very start a tombstone like any
+//! other; for the keys behind the start there is [`RangeDeletes`] beside the index.
 
 use std::sync::Arc;
 
 use terrace_region::Arena;
 
-use crate::key::{InternalKey, Tag};
+use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, Tag};
+use crate::range_tombstones::RangeTombstone;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::key_hash;
 use crate::write_buffer::cursor::MemTableCursor;
 use crate::write_buffer::index::{Entry, Index, MAX_ENTRY_BYTES, Place, RecordBytes, Refused, Run};
-use crate::write_buffer::record::Records;
+use crate::write_buffer::range_deletes::{RangeDeletes, Sets};
+use crate::write_buffer::record::{Record, Records};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// The writes of one arena, in key order.
 pub(crate) struct MemTable {
     arena: Arc<Arena>,
     index: Index,
+    range_deletes: RangeDeletes,
     index_budget_bytes: u64,
     /// The store's, so that one hash of a key serves indexes and filters.
     hash_seed: u64,
@@ -42,6 +48,7 @@ impl MemTable {
         MemTable {
             arena,
             index: Index::new(index_budget_bytes),
+            range_deletes: RangeDeletes::default(),
             index_budget_bytes,
             hash_seed,
             last_sequence: AtomicU64::new(0),
@@ -69,9 +76,11 @@ impl MemTable {
             && (self.is_empty() || memory_bytes <= payload_room_bytes)
     }
 
-    /// What the index counts when it holds this many records more.
+    /// What the index counts when it holds this many records more, deleted ranges included: those
+    /// of the records to come are counted when they are there, and may go over the budget once.
     fn index_bytes_with(&self, records: u64) -> u64 {
         Self::index_bytes_for(u64::from(self.index.len()).saturating_add(records))
+            .saturating_add(self.range_deletes.memory_bytes())
     }
 
     /// Room that is left, in arena or index, whichever has less; in sixteenths, rounded down.
@@ -98,6 +107,7 @@ impl MemTable {
             .unwrap_or_default();
         let mut sequence = first_sequence;
         let mut inserter = self.index.inserter();
+        let mut deleted = Vec::new();
         for record in Records::new(payload) {
             let record = record.map_err(|at| self.damaged(payload_offset + at, "not a record"))?;
             let key = payload
@@ -111,8 +121,17 @@ impl MemTable {
                     Refused::Full => self.damaged(offset, "more records than the index takes"),
                     Refused::Gap => self.damaged(offset, "a gap in the sequence numbers"),
                 })?;
+            if record.kind == Kind::RangeDelete {
+                let tombstone = range_tombstone(&record, payload, sequence);
+                let malformed = || self.damaged(offset, "a range delete without a range");
+                deleted.push((
+                    KeyspaceId(record.keyspace),
+                    tombstone.ok_or_else(malformed)?,
+                ));
+            }
             sequence += 1;
         }
+        self.range_deletes.add(deleted);
         self.last_sequence
             .fetch_max(sequence.saturating_sub(1), Ordering::Relaxed);
         Ok(())
@@ -123,7 +142,8 @@ impl MemTable {
     }
 
     /// The newest version of a key at or below `snapshot`, and its value. `hash` is the key's
-    /// [`key_hash`] under the store's seed.
+    /// [`key_hash`] under the store's seed. A deleted range is a version of every key in it, of kind
+    /// [`Kind::RangeDelete`].
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
@@ -131,11 +151,36 @@ impl MemTable {
         hash: u64,
         snapshot: SequenceNumber,
     ) -> Option<(Tag, ValuePlace)> {
-        let keyspace = keyspace.number();
-        let entry = self
+        let found = self
             .index
-            .get(keyspace, key, hash, snapshot, &*self.arena)?;
-        Some((entry.tag, ValuePlace::of(&entry)))
+            .get(keyspace.number(), key, hash, snapshot, &*self.arena);
+        let found = found.map(|entry| (entry.tag, ValuePlace::of(&entry)));
+        if self.range_deletes.is_empty() {
+            return found;
+        }
+        self.newest_of(found, keyspace, key, snapshot)
+    }
+
+    /// The newer of a version found and the newest deleted range around its key.
+    #[cold]
+    fn newest_of(
+        &self,
+        found: Option<(Tag, ValuePlace)>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Option<(Tag, ValuePlace)> {
+        match self.range_deletes.newest_covering(keyspace, key, snapshot) {
+            Some(number) if found.is_none_or(|(tag, _)| tag.sequence() < number) => {
+                Some((Tag::new(number, Kind::RangeDelete), ValuePlace::NOTHING))
+            }
+            _ => found,
+        }
+    }
+
+    /// The deleted ranges of a keyspace that are visible now, perhaps more.
+    pub(crate) fn range_tombstones(&self, keyspace: KeyspaceId) -> Sets {
+        self.range_deletes.sets(keyspace)
     }
 
     /// The bytes at a place that [`MemTable::get`] gave.
@@ -188,12 +233,28 @@ impl MemTable {
 
     /// Memory held: the arena's image and the index.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.arena.capacity_bytes() + self.index.memory_bytes()
+        self.arena.capacity_bytes() + self.index_memory_bytes()
     }
 
     pub(crate) fn index_memory_bytes(&self) -> u64 {
-        self.index.memory_bytes()
+        self.index.memory_bytes() + self.range_deletes.memory_bytes()
     }
+}
+
+/// The range that a record deletes; `None` if that is none or its end is too long.
+fn range_tombstone(
+    record: &Record,
+    payload: &[u8],
+    sequence: SequenceNumber,
+) -> Option<RangeTombstone> {
+    let end_offset = record.key_offset + record.key_bytes;
+    let start = payload.get(record.key_offset..end_offset)?;
+    let end = payload.get(end_offset..end_offset + record.value_bytes)?;
+    (start < end && end.len() <= MAX_KEY_BYTES).then(|| RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        sequence,
+    })
 }
 
 /// Where a value stands in its arena.
@@ -204,6 +265,12 @@ pub(crate) struct ValuePlace {
 }
 
 impl ValuePlace {
+    /// That of an empty value.
+    const NOTHING: ValuePlace = ValuePlace {
+        offset: 0,
+        length_bytes: 0,
+    };
+
     pub(super) fn of(entry: &Entry) -> Self {
         ValuePlace {
             offset: entry.value_offset(),
@@ -218,7 +285,6 @@ pub(super) mod tests {
 
     use super::*;
     use crate::cursor::Cursor;
-    use crate::key::Kind;
     use crate::write_buffer::batch::WriteBatch;
 
     const SEED: u64 = 7;
@@ -330,5 +396,52 @@ pub(super) mod tests {
         assert_eq!(cursor.key().sequence(), 3);
         cursor.prev().unwrap();
         assert!(!cursor.valid());
+    }
+
+    #[test]
+    fn a_deleted_range_is_the_newest_version_of_its_keys() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"b", b"old").unwrap();
+        batch.delete_range(b"a", b"c").unwrap();
+        batch.put(b"bb", b"new").unwrap();
+        batch.push_range_delete(KeyspaceId(7), b"b", b"z").unwrap();
+        let before = memtable(&[]).index_memory_bytes();
+        let table = memtable(&[batch]);
+        let newest = |keyspace, key: &[u8], snapshot| {
+            let found = table.get(KeyspaceId(keyspace), key, key_hash(key, SEED), snapshot);
+            found.map(|(tag, _)| (tag.sequence(), tag.kind().unwrap()))
+        };
+        let deleted = Some((2, Kind::RangeDelete));
+        assert_eq!(newest(1, b"b", 1), Some((1, Kind::Put)));
+        assert_eq!(
+            [newest(1, b"a", 9), newest(1, b"b", 9), newest(1, b"az", 2)],
+            [deleted; 3]
+        );
+        assert_eq!(newest(1, b"bb", 9), Some((3, Kind::Put)));
+        assert_eq!((newest(1, b"bb", 2), newest(1, b"c", 9)), (deleted, None));
+        assert_eq!(newest(7, b"y", 9), Some((4, Kind::RangeDelete)));
+        assert_eq!(table.range_tombstones(KeyspaceId(7)).len(), 1);
+        assert!(table.index_memory_bytes() > before);
+    }
+
+    #[test]
+    fn a_range_delete_without_a_range_is_damage() {
+        for (from, to) in [("b", "b"), ("b", "a")] {
+            let mut batch = WriteBatch::new();
+            let (from, to) = (from.as_bytes(), to.as_bytes());
+            batch
+                .push(Kind::RangeDelete, KeyspaceId(1), from, to)
+                .unwrap();
+            let table = memtable(&[]);
+            let frame = Frame {
+                first_sequence: 1,
+                record_count: 1,
+                persisted_until: 0,
+                payload: &[batch.payload()],
+            };
+            let at = table.arena.append(&frame).unwrap();
+            let inserted = table.insert_frame(at.payload_offset, at.payload_bytes, 1);
+            assert!(matches!(inserted, Err(Error::Corruption { .. })));
+        }
     }
 }

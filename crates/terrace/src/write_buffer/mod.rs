@@ -10,6 +10,7 @@ pub(crate) mod cursor;
 pub(crate) mod fuzz;
 pub(crate) mod index;
 pub(crate) mod memtable;
+pub(crate) mod range_deletes;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod slowdown;

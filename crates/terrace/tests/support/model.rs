@@ -10,8 +10,17 @@ pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The content of every keyspace.
 pub type State = BTreeMap<u32, Content>;
 
-/// A write: keyspace, key, and a value, or none to delete.
-pub type Write = (KeyspaceId, Vec<u8>, Option<Vec<u8>>);
+/// A write: keyspace, key, and what becomes of it.
+pub type Write = (KeyspaceId, Vec<u8>, Change);
+
+/// What a write does.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put(Vec<u8>),
+    Delete,
+    /// Deletes from the write's key up to this one.
+    DeleteRange(Vec<u8>),
+}
 
 /// The key under which every batch leaves its number, so that a recovered state names the batch it
 /// ends with.
@@ -44,13 +53,16 @@ impl Model {
     /// Adds a batch and gives it in the store's form.
     pub fn batch(&mut self, mut writes: Vec<Write>) -> WriteBatch {
         let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
-        writes.push((KeyspaceId::DEFAULT, COUNTER.to_vec(), Some(number)));
+        let counter = Change::Put(number);
+        writes.push((KeyspaceId::DEFAULT, COUNTER.to_vec(), counter));
         let mut batch = WriteBatch::new();
-        for (keyspace, key, value) in &writes {
-            match value {
-                Some(value) => internal::put(&mut batch, *keyspace, key, value).unwrap(),
-                None => internal::delete(&mut batch, *keyspace, key).unwrap(),
+        for (keyspace, key, change) in &writes {
+            match change {
+                Change::Put(value) => internal::put(&mut batch, *keyspace, key, value),
+                Change::Delete => internal::delete(&mut batch, *keyspace, key),
+                Change::DeleteRange(to) => internal::delete_range(&mut batch, *keyspace, key, to),
             }
+            .unwrap();
         }
         apply(&mut self.state, &writes);
         self.batches.push(writes);
@@ -101,12 +113,17 @@ impl Model {
 }
 
 fn apply(state: &mut State, writes: &[Write]) {
-    for (keyspace, key, value) in writes {
+    for (keyspace, key, change) in writes {
         let content = state.entry(keyspace.number()).or_default();
-        match value {
-            Some(value) => content.insert(key.clone(), value.clone()),
-            None => content.remove(key),
-        };
+        match change {
+            Change::Put(value) => {
+                content.insert(key.clone(), value.clone());
+            }
+            Change::Delete => {
+                content.remove(key);
+            }
+            Change::DeleteRange(to) => content.retain(|other, _| other < key || other >= to),
+        }
     }
     state.retain(|_, content| !content.is_empty());
 }

@@ -11,7 +11,7 @@ use terrace::{
 };
 use terrace_storage::{Fault, FaultPlan};
 
-use super::model::{Content, Model, State, Write, assert_same, check_gets, read_all};
+use super::model::{Change, Content, Model, State, Write, assert_same, check_gets, read_all};
 
 /// The keyspaces that scripts use.
 pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
@@ -140,7 +140,7 @@ impl Script {
     pub fn large_write(&mut self) -> Operation {
         let (key, byte) = (self.key(), self.random.random::<u8>());
         Operation::Write {
-            writes: vec![(KeyspaceId::DEFAULT, key, Some(vec![byte; 3_000]))],
+            writes: vec![(KeyspaceId::DEFAULT, key, Change::Put(vec![byte; 3_000]))],
             sync: false,
         }
     }
@@ -148,8 +148,26 @@ impl Script {
     fn one(&mut self) -> Write {
         let keyspace = KEYSPACES[usize::from(self.random.random_ratio(1, 4))];
         let key = self.key();
-        let value = (!self.random.random_ratio(1, 4)).then(|| self.value());
-        (keyspace, key, value)
+        match self.random.random_range(0..48) {
+            0 => self.range(keyspace, key),
+            1..13 => (keyspace, key, Change::Delete),
+            _ => (keyspace, key, Change::Put(self.value())),
+        }
+    }
+
+    /// Half of them a few keys long, the others as they come.
+    fn range(&mut self, keyspace: KeyspaceId, key: Vec<u8>) -> Write {
+        let other = match self.random.random_range(0..4) {
+            0 => [key.as_slice(), &[0]].concat(),
+            1 => [key.as_slice(), b"~"].concat(),
+            _ => self.key(),
+        };
+        let (from, to) = if key <= other {
+            (key, other)
+        } else {
+            (other, key)
+        };
+        (keyspace, from, Change::DeleteRange(to))
     }
 
     /// Few keys, so that versions pile up; some share prefixes, one is empty.

@@ -94,11 +94,23 @@ fn older_versions_are_looked_for_in_every_older_table_outside() {
         added(Place::base(6), 60, "p", "q"),
     ]);
     let merge = choice(&version, ChoiceKind::Merge, &[2, 10], Place::base(1));
-    let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, key);
+    let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, Keys::One(key));
     assert!(older(b"b"), "an older sub-level of level 0");
     assert!(older(b"p"), "a deeper level");
     assert!(!older(b"e"), "the younger sub-level 3 holds nothing older");
     assert!(!older(b"x"));
+    let older_in = |start: &[u8], end: &[u8]| {
+        older_elsewhere(levels(&version), &merge, Keys::Range(start, end))
+    };
+    assert!(
+        older_in(b"c", b"e"),
+        "its first key is in an older sub-level"
+    );
+    assert!(
+        older_in(b"e", b"z") && older_in(b"e", b"q"),
+        "a deeper level"
+    );
+    assert!(!older_in(b"d", b"p"), "the end is excluded");
 }
 
 fn edit_of(choice: &Choice) -> Edit {

@@ -10,6 +10,7 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
         size_bytes: 1,
         entries: 1,
         tombstones: 0,
+        range_tombstones: 0,
         bounds: KeyRange::inclusive("a", "b"),
         narrowed: false,
         min_sequence: 1,

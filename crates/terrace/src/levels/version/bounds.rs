@@ -10,15 +10,25 @@ use crate::levels::table_meta::Table;
 pub(super) struct FlatBounds {
     smallest: KeyPrefixes,
     largest: KeyPrefixes,
+    /// Positions of the tables that hold range tombstones.
+    with_ranges: Box<[u32]>,
 }
 
 impl FlatBounds {
     pub(super) fn new(tables: &[Arc<Table>]) -> Self {
         let bounds = tables.iter().map(|table| &table.bounds);
+        let with_ranges = tables.iter().zip(0u32..);
+        let with_ranges = with_ranges.filter(|(table, _)| table.range_tombstones > 0);
         FlatBounds {
             smallest: KeyPrefixes::new(bounds.clone().map(|bounds| bounds.smallest.as_slice())),
             largest: KeyPrefixes::new(bounds.map(|bounds| bounds.largest.as_slice())),
+            with_ranges: with_ranges.map(|(_, at)| at).collect(),
         }
+    }
+
+    /// The positions of the tables that hold range tombstones.
+    pub(super) fn with_ranges(&self) -> &[u32] {
+        &self.with_ranges
     }
 
     /// The position of the first table that does not end before `key`.

@@ -3,6 +3,7 @@ mod damage;
 mod golden;
 mod memory;
 mod model;
+mod ranges;
 mod writing;
 
 use std::path::{Path, PathBuf};

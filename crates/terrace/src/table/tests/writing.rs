@@ -97,8 +97,8 @@ fn a_large_table_is_read_back_whole() {
         let estimate = writer.estimated_bytes();
         let properties = writer.finish().unwrap();
         assert!(properties.file_bytes.abs_diff(estimate) < properties.file_bytes / 10);
-        assert_eq!(properties.smallest(), internal(&versions[0]));
-        assert_eq!(properties.largest(), internal(&versions[29_999]));
+        let (smallest, largest) = (&*versions[0].0, &*versions[29_999].0);
+        assert_eq!(properties.user_keys(), Some((smallest, largest)));
 
         let cache = Arc::new(BlockCache::new(64 << 10));
         let table = TableReader::open(&storage, path, 7, Arc::clone(&cache)).unwrap();

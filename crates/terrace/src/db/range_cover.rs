@@ -1,0 +1,242 @@
+//! Which deleted ranges an iterator has to mind, and how far each reaches.
+//!
+//! A *layer* is one source of the iterator's merge: a MemTable or a sub-level. Layers go from the
+//! youngest to the oldest, and whatever an older one holds of a key is older than all that a younger
+//! one holds of it. So the youngest layer with a visible tombstone over a key decides: everything in
+//! the layers below it is hidden as far as that tombstone reaches, and they can be sought past it;
+//! in the layer itself the sequence numbers decide; above it nothing is hidden.
+//!
+//! The last answer is kept with the keys for which it holds: between two edges of any range it is
+//! the same. A store without range tombstones has no layers here, and the answer is one comparison.
+
+use std::sync::Arc;
+
+use crate::db::Store;
+use crate::levels::{SubLevel, Table};
+use crate::range_tombstones::RangeTombstones;
+use crate::{Result, SequenceNumber};
+
+/// The tombstone that decides for a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Cover {
+    /// The layer it is in, as the position of its source in the merge.
+    pub(crate) source: usize,
+    /// Versions in that layer with lower numbers are hidden.
+    pub(crate) sequence: SequenceNumber,
+    /// The range, in which every version in older layers is hidden.
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+}
+
+/// The range tombstones in a view of one keyspace, read at one number.
+pub(crate) struct RangeCover {
+    layers: Vec<Layer>,
+    last: Option<Answer>,
+}
+
+/// What was answered for a key, and from which key up to which it holds.
+struct Answer {
+    within: Within,
+    cover: Option<Cover>,
+}
+
+/// Keys from the first up to the second, excluded; `None` is no limit.
+#[derive(Default)]
+struct Within {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
+impl Within {
+    fn contains(&self, key: &[u8]) -> bool {
+        self.from.as_deref().is_none_or(|from| from <= key)
+            && self.to.as_deref().is_none_or(|to| key < to)
+    }
+
+    /// Narrows the keys to what both limits allow.
+    fn narrow(&mut self, from: Option<&[u8]>, to: Option<&[u8]>) {
+        if from > self.from.as_deref() {
+            self.from = from.map(<[u8]>::to_vec);
+        }
+        if let Some(to) = to
+            && self.to.as_deref().is_none_or(|present| to < present)
+        {
+            self.to = Some(to.to_vec());
+        }
+    }
+}
+
+/// A layer that holds range tombstones.
+struct Layer {
+    source: usize,
+    ranges: Ranges,
+}
+
+enum Ranges {
+    /// Of a MemTable, the youngest set first.
+    Sets(Vec<Arc<RangeTombstones>>),
+    /// Read from tables as the iterator comes to them.
+    SubLevel {
+        sub_level: Arc<SubLevel>,
+        /// The table read last, by its position.
+        read: Option<(usize, Arc<RangeTombstones>)>,
+    },
+}
+
+impl RangeCover {
+    /// Without layers: nothing is hidden.
+    pub(crate) fn new() -> Self {
+        RangeCover {
+            layers: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Adds the sets of a MemTable. Layers come from the youngest on; `source` is the layer's
+    /// position in the merge.
+    pub(crate) fn add_sets(&mut self, source: usize, sets: Vec<Arc<RangeTombstones>>) {
+        if !sets.is_empty() {
+            let ranges = Ranges::Sets(sets);
+            self.layers.push(Layer { source, ranges });
+        }
+    }
+
+    /// Adds a sub-level, as [`RangeCover::add_sets`] does a MemTable.
+    pub(crate) fn add_sub_level(&mut self, source: usize, sub_level: &Arc<SubLevel>) {
+        if !sub_level.tables_with_ranges().is_empty() {
+            let ranges = Ranges::SubLevel {
+                sub_level: Arc::clone(sub_level),
+                read: None,
+            };
+            self.layers.push(Layer { source, ranges });
+        }
+    }
+
+    /// The tombstone that decides for `key` at `snapshot`, which is the same in all calls.
+    ///
+    /// # Errors
+    /// Those of opening a table.
+    #[inline]
+    pub(crate) fn of_key(
+        &mut self,
+        store: &Store,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Result<Option<&Cover>> {
+        if self.layers.is_empty() {
+            return Ok(None);
+        }
+        let known = self.last.as_ref();
+        if !known.is_some_and(|last| last.within.contains(key)) {
+            self.last = Some(self.ask_layers(store, key, snapshot)?);
+        }
+        Ok(self.last.as_ref().and_then(|last| last.cover.as_ref()))
+    }
+
+    fn ask_layers(
+        &mut self,
+        store: &Store,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Result<Answer> {
+        let mut within = Within::default();
+        for layer in &mut self.layers {
+            let cover = layer.cover(store, key, snapshot, &mut within)?;
+            if cover.is_some() {
+                return Ok(Answer { within, cover });
+            }
+        }
+        let cover = None;
+        Ok(Answer { within, cover })
+    }
+}
+
+impl Layer {
+    /// The layer's newest tombstone over a key. `within` is narrowed to the keys for which that
+    /// holds.
+    fn cover(
+        &mut self,
+        store: &Store,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        within: &mut Within,
+    ) -> Result<Option<Cover>> {
+        let source = self.source;
+        match &mut self.ranges {
+            Ranges::Sets(sets) => {
+                let mut covers = sets
+                    .iter()
+                    .filter_map(|set| cover_in(set, source, key, snapshot, within));
+                // Those of the younger sets are newer.
+                let newest = covers.next();
+                covers.for_each(drop);
+                Ok(newest)
+            }
+            Ranges::SubLevel { sub_level, read } => {
+                let Some((at, table)) = table_near(sub_level, key, within) else {
+                    return Ok(None);
+                };
+                if read.as_ref().is_none_or(|(position, _)| *position != at) {
+                    let open = table.open(&store.tables)?;
+                    *read = open.range_tombstones().map(|set| (at, Arc::clone(set)));
+                }
+                let Some((_, set)) = read else {
+                    return Ok(None);
+                };
+                let (smallest, end) = (&table.bounds.smallest, table.bounds.end());
+                let cover = cover_in(set, source, key, snapshot, within);
+                within.narrow(Some(smallest), Some(&end));
+                Ok(cover.map(|cover| Cover {
+                    start: cover.start.max(smallest.clone()),
+                    end: cover.end.min(end),
+                    ..cover
+                }))
+            }
+        }
+    }
+}
+
+fn cover_in(
+    set: &RangeTombstones,
+    source: usize,
+    key: &[u8],
+    snapshot: SequenceNumber,
+    within: &mut Within,
+) -> Option<Cover> {
+    let (from, to) = set.segment_of(key);
+    within.narrow(from, to);
+    set.newest_covering(key, snapshot).map(|found| Cover {
+        source,
+        sequence: found.sequence,
+        start: found.start.to_vec(),
+        end: found.end.to_vec(),
+    })
+}
+
+/// The table of a sub-level that holds range tombstones and may hold `key`, with its position.
+/// Where there is none, `within` is narrowed to the gap around the key.
+fn table_near<'a>(
+    sub_level: &'a SubLevel,
+    key: &[u8],
+    within: &mut Within,
+) -> Option<(usize, &'a Arc<Table>)> {
+    let with_ranges = sub_level.tables_with_ranges();
+    let table = |at: Option<&u32>| {
+        let at = *at? as usize;
+        sub_level.tables.get(at).map(|table| (at, table))
+    };
+    let next = with_ranges.partition_point(|at| {
+        table(Some(at)).is_some_and(|(_, table)| table.bounds.ends_before(key))
+    });
+    let before = next.checked_sub(1).and_then(|at| with_ranges.get(at));
+    let next = table(with_ranges.get(next));
+    if let Some((_, table)) = next
+        && table.bounds.contains(key)
+    {
+        return next;
+    }
+    let end_before = table(before).map(|(_, table)| table.bounds.end());
+    let smallest_next = next.map(|(_, table)| table.bounds.smallest.as_slice());
+    within.narrow(end_before.as_deref(), smallest_next);
+    None
+}
