@@ -156,6 +156,14 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Durable after a sync.
     fn truncate(&self, length_bytes: u64) -> Result<()>;
 
+    /// Starts to read a range into the page cache and does not wait for it, unless its first byte is
+    /// there already: then nothing happens, and the answer is false. A hint: it is also false where
+    /// there is no page cache or nobody can tell.
+    fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
+        let (_, _) = (offset, length_bytes);
+        false
+    }
+
     /// Asks for the bytes of a range to be sent to the medium soon, so that a later sync finds less
     /// to do. A hint: it does not wait, and it makes nothing durable.
     fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {

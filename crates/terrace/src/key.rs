@@ -82,6 +82,11 @@ impl Tag {
         self.0 >> 8
     }
 
+    /// The same kind at another number.
+    pub(crate) const fn with_sequence(self, sequence: SequenceNumber) -> Tag {
+        Tag(sequence << 8 | self.0 & 0xff)
+    }
+
     /// `None` if the low byte is not the number of a kind.
     pub(crate) const fn kind(self) -> Option<Kind> {
         Kind::from_number(self.0 as u8)

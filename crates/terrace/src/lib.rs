@@ -50,6 +50,7 @@ mod write_buffer;
 
 pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
+pub use db::ingest::Ingestion;
 pub use db::iterator::{DbIterator, Entries, IterOptions};
 pub use db::keyspace::Keyspace;
 pub use db::latencies::{Distribution, LatencyStatistics};

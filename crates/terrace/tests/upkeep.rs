@@ -168,6 +168,63 @@ fn an_open_store_is_verified_where_it_stands() {
     assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
 }
 
+/// Of a store on a disk, with nothing in the page cache.
+#[test]
+fn many_keys_are_read_as_of_one_moment_wherever_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("store"), tiny(Options::default())).unwrap();
+    fill(&db, 3000, 1);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    for file in std::fs::read_dir(directory.path().join("store")).unwrap() {
+        let file = std::fs::File::open(file.unwrap().path()).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    fill(&db, 100, 2);
+    db.delete(&5u32.to_be_bytes()).unwrap();
+    let keys: Vec<[u8; 4]> = (0..6000u32)
+        .map(|row| (row * 7 % 6000).to_be_bytes())
+        .collect();
+    let values = db
+        .multi_get(&keys, &terrace::ReadOptions::default())
+        .unwrap();
+    for (key, value) in keys.iter().zip(&values) {
+        let expected = match u32::from_be_bytes(*key) {
+            5 | 3000.. => None,
+            row => Some(if row < 100 { 2 } else { 1 }),
+        };
+        assert_eq!(value.as_ref().map(|value| value[0]), expected);
+    }
+    let none: &[&[u8]] = &[];
+    assert!(
+        db.multi_get(none, &terrace::ReadOptions::default())
+            .unwrap()
+            .is_empty()
+    );
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for byte in 3..40 {
+                let mut batch = terrace::WriteBatch::new();
+                for row in 0..100u32 {
+                    batch.put(&row.to_be_bytes(), &[byte; 100]).unwrap();
+                }
+                db.write(batch, terrace::WriteOptions::default()).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let keys: Vec<[u8; 4]> = (10..90u32).map(u32::to_be_bytes).collect();
+            let values = db
+                .multi_get(&keys, &terrace::ReadOptions::default())
+                .unwrap();
+            let bytes: Vec<u8> = values
+                .iter()
+                .map(|value| value.as_ref().unwrap()[0])
+                .collect();
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{bytes:?}");
+        }
+    });
+}
+
 /// Every file with its times and contents.
 fn image(directory: &Path) -> BTreeMap<String, (i64, i64, i64, i64, Vec<u8>)> {
     let files = std::fs::read_dir(directory).unwrap();

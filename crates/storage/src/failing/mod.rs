@@ -188,6 +188,10 @@ impl File for FailingFile {
         self.inner.truncate(length_bytes)
     }
 
+    fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
+        self.inner.start_read(offset, length_bytes)
+    }
+
     fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
         self.check(Operation::WriteBack, None)?;
         self.inner.start_write_back(offset, length_bytes)

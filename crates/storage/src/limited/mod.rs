@@ -73,6 +73,10 @@ impl File for LimitedFile {
         self.inner.truncate(length_bytes)
     }
 
+    fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
+        self.inner.start_read(offset, length_bytes)
+    }
+
     fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
         self.inner.start_write_back(offset, length_bytes)
     }

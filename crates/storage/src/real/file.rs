@@ -1,14 +1,15 @@
 //! An open file of the kernel, buffered or direct.
 
 use std::fs;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 
 use super::direct::DirectFile;
 use super::write_back;
@@ -139,6 +140,17 @@ impl File for RealFile {
         }
         let cut = self.buffered.set_len(length_bytes);
         cut.map_err(|source| self.error(Operation::Truncate, source))
+    }
+
+    fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
+        let mut byte = [0];
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        let probed = preadv2(&self.buffered, &mut buffers, offset, ReadWriteFlags::NOWAIT);
+        let is_absent = self.direct.is_none() && probed == Err(Errno::AGAIN);
+        is_absent
+            && NonZeroU64::new(length_bytes).is_some_and(|length| {
+                fadvise(&self.buffered, offset, Some(length), Advice::WillNeed).is_ok()
+            })
     }
 
     fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {

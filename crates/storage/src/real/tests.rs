@@ -221,3 +221,24 @@ fn memory_of_their_own_holds_the_bytes_asked_for_and_no_others() {
         }
     }
 }
+
+#[test]
+fn reading_is_started_only_for_what_is_not_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let options = OpenOptions::buffered(OpenMode::CreateNew);
+    let file = RealStorage.open(&path, options).unwrap();
+    file.write_at(&[7; 1 << 20], 0, Purpose::Other).unwrap();
+    file.sync(Purpose::Other).unwrap();
+    assert!(!file.start_read(0, 4096), "just written");
+    let handle = std::fs::File::open(&path).unwrap();
+    rustix::fs::fadvise(&handle, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    // A file system may keep its pages whatever it is told (tmpfs, overlay).
+    if file.start_read(512 << 10, 4096) {
+        let mut bytes = [0; 4096];
+        file.read_exact_at(&mut bytes, 512 << 10, Purpose::Read)
+            .unwrap();
+        assert_eq!(bytes, [7; 4096]);
+        assert!(!file.start_read(512 << 10, 4096), "read by now");
+    }
+}

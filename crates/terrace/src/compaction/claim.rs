@@ -54,6 +54,11 @@ impl Claim {
             && other.output.age <= self.youngest_age
     }
 
+    /// Whether the merge may put something beside what is put at an age, in a range.
+    pub(crate) fn reaches(&self, range: &KeyRange, age: u64) -> bool {
+        self.range.overlaps(range) && self.output.age <= age && age <= self.youngest_age
+    }
+
     /// Whether a table is on its way to a deeper level.
     pub(crate) fn carries_down(&self, number: u64) -> bool {
         self.carried_down.contains(&number)

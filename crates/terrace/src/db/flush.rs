@@ -18,6 +18,7 @@ use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
+use crate::db::write::Writer;
 use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Instant;
@@ -193,6 +194,13 @@ impl Store {
         Ok(tables)
     }
 
+    /// Seals the active arena, although it is not full.
+    pub(crate) fn seal_active(&self, writer: &mut Writer) -> Result<()> {
+        let spare = self.take_spare()?;
+        let fresh = MemTable::new(spare, self.options.arena_index_bytes, self.hash_seed);
+        self.roll_over(writer, Arc::new(fresh))
+    }
+
     /// Flushes everything acknowledged so far and waits for it.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
@@ -202,9 +210,7 @@ impl Store {
             }
             // Not the MemTable itself: whoever holds it keeps its slot from the next spare.
             let sealed = writer.active.arena().generation();
-            let spare = self.take_spare()?;
-            let fresh = MemTable::new(spare, self.options.arena_index_bytes, self.hash_seed);
-            self.roll_over(writer, Arc::new(fresh))?;
+            self.seal_active(writer)?;
             Ok(Some(sealed))
         })?;
         let waits = || {

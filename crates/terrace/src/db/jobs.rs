@@ -16,7 +16,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
-use crate::levels::TableMeta;
+use crate::levels::{KeyRange, TableMeta};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -225,6 +225,13 @@ impl Jobs {
         let mut board = self.board.lock();
         let asked = board.asked_for(ticket);
         asked.is_none_or(|asked| asked.is_complete)
+    }
+
+    /// Whether a merge under way may put something beside what is put at an age, in a range.
+    pub(crate) fn is_claimed(&self, keyspace: KeyspaceId, range: &KeyRange, age: u64) -> bool {
+        let claims = self.board.lock().claims(|_| true);
+        let mut claims = claims.iter().filter(|(id, _)| *id == keyspace);
+        claims.any(|(_, claim)| claim.reaches(range, age))
     }
 
     /// Whether a job is on the board.

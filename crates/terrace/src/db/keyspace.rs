@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::db::Store;
 use crate::db::conflict::Change;
+use crate::db::ingest::Ingestion;
 use crate::db::iterator::{DbIterator, IterOptions};
 use crate::db::read::ReadOptions;
 use crate::db::snapshot::Snapshot;
@@ -126,6 +127,29 @@ impl Keyspace {
     /// As [`Keyspace::get_at`].
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
         self.store().get(self.id, key, options)
+    }
+
+    /// The values of several keys, in the order of the keys, all as of one moment. Cheaper than one
+    /// by one where they have to be read from a device: it works on all of them at a time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_at`].
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// db.put(b"a", b"1")?;
+    /// db.put(b"c", b"3")?;
+    /// let values = db.multi_get(&["c", "b", "a"], &Default::default())?;
+    /// let values: Vec<_> = values.iter().map(|value| value.as_deref()).collect();
+    /// assert_eq!(values, [Some(&b"3"[..]), None, Some(b"1")]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Result<Vec<Option<Value>>> {
+        self.store().multi_get(self.id, keys, options)
     }
 
     /// Whether a key has a value.
@@ -275,6 +299,27 @@ impl Keyspace {
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
         self.store().form_keyspace(self.id, options)
+    }
+
+    /// Begins to load sorted entries in bulk: they are written to tables as they come, once, and
+    /// appear all at once. Fastest where no key of the range is there yet.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace), or as [`Db::write`](crate::Db::write).
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// let mut load = db.ingest()?;
+    /// for number in 0..10_000u32 {
+    ///     load.put(&number.to_be_bytes(), b"value")?;
+    /// }
+    /// assert!(db.first()?.is_none());
+    /// load.finish()?;
+    /// assert_eq!(db.get(&77u32.to_be_bytes())?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn ingest(&self) -> Result<Ingestion<'_>> {
+        Ingestion::new(self)
     }
 
     /// Flushes, then merges everything that the tables hold in a range of keys into one level, so

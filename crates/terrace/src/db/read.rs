@@ -18,7 +18,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
 use crate::db::value::Value;
 use crate::db::view::View;
-use crate::key::{Kind, Tag};
+use crate::key::{Kind, MAX_SEQUENCE, Tag};
 use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::{CursorOptions, TableCursor, TableReader, TableValue, key_hash};
@@ -202,7 +202,7 @@ impl Store {
                 0 => None,
                 _ => newest_range(&open, key, snapshot),
             };
-            let found = open.get(key, hash, snapshot, options)?;
+            let found = get_in_table(table, &open, key, hash, snapshot, options)?;
             match (found, deleted) {
                 (Some((tag, _)), Some(deleted)) if tag.sequence() < deleted => return Ok(None),
                 (Some(found), _) => return Ok(Some(found)),
@@ -251,7 +251,10 @@ impl Store {
         options: CursorOptions,
     ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
         let tables = Arc::clone(&self.tables);
-        move |table| Ok(table.open(&tables)?.cursor(options))
+        move |table| {
+            let cursor = table.open(&tables)?.cursor(options);
+            Ok(cursor.with_assigned(table.assigned_sequence()))
+        }
     }
 
     /// All versions of a keyspace in order: MemTables and every sub-level, merged, and beside them the
@@ -303,6 +306,25 @@ fn newest_range(
     let ranges = table.range_tombstones()?;
     let newest = ranges.newest_covering(key, snapshot);
     newest.map(|newest| newest.sequence)
+}
+
+/// The newest version of a key that one table has for a reader.
+fn get_in_table(
+    table: &Table,
+    open: &TableReader,
+    key: &[u8],
+    hash: u64,
+    snapshot: SequenceNumber,
+    options: CursorOptions,
+) -> Result<Option<(Tag, TableValue)>> {
+    match table.assigned_sequence() {
+        None => open.get(key, hash, snapshot, options),
+        Some(sequence) if sequence > snapshot => Ok(None),
+        Some(sequence) => {
+            let found = open.get(key, hash, MAX_SEQUENCE, options)?;
+            Ok(found.map(|(tag, value)| (tag.with_sequence(sequence), value)))
+        }
+    }
 }
 
 /// The levels of a keyspace. Without them there is nothing to read: what MemTables may still hold

@@ -158,6 +158,7 @@ impl TableSink for TableFiles<'_> {
             narrowed: false,
             min_sequence: properties.smallest_sequence,
             max_sequence: properties.largest_sequence,
+            assigned: false,
             tier: OWN_DIRECTORY,
         }))
     }

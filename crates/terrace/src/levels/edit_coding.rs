@@ -87,7 +87,8 @@ mod table {
     pub(super) const MAX_SEQUENCE: u32 = 14;
     pub(super) const TIER: u32 = 15;
     pub(super) const RANGE_TOMBSTONES: u32 = 16;
-    pub(super) const LARGEST: u32 = RANGE_TOMBSTONES;
+    pub(super) const ASSIGNED: u32 = 17;
+    pub(super) const LARGEST: u32 = ASSIGNED;
 }
 
 /// Tags inside an issued arena.
@@ -285,6 +286,7 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
     if meta.range_tombstones > 0 {
         out.number(table::RANGE_TOMBSTONES, meta.range_tombstones);
     }
+    put_flag(out, table::ASSIGNED, meta.assigned);
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -421,11 +423,15 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         narrowed: group.flag(table::NARROWED)?,
         min_sequence: group.number(table::MIN_SEQUENCE)?,
         max_sequence: group.number(table::MAX_SEQUENCE)?,
+        assigned: group.flag(table::ASSIGNED)?,
         tier: group.nonzero(table::TIER)?,
         range_tombstones: group.optional(table::RANGE_TOMBSTONES)?,
     };
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));
+    }
+    if meta.assigned && meta.min_sequence != meta.max_sequence {
+        return Err(group.malformed(table::ASSIGNED));
     }
     Ok(TableAdded {
         place: take_place(&group)?,

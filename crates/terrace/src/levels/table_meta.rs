@@ -131,11 +131,29 @@ pub(crate) struct TableMeta {
     pub(crate) narrowed: bool,
     pub(crate) min_sequence: SequenceNumber,
     pub(crate) max_sequence: SequenceNumber,
+    /// Every entry has the number `max_sequence`, whatever the file says: it was written before
+    /// the number was known.
+    pub(crate) assigned: bool,
     /// The device class that holds the file; 1 is the store's own directory.
     pub(crate) tier: u8,
 }
 
 impl TableMeta {
+    /// The same table, all of whose entries have this number.
+    pub(crate) fn assigned(self, sequence: SequenceNumber) -> Self {
+        TableMeta {
+            min_sequence: sequence,
+            max_sequence: sequence,
+            assigned: true,
+            ..self
+        }
+    }
+
+    /// The number that stands for those in the file, if one does.
+    pub(crate) fn assigned_sequence(&self) -> Option<SequenceNumber> {
+        self.assigned.then_some(self.max_sequence)
+    }
+
     /// Whether a file that says this of itself is the one that was listed.
     pub(crate) fn is_described_by(&self, properties: &TableProperties) -> bool {
         let bounds_fit = KeyRange::of_file(properties).is_some_and(|file| {
@@ -151,8 +169,9 @@ impl TableMeta {
             && properties.entries == self.entries
             && properties.tombstones == self.tombstones
             && properties.range_tombstones() == self.range_tombstones
-            && properties.smallest_sequence == self.min_sequence
-            && properties.largest_sequence == self.max_sequence
+            && (self.assigned
+                || properties.smallest_sequence == self.min_sequence
+                    && properties.largest_sequence == self.max_sequence)
     }
 }
 
@@ -319,6 +338,7 @@ mod tests {
             narrowed: false,
             min_sequence: 1,
             max_sequence: 1,
+            assigned: false,
             tier: 1,
         }
     }

@@ -33,6 +33,7 @@ pub(crate) fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
         narrowed: false,
         min_sequence: number,
         max_sequence: number + 1,
+        assigned: false,
         tier: 1,
     }
 }

@@ -144,6 +144,11 @@ impl BlockCache {
         block
     }
 
+    /// Whether a block is there, which does not count as a read of it.
+    pub(super) fn contains(&self, table: u64, offset: u64) -> bool {
+        self.blocks.contains_key(&(table, offset))
+    }
+
     pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
         let key = (table, offset);
         let is_data = matches!(block, CachedBlock::Data(_));

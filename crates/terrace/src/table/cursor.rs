@@ -9,7 +9,7 @@ use super::read_ahead::ReadAhead;
 use super::reader::{CursorOptions, TableReader};
 use crate::Result;
 use crate::cursor::Cursor;
-use crate::key::InternalKey;
+use crate::key::{InternalKey, SequenceNumber, Tag};
 
 /// Walks a table's versions in both directions. It is valid when its position in the data block
 /// is; the two above then name that block.
@@ -22,6 +22,8 @@ pub(crate) struct TableCursor {
     /// The data block entered last, and where it lies.
     data: Option<(BlockHandle, BlockCursor)>,
     ahead: ReadAhead,
+    /// The number of every entry, whatever the file says.
+    assigned: Option<SequenceNumber>,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +44,28 @@ impl TableCursor {
             at: 0,
             data: None,
             ahead: ReadAhead::default(),
+            assigned: None,
         }
+    }
+
+    /// Gives every entry this number in place of its own, if there is one. Each key is there once.
+    pub(crate) fn with_assigned(mut self, sequence: Option<SequenceNumber>) -> Self {
+        self.assigned = sequence;
+        self
+    }
+
+    /// Where in the file a seek to `target` leads.
+    fn in_file<'k>(&self, target: InternalKey<'k>) -> InternalKey<'k> {
+        let Some(sequence) = self.assigned else {
+            return target;
+        };
+        // The one version of the key lies before the target if it is newer.
+        let tag = if sequence > target.tag.sequence() {
+            Tag(0)
+        } else {
+            Tag(u64::MAX)
+        };
+        InternalKey { tag, ..target }
     }
 
     /// Takes the same step in each of the three blocks.
@@ -196,6 +219,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()> {
+        let target = self.in_file(target);
         let mut result = self.descend(Step::Seek(target));
         // The target may lie between a block's last key and its separator.
         if result.is_ok() && self.partition.is_some() && !self.valid() {
@@ -228,7 +252,13 @@ impl Cursor for TableCursor {
 
     fn key(&self) -> InternalKey<'_> {
         match &self.data {
-            Some((_, cursor)) if cursor.valid() => cursor.key(),
+            Some((_, cursor)) if cursor.valid() => match self.assigned {
+                None => cursor.key(),
+                Some(sequence) => InternalKey {
+                    tag: cursor.key().tag.with_sequence(sequence),
+                    ..cursor.key()
+                },
+            },
             _ => InternalKey::seek(&[], 0),
         }
     }

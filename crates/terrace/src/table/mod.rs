@@ -31,6 +31,7 @@ mod reader;
 mod sample;
 mod source;
 mod tally;
+mod unread;
 mod walk;
 mod writer;
 
@@ -41,6 +42,7 @@ pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 
 #[cfg(test)]

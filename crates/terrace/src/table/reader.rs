@@ -334,6 +334,10 @@ impl TableReader {
         }
     }
 
+    pub(super) fn is_in_cache(&self, handle: BlockHandle) -> bool {
+        self.cache.contains(self.number, handle.offset)
+    }
+
     /// Puts a block that was read into the cache if it is worth it.
     pub(super) fn keep(
         &self,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use terrace::internal;
-use terrace::{Db, IterOptions, KeyspaceId, Result, Snapshot, WriteBatch};
+use terrace::{Db, IterOptions, KeyspaceId, ReadOptions, Result, Snapshot, WriteBatch};
 
 /// One keyspace's content.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -48,6 +48,20 @@ impl Model {
     pub fn counter(&self) -> (&'static [u8], Option<Vec<u8>>) {
         let tried = self.batches.len() as u64;
         (COUNTER, (tried > 0).then(|| tried.to_be_bytes().to_vec()))
+    }
+
+    /// Adds a batch of values in the default keyspace and gives its entries, sorted, each key once.
+    pub fn sorted(&mut self, entries: Content) -> Content {
+        let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
+        let mut entries = entries;
+        entries.insert(COUNTER.to_vec(), number);
+        let writes: Vec<Write> = entries
+            .iter()
+            .map(|(key, value)| (KeyspaceId::DEFAULT, key.clone(), Change::Put(value.clone())))
+            .collect();
+        apply(&mut self.state, &writes);
+        self.batches.push(writes);
+        entries
     }
 
     /// Adds a batch and gives it in the store's form.
@@ -155,7 +169,7 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
     Ok(state)
 }
 
-/// Reads every key, and asserts that its value is the one given.
+/// Reads every key, one by one and all at once, and asserts that its value is the one given.
 pub fn check_gets(
     db: &Db,
     keyspace: KeyspaceId,
@@ -171,6 +185,16 @@ pub fn check_gets(
             key.escape_ascii()
         );
     }
+    let keyspaces = db.keyspaces();
+    let keyspace = keyspaces.iter().find(|one| one.id() == keyspace).unwrap();
+    let options = ReadOptions {
+        snapshot: snapshot.cloned(),
+        ..ReadOptions::default()
+    };
+    let keys: Vec<&[u8]> = content.keys().rev().map(Vec::as_slice).collect();
+    let values = keyspace.multi_get(&keys, &options)?;
+    let expected = content.values().rev().map(|value| Some(value.as_slice()));
+    assert!(expected.eq(values.iter().map(|value| value.as_deref())));
     Ok(())
 }
 

@@ -73,6 +73,8 @@ pub enum Operation {
         from: Vec<u8>,
         to: Vec<u8>,
     },
+    /// A batch of sorted entries past the arenas.
+    Ingest(Content),
     /// The next batch, empty but for its number, which takes the place of the last one by
     /// compare-and-set, after an attempt that must fail.
     Advance,
@@ -107,6 +109,7 @@ impl Script {
             79..80 => Operation::Compact,
             95..96 => self.compact_range(),
             96..98 => Operation::Advance,
+            98..99 => self.ingest(),
             80..84 => Operation::TakeSnapshot,
             84..88 => Operation::DropSnapshot,
             88..90 => Operation::Reopen,
@@ -114,6 +117,11 @@ impl Script {
             92..95 => Operation::HoldFlushes,
             _ => self.write(),
         }
+    }
+
+    fn ingest(&mut self) -> Operation {
+        let count = self.random.random_range(0..30);
+        Operation::Ingest((0..count).map(|_| (self.key(), self.value())).collect())
     }
 
     fn compact_range(&mut self) -> Operation {
@@ -276,6 +284,18 @@ impl Run {
                 let keyspace = keyspaces.iter().find(|k| k.id() == keyspace).unwrap();
                 keyspace.compact_range(&from[..]..=&to[..])?;
                 self.model.persisted = self.model.acknowledged;
+            }
+            Operation::Ingest(entries) => {
+                self.release_flushes();
+                let entries = self.model.sorted(entries);
+                let db = self.db().clone();
+                let mut load = db.ingest()?;
+                for (key, value) in &entries {
+                    load.put(key, value)?;
+                }
+                load.finish()?;
+                self.model.acknowledged = self.model.tried();
+                self.model.persisted = self.model.tried();
             }
             Operation::Advance => {
                 let (key, before) = self.model.counter();

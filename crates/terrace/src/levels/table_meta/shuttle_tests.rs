@@ -15,6 +15,7 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
         narrowed: false,
         min_sequence: 1,
         max_sequence: 1,
+        assigned: false,
         tier: 1,
     };
     Table::new(meta, obsolete)

@@ -1,0 +1,239 @@
+//! Bulk loading: sorted entries go straight into tables, past arenas and merges.
+//!
+//! The entries are written while nobody waits; then the leader of the commit queue gives all of them
+//! one number, the next one, and installs the tables by one edit. The files were written before the
+//! number was known, so the manifest carries it: a table that is listed as *assigned* has that
+//! number for all its entries, whatever the file says.
+//!
+//! The number has no record in an arena, so recovery must not look for one: the edit says that
+//! everything up to it is in tables, and to be true to that the leader first has what is in the
+//! arenas flushed. Most of it was flushed before, while others were writing; what is left is small.
+//!
+//! Nothing in the store is newer than the entries, so the tables may lie as deep as nothing above
+//! overlaps them and no merge under way will put something there: sorted loads are never merged.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use terrace_storage::{Purpose, Storage};
+
+use crate::compaction::merge::TableSink;
+use crate::db::Store;
+use crate::db::keyspace::Keyspace;
+use crate::db::table_files::TableFiles;
+use crate::db::write::Writer;
+use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
+use crate::levels::{
+    Edit, KeyRange, KeyspaceLevels, LEVELS, ManifestState, Place, TableAdded, TableMeta,
+};
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
+
+/// The number that the files of a bulk load have inside.
+const NUMBER_IN_FILES: SequenceNumber = 1;
+
+/// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
+/// before [`Ingestion::finish`], and nothing is left of them without it.
+pub struct Ingestion<'a> {
+    keyspace: &'a Keyspace,
+    table_bytes: u64,
+    /// `None` when they are settled.
+    sink: Option<TableFiles<'a>>,
+    tables: Vec<TableMeta>,
+    last_key: Option<Vec<u8>>,
+    user_bytes: u64,
+}
+
+impl<'a> Ingestion<'a> {
+    pub(crate) fn new(keyspace: &'a Keyspace) -> Result<Self> {
+        let store = keyspace.store();
+        store.check_writable()?;
+        let version = Arc::clone(&store.view.load().version);
+        store.check_keyspaces(&version, &[keyspace.id()])?;
+        let levels = version.keyspace(keyspace.id()).ok_or(Error::Closed)?;
+        // In the form of the level that most data is in. The age is a hint and not known yet.
+        let place = Place::base(LEVELS as u8 - 1);
+        Ok(Ingestion {
+            keyspace,
+            table_bytes: store.form_of(levels).table_bytes,
+            sink: Some(TableFiles::new(store, levels, place, Purpose::Flush)),
+            tables: Vec::new(),
+            last_key: None,
+            user_bytes: 0,
+        })
+    }
+
+    /// Adds an entry behind all before it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the key is not above the last one, or is longer than 65,535
+    /// bytes; nothing has changed then. Otherwise those of writing files: the ingestion is useless.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Error::invalid(format!(
+                "the key has {} bytes; keys have at most {MAX_KEY_BYTES}",
+                key.len()
+            )));
+        }
+        if self.last_key.as_deref().is_some_and(|last| last >= key) {
+            return Err(Error::invalid(format!(
+                "the key \"{}\" does not come after the one before it; entries to ingest must be \\
+                 sorted by key, each key once",
+                key.escape_ascii()
+            )));
+        }
+        let sink = self.sink.as_mut().ok_or(Error::Closed)?;
+        if sink.table_bytes() >= self.table_bytes {
+            self.tables.extend(sink.finish()?);
+        }
+        let version = InternalKey {
+            user_key: key,
+            tag: Tag::new(NUMBER_IN_FILES, Kind::Put),
+        };
+        sink.add(version, value)?;
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.user_bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Makes the entries visible, all at once, in the place of what their keys had. They survive a
+    /// power cut when this returns, and so does every write before them.
+    ///
+    /// # Errors
+    /// Those of writing files, of flushing, and as [`Db::write`](crate::Db::write). The keyspace is
+    /// then as it was, unless the store is poisoned.
+    pub fn finish(mut self) -> Result<()> {
+        let Some(mut sink) = self.sink.take() else {
+            return Ok(());
+        };
+        let tables = std::mem::take(&mut self.tables);
+        let finished = sink
+            .finish()
+            .map(|last| [tables, Vec::from_iter(last)].concat());
+        let mut files = sink.into_files();
+        let store = self.keyspace.store();
+        let installed = finished.and_then(|tables| {
+            if tables.is_empty() {
+                return store.check_writable();
+            }
+            files.sync()?;
+            store.storage.sync_directory(store.directory())?;
+            store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
+        });
+        store.settle_files(files, installed)
+    }
+}
+
+impl Drop for Ingestion<'_> {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            let store = self.keyspace.store();
+            let _ = store.settle_files(sink.into_files(), Err::<(), _>(Error::Closed));
+        }
+    }
+}
+
+impl Store {
+    fn install_ingested(
+        &self,
+        keyspace: KeyspaceId,
+        tables: Vec<TableMeta>,
+        user_bytes: u64,
+    ) -> Result<()> {
+        self.flush()?;
+        self.as_leader(|writer| {
+            self.flush_active(writer)?;
+            let sequence = writer.last_sequence + 1;
+            if sequence > MAX_SEQUENCE {
+                return Err(Error::invalid(
+                    "2^56 writes: the sequence numbers are used up",
+                ));
+            }
+            let mut ledger = self.ledger.lock();
+            self.check_keyspaces(&ledger.state.version, &[keyspace])?;
+            let claimed = |range: &KeyRange, age| self.jobs.is_claimed(keyspace, range, age);
+            let place = place_of(&ledger.state, keyspace, &tables, claimed);
+            let added = |table: TableMeta| TableAdded {
+                place,
+                table: table.assigned(sequence),
+            };
+            let edit = Edit {
+                tables_added: tables.into_iter().map(added).collect(),
+                flushed_sequence: Some(sequence),
+                ..Edit::default()
+            };
+            self.record(&mut ledger, edit)?;
+            let version = Arc::clone(&ledger.state.version);
+            self.change_view(|view| {
+                view.version = version;
+                view.flushed_sequence = sequence;
+            });
+            self.raise_floor(keyspace, sequence);
+            writer.last_sequence = sequence;
+            self.counters
+                .user_bytes
+                .fetch_add(user_bytes, Ordering::Relaxed);
+            self.visible.store(sequence, Ordering::Release);
+            Ok(())
+        })?;
+        self.background.compaction_wanted(self);
+        Ok(())
+    }
+
+    /// Has everything written so far flushed. The caller leads: nothing is written meanwhile.
+    fn flush_active(&self, writer: &mut Writer) -> Result<()> {
+        if !writer.active.is_empty() {
+            self.seal_active(writer)?;
+        }
+        while self.view.load().memtables.len() > 1 {
+            self.background.wait_for_flush(self)?;
+            self.check_writable()?;
+        }
+        Ok(())
+    }
+}
+
+/// The deepest place where the tables lie below nothing that overlaps them, and in nobody's way.
+fn place_of(
+    state: &ManifestState,
+    keyspace: KeyspaceId,
+    tables: &[TableMeta],
+    is_claimed: impl Fn(&KeyRange, u64) -> bool,
+) -> Place {
+    let youngest = state.next_flush_place(keyspace);
+    let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds));
+    let (Some(levels), Some(hull)) = (state.version.keyspace(keyspace), hull) else {
+        return youngest;
+    };
+    let depth = free_depth(levels, &hull);
+    let free = (1..depth).rev().map(Place::base);
+    let mut unclaimed = free.filter(|place| !is_claimed(&hull, place.age));
+    unclaimed.next().unwrap_or(youngest)
+}
+
+/// The number of levels from the top that hold nothing in a range.
+fn free_depth(levels: &KeyspaceLevels, range: &KeyRange) -> u8 {
+    let is_free =
+        |level: &&crate::levels::Level| level.tables().all(|table| !table.bounds.overlaps(range));
+    levels.levels.iter().take_while(is_free).count() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::levels::testing::{added, flush_place, levels, version};
+
+    #[test]
+    fn tables_go_as_deep_as_nothing_overlaps_them() {
+        let version = version(vec![
+            added(flush_place(1), 1, "p", "q"),
+            added(Place::base(2), 2, "a", "c"),
+        ]);
+        let depth =
+            |from: &str, to: &str| free_depth(levels(&version), &KeyRange::inclusive(from, to));
+        assert_eq!(depth("d", "e"), LEVELS as u8);
+        assert_eq!(depth("b", "e"), 2, "above level 2");
+        assert_eq!(depth("o", "p"), 0);
+    }
+}
