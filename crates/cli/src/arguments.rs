@@ -104,12 +104,24 @@ Examples:
   terrace export -d ./cities cities.tsv --hex
   terrace import -d ./copy cities.tsv --hex --key key --value value")]
     Export(Export),
-    /// Merge until no level is over its target
+    /// Merge until no level is over its target, or merge a range of keys into one level
     #[command(after_help = "\
+A range of keys, or all of a keyspace's with --all, is merged although no level is over its
+target: one version of each key is left, and what was deleted takes no space.
+
 Examples:
   terrace compact -d ./cities
-  terrace compact -d ./cities --json | jq .written_bytes")]
-    Compact(Maintenance),
+  terrace compact -d ./cities --prefix os
+  terrace compact -d ./cities --all --json | jq .written_bytes")]
+    Compact(Compact),
+    /// Copy a store into a new directory, as it is at one moment
+    #[command(after_help = "\
+Tables are linked where the new directory is on the same file system, so that a copy takes little
+time and space; it shares no file that is written to.
+
+Examples:
+  terrace checkpoint -d ./cities ./cities-monday")]
+    Checkpoint(CheckpointTo),
     /// Write what is in arenas to tables
     #[command(after_help = "\
 Afterwards the arenas may be moved to another --region-dir, or lost.
@@ -414,6 +426,27 @@ pub struct Maintenance {
     /// Print the result as a JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Compact {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub range: KeyRange,
+    /// All keys of the keyspace
+    #[arg(long, conflicts_with_all = ["from", "to", "prefix"])]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckpointTo {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// The new directory
+    pub directory: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -40,10 +40,48 @@ fn compact_merges_and_flush_empties_the_arenas() {
 }
 
 #[test]
+fn a_range_is_compacted_although_no_level_is_over_its_target() {
+    let shell = Shell::with_tables();
+    shell.out(&["del", "oslo"]);
+    let told = shell.json(&["compact", "--prefix", "os", "--json"]);
+    assert!(told["merges"].as_u64() > Some(0), "{told}");
+    assert_eq!(shell.run(&["get", "oslo"]).code, 1);
+    shell.out(&["del", "lisbon"]);
+    let told = shell.json(&["compact", "--all", "--json"]);
+    assert_eq!(told["tables"], 1, "{told}");
+    // Nothing is left of what was deleted.
+    let levels = shell.json(&["levels", "--json"]);
+    let levels = levels["keyspaces"][0]["levels"].as_array().unwrap();
+    let mut tables = levels
+        .iter()
+        .flat_map(|level| level["sub_levels"].as_array().unwrap());
+    assert_eq!(tables.next().unwrap()["tables"][0]["entries"], 1);
+    assert_eq!(
+        shell.run(&["compact", "--all", "--keyspace", "lakes"]).code,
+        7
+    );
+}
+
+#[test]
+fn a_checkpoint_is_a_store_of_its_own() {
+    let shell = Shell::with_tables();
+    let copy = shell.path("copy");
+    let copy = copy.to_str().unwrap();
+    shell.out(&["put", "paris", "France"]);
+    let told = shell.out(&["checkpoint", copy]);
+    assert!(told.starts_with("copied in "), "{told}");
+    shell.out(&["del", "paris"]);
+    assert_eq!(shell.out(&["get", "-d", copy, "paris"]), "France\n");
+    assert!(shell.out(&["verify", "-d", copy]).contains("sound"));
+    let ran = shell.run(&["checkpoint", copy]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+}
+
+#[test]
 fn a_store_that_is_not_there_is_not_made() {
     let shell = Shell::new();
-    for command in ["compact", "flush"] {
-        assert_eq!(shell.run(&[command]).code, 7);
+    for command in [&["compact"][..], &["flush"], &["checkpoint", "copy"]] {
+        assert_eq!(shell.run(command).code, 7);
         assert!(!shell.store().exists());
     }
 }

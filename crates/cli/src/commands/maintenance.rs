@@ -1,22 +1,38 @@
-//! Putting a store in order: compact, flush.
+//! Putting a store in order: compact, flush, checkpoint.
 
 use std::io::{self, IsTerminal};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use serde_json::json;
-use terrace::{Db, Purpose, Statistics};
+use terrace::{Db, IterOptions, Purpose, Statistics};
 
-use crate::arguments::Maintenance;
+use crate::arguments::{CheckpointTo, Compact, Maintenance};
 use crate::commands::print;
+use crate::commands::scan::range;
 use crate::failure::Result;
 use crate::report::{bytes, things};
 use crate::store;
 
-pub fn compact(arguments: &Maintenance) -> Result<()> {
-    run(arguments, "compacting", "compacted", |db| {
-        db.flush()?;
-        db.compact()
+pub fn compact(arguments: &Compact) -> Result<()> {
+    let IterOptions { lower, upper, .. } = range(&arguments.range)?;
+    let whole = (&lower, &upper) == (&Bound::Unbounded, &Bound::Unbounded);
+    run(&arguments.maintenance, "compacting", "compacted", |db| {
+        let keyspace = db.keyspace(&arguments.keyspace.name)?;
+        if whole && !arguments.all {
+            db.flush()?;
+            return db.compact();
+        }
+        let lower = lower.as_ref().map(Vec::as_slice);
+        let upper = upper.as_ref().map(Vec::as_slice);
+        keyspace.compact_range((lower, upper))
+    })
+}
+
+pub fn checkpoint(arguments: &CheckpointTo) -> Result<()> {
+    run(&arguments.maintenance, "copying", "copied", |db| {
+        db.checkpoint(&arguments.directory).map(|_| ())
     })
 }
 
@@ -39,10 +55,11 @@ fn run(
     let db = store::open_to_maintain(&arguments.store)?;
     let worked = work(&db);
     spinner.finish_and_clear();
-    let statistics = db.statistics();
     let closed = db.close();
     worked?;
     closed?;
+    // Only now has all that was done been counted.
+    let statistics = db.statistics();
     print(summary(done, &statistics, began.elapsed(), arguments.json))
 }
 

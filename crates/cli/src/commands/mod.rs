@@ -33,6 +33,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Compact(arguments) => maintenance::compact(&arguments),
+        Command::Checkpoint(arguments) => maintenance::checkpoint(&arguments),
         Command::Flush(arguments) => maintenance::flush(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Levels(arguments) => levels::run(&arguments),
