@@ -7,7 +7,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::machine::{Machine, Method};
-use terrace::{Background, Db, Durability, Options, Result, WriteBatch, WriteOptions, internal};
+use terrace::{
+    Background, Db, Durability, Error, KeyspaceOptions, Options, ReadOptions, Result, WriteBatch,
+    WriteOptions, internal,
+};
 use terrace_storage::{CrashKind, Fault};
 
 /// Large enough that a power cut keeps some frames of an arena and drops others before them.
@@ -374,4 +377,61 @@ fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
         done.store(true, Ordering::Release);
         reader.join().unwrap();
     });
+}
+
+/// Dropping a keyspace writes no records: only the floor tells the read buffer.
+#[test]
+fn a_dropped_keyspace_is_gone_from_the_read_buffer_too() {
+    let machine = Machine::new(Method::Written, 1);
+    let db = open(machine.options()).unwrap();
+    let keyspace = db
+        .create_keyspace("short-lived", KeyspaceOptions::default())
+        .unwrap();
+    keyspace.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            keyspace.get(b"key").unwrap().as_deref(),
+            Some(&b"value"[..])
+        );
+    }
+    let buffer = db.statistics().read_buffer.unwrap();
+    assert_eq!((buffer.hits, buffer.fills_taken), (1, 1));
+    db.drop_keyspace("short-lived").unwrap();
+    let error = keyspace.get(b"key").unwrap_err();
+    assert!(matches!(error, Error::NoKeyspace { .. }), "{error}");
+}
+
+/// What checks the tables anew must not be answered from elsewhere, and what is to leave no trace
+/// leaves none.
+#[test]
+fn reads_that_verify_or_fill_nothing_pass_by_the_read_buffer() {
+    let machine = Machine::new(Method::Written, 1);
+    let db = open(machine.options()).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    let unfilled = ReadOptions {
+        fill_cache: false,
+        ..ReadOptions::default()
+    };
+    let verified = ReadOptions {
+        verify: true,
+        ..ReadOptions::default()
+    };
+    let counts = || {
+        let buffer = db.statistics().read_buffer.unwrap();
+        (buffer.fills_taken, buffer.hits)
+    };
+    for _ in 0..3 {
+        db.get_with(b"key", &unfilled).unwrap().unwrap();
+    }
+    assert_eq!(counts(), (0, 0));
+    for _ in 0..3 {
+        db.get(b"key").unwrap().unwrap();
+    }
+    assert_eq!(counts(), (1, 1));
+    for _ in 0..3 {
+        db.get_with(b"key", &verified).unwrap().unwrap();
+    }
+    assert_eq!(counts(), (1, 1));
 }
