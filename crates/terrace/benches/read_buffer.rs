@@ -3,13 +3,13 @@
 //! `cargo bench -p terrace --bench read_buffer -- ROWS VALUE_BYTES DIRECTORY CACHE_MIB ROUNDS`;
 //! without arguments a tiny run, which is what the gate does. Each workload opens two stores of the
 //! same rows and runs the same operations on both, in turn and in slices, after as many rounds again
-//! to warm up; shown are nanoseconds an operation and how many times faster it is with the buffer.
+//! to warm up; shown are the median slices' nanoseconds an operation and how many times faster it is with the buffer.
 //! After a slice that writes the store settles before the other one's turn, so that no side pays for
 //! the other's flushes and merges. `ONLY=zipfian,scan` runs some of the workloads;
 //! `STRUCTURE=ordered`, `POLICY=all|invalidate`, `SHARE=percent` set what `on` means.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -236,13 +236,17 @@ fn run(workload: &str, databases: &[Db; 2], rows: u64, value_bytes: usize, round
     };
     let count = rows.min(400_000) / if workload == "scan" { 20 } else { 1 };
     let writes = operation_writes(workload);
-    let slices = if writes { 2 } else { SLICES };
+    let slices = if writes { 4 } else { SLICES };
     let slice = (count / slices).max(1);
-    let mut times = [Duration::ZERO; 2];
-    let mut measured = 0;
+    let mut times = [const { Vec::new() }; 2];
     for round in 0..2 * rounds {
         for number in 0..slices {
-            let operations: Vec<Operation> = (0..slice).map(|_| draw.next(workload)).collect();
+            // A store that is only written to has been read before.
+            let drawn = match workload {
+                "write" if round < rounds => "update zipfian",
+                workload => workload,
+            };
+            let operations: Vec<Operation> = (0..slice).map(|_| draw.next(drawn)).collect();
             // Each side is first half of the time.
             for side in [number as usize % 2, 1 - number as usize % 2] {
                 let db = &databases[side];
@@ -252,7 +256,7 @@ fn run(workload: &str, databases: &[Db; 2], rows: u64, value_bytes: usize, round
                     found += usize::from(operation.run(db, &mut value) > 0);
                 }
                 if round >= rounds {
-                    times[side] += began.elapsed();
+                    times[side].push(began.elapsed().as_nanos() as u64 / slice);
                 }
                 if writes {
                     db.flush().unwrap();
@@ -260,10 +264,12 @@ fn run(workload: &str, databases: &[Db; 2], rows: u64, value_bytes: usize, round
                 }
                 assert!(workload == "missing" || workload == "scan" || found as u64 == slice);
             }
-            measured += if round >= rounds { slice } else { 0 };
         }
     }
-    let [off, on] = times.map(|time| time.as_nanos() as u64 / measured.max(1));
+    let [off, on] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
     let ratio = off as f64 / on.max(1) as f64;
     println!("{workload:>18}: off {off:>6} ns, on {on:>6} ns, {ratio:.2} times");
     for (name, db) in [("off", &databases[0]), ("on", &databases[1])] {

@@ -10,10 +10,10 @@ use crate::sync::thread;
 const SEED: u64 = 5;
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 const SCHEDULES: usize = 2_000;
-const WRITES: u64 = 6;
+const WRITES: u64 = 9;
 /// Deletes everything, as a record that names no key.
-const RANGE_DELETE: u64 = 4;
-const DELETE: u64 = 5;
+const RANGE_DELETE: u64 = 3;
+const DELETE: u64 = 6;
 /// Fills that a reader makes of other keys; more than fit.
 const OTHERS: u64 = 3;
 
@@ -66,12 +66,12 @@ impl Stage {
 
     /// What a get does, and a look again at the same snapshot later.
     fn read(&self) {
-        for round in 0..3 {
+        for round in 0..6 {
             let snapshot = self.visible.load(Ordering::Acquire);
             for key in [round % 2, 1 - round % 2] {
                 self.check(key, snapshot);
                 self.offer(key, snapshot);
-                self.check(key, snapshot);
+                self.check(key, self.visible.load(Ordering::Acquire));
             }
             self.check(round % 2, snapshot);
         }
@@ -163,4 +163,48 @@ fn readers_of_the_tree_see_what_their_snapshot_holds() {
     explore(ForwardPolicy::Resident, ReadBufferStructure::Ordered);
     explore(ForwardPolicy::All, ReadBufferStructure::Ordered);
     explore(ForwardPolicy::InvalidateFirst, ReadBufferStructure::Ordered);
+}
+
+/// One back-fill beside one forward of the same key, with the buffer asleep or awake before: the
+/// old value never stays.
+#[test]
+fn a_fill_and_a_forward_notice_one_another() {
+    let (old, new) = ([1; 8], [2; 8]);
+    let run = move |structure, is_awake: bool| {
+        let options = ReadBufferOptions {
+            structure,
+            ..ReadBufferOptions::default()
+        };
+        let buffer = Arc::new(ReadBuffer::new(options, 64 << 10, SEED));
+        let key = Key::new(KEYSPACE, KEYS[0], key_hash(KEYS[0], SEED));
+        let value = Some(old.as_slice());
+        let offer = move |buffer: &ReadBuffer| {
+            buffer.fill(
+                &key,
+                Version {
+                    sequence: 1,
+                    value: Some(&old),
+                },
+                4,
+            );
+        };
+        if is_awake {
+            buffer.fill(&key, Version { sequence: 1, value }, 4);
+        }
+        let filling = thread::spawn({
+            let buffer = Arc::clone(&buffer);
+            move || (0..2).for_each(|_| offer(&buffer))
+        });
+        let mut batch = WriteBatch::new();
+        batch.put(KEYS[0], &new).unwrap();
+        buffer.forward(&[batch.payload()], 5..=5);
+        filling.join().unwrap();
+        let found = buffer.get(&key, 5);
+        assert_ne!(found, Some(Found::Value(old.into())));
+    };
+    for structure in [ReadBufferStructure::Hash, ReadBufferStructure::Ordered] {
+        for is_awake in [false, true] {
+            shuttle::check_random(move || run(structure, is_awake), SCHEDULES);
+        }
+    }
 }
