@@ -3,7 +3,8 @@
 //! The entries are written while nobody waits; then the leader of the commit queue gives all of them
 //! one number, the next one, and installs the tables by one edit. The files were written before the
 //! number was known, so the manifest carries it: a table that is listed as *assigned* has that
-//! number for all its entries, whatever the file says.
+//! number for all its entries, whatever the file says. (It says the last number visible when the
+//! load began: what is left if the manifest is lost.)
 //!
 //! The number has no record in an arena, so recovery must not look for one: the edit says that
 //! everything up to it is in tables, and to be true to that the leader first has what is in the
@@ -28,13 +29,12 @@ use crate::levels::{
 };
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
-/// The number that the files of a bulk load have inside.
-const NUMBER_IN_FILES: SequenceNumber = 1;
-
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
 /// before [`Ingestion::finish`], and nothing is left of them without it.
 pub struct Ingestion<'a> {
     keyspace: &'a Keyspace,
+    /// What the files say.
+    number: SequenceNumber,
     table_bytes: u64,
     /// `None` when they are settled.
     sink: Option<TableFiles<'a>>,
@@ -54,6 +54,7 @@ impl<'a> Ingestion<'a> {
         let place = Place::base(LEVELS as u8 - 1);
         Ok(Ingestion {
             keyspace,
+            number: store.visible().max(1),
             table_bytes: store.form_of(levels).table_bytes,
             sink: Some(TableFiles::new(store, levels, place, Purpose::Flush)),
             tables: Vec::new(),
@@ -87,7 +88,7 @@ impl<'a> Ingestion<'a> {
         }
         let version = InternalKey {
             user_key: key,
-            tag: Tag::new(NUMBER_IN_FILES, Kind::Put),
+            tag: Tag::new(self.number, Kind::Put),
         };
         sink.add(version, value)?;
         let last = self.last_key.get_or_insert_default();
