@@ -76,7 +76,8 @@ written in batches; each batch is there as a whole or not at all.
 With --resume each batch holds the position behind it, too (in the keyspace terrace.imports,
 under the file's whole path), so that both are there or neither. An import that was killed goes
 on there when it is run again, and one that had ended takes the rows that were appended since. The
-input is read from its start and must begin with the rows that were read before.
+input is read from its start and must begin with the rows that were read before. An import without
+--resume removes the position.
 
 Examples:
   terrace import -d ./people people.csv --key id
@@ -92,7 +93,8 @@ Examples:
 A row has two columns, key and value, and the entries are in the order of their keys, as the
 store is at one moment. CSV holds any bytes. TSV has no quotes: tabs and ends of lines in an
 entry are an error. In JSON Lines what is not UTF-8 appears as \"key_hex\" or \"value_hex\". With
---hex all keys and values are in hexadecimal, in each of the formats.
+--hex all keys and values are in hexadecimal, in each of the formats, and the columns are called
+key_hex and value_hex.
 
 An export that was cut short goes on behind its last whole row with --resume; the rows that
 follow are then of the store's present state.
@@ -102,7 +104,7 @@ Examples:
   terrace export -d ./cities cities.csv --resume
   terrace export -d ./cities - --prefix os | gzip > os.jsonl.gz
   terrace export -d ./cities cities.tsv --hex
-  terrace import -d ./copy cities.tsv --hex --key key --value value")]
+  terrace import -d ./copy cities.tsv --hex --key key_hex --value value_hex")]
     Export(Export),
     /// Merge until no level is over its target, or merge a range of keys into one level
     #[command(after_help = "\

@@ -38,7 +38,10 @@ fn what_was_exported_is_imported_as_it_was() {
     ] {
         let file = shell.path(name);
         let file = file.to_str().unwrap();
-        let hex: &[&str] = if hex { &["--hex"] } else { &[] };
+        let (hex, key, value): (&[&str], _, _) = match hex {
+            true => (&["--hex"], "key_hex", "value_hex"),
+            false => (&[], "key", "value"),
+        };
         let told = shell.out(&[&["export", file], hex].concat());
         assert!(told.starts_with("52 rows ("), "{told}");
         let copy = shell.path(&format!("{name}.store"));
@@ -46,9 +49,9 @@ fn what_was_exported_is_imported_as_it_was() {
             "import",
             file,
             "--key",
-            "key",
+            key,
             "--value",
-            "value",
+            value,
             "-d",
             copy.to_str().unwrap(),
         ];
@@ -114,6 +117,60 @@ fn an_export_overwrites_nothing_and_cuts_no_other_file() {
     ]);
     assert_eq!(ran.code, 7, "{}", ran.stderr);
     assert!(!nothing.exists());
+}
+
+#[test]
+fn a_file_that_is_no_export_is_left_as_it_is_though_it_has_no_whole_row() {
+    let shell = Shell::with_tables();
+    for (name, content) in [
+        ("one line.csv", "notes of mine"),
+        ("one line.tsv", "notes of mine"),
+        ("one line.jsonl", "{\"name\":\"of mine\"}"),
+        ("quote.csv", "\"never closed\nmore,notes\n"),
+        ("first row.csv", "my,notes\noslo,Norway\n"),
+        ("first row.jsonl", "{}\n{\"key\":\"a\",\"value\":\"b\"}\n"),
+    ] {
+        let file = shell.file(name, content);
+        let ran = shell.run(&["export", &file, "--resume"]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("--resume goes on with an export"),
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), content, "{name}");
+    }
+}
+
+#[test]
+fn an_export_is_not_resumed_nor_imported_with_another_hex() {
+    let shell = Shell::new();
+    // Keys and values that are hexadecimal, too.
+    for (key, value) in [("abba", "cafe"), ("beef", "00"), ("cafe", "abba")] {
+        shell.out(&["put", key, value]);
+    }
+    for name in ["a.csv", "b.tsv", "c.jsonl"] {
+        for (hex, other, [key, value]) in [
+            (&[][..], &["--hex"][..], ["key_hex", "value_hex"]),
+            (&["--hex"], &[], ["key", "value"]),
+        ] {
+            let file = shell.file(name, "");
+            let export = ["export", &file, "--resume"];
+            shell.out(&[&export, hex].concat());
+            let whole = fs::read(&file).unwrap();
+            let cut = &whole[..whole.len() - 1];
+            fs::write(&file, cut).unwrap();
+            let ran = shell.run(&[&export, other].concat());
+            assert_eq!(ran.code, 2, "{name} {hex:?}: {}", ran.stderr);
+            assert_eq!(fs::read(&file).unwrap(), cut);
+            shell.out(&[&export, hex].concat());
+            assert_eq!(fs::read(&file).unwrap(), whole);
+            // The columns of the other one are not there.
+            let import = ["import", &file, "--key", key, "--value", value];
+            let ran = shell.run(&[&import, other].concat());
+            assert_eq!(ran.code, 2, "{name} {hex:?}: {}", ran.stderr);
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use crate::arguments::FileFormat;
-use crate::export::{KEY, VALUE};
+use crate::export::{KEY_HEX, VALUE_HEX, columns};
 use crate::text::{brief, json_entry, to_hex};
 
 /// Writes rows of one format.
@@ -40,8 +40,8 @@ impl<W: Write> Rows<W> {
     pub fn write_header(&mut self) -> io::Result<()> {
         match self {
             Rows::Json { .. } => Ok(()),
-            Rows::Delimited { output, .. } => Ok(output.write_record([KEY, VALUE])?),
-            Rows::Tabbed { output, .. } => writeln!(output, "{KEY}\t{VALUE}"),
+            Rows::Delimited { output, hex } => Ok(output.write_record(columns(*hex))?),
+            Rows::Tabbed { output, hex } => writeln!(output, "{}", columns(*hex).join("\t")),
         }
     }
 
@@ -49,7 +49,7 @@ impl<W: Write> Rows<W> {
         match self {
             Rows::Json { output, hex: false } => writeln!(output, "{}", json_entry(key, value)),
             Rows::Json { output, hex: true } => {
-                let row = json!({ KEY: to_hex(key), VALUE: to_hex(value) });
+                let row = json!({ KEY_HEX: to_hex(key), VALUE_HEX: to_hex(value) });
                 writeln!(output, "{row}")
             }
             Rows::Delimited { output, hex: false } => Ok(output.write_record([key, value])?),
