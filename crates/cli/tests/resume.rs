@@ -154,3 +154,60 @@ fn a_bad_row_can_be_corrected_and_the_import_goes_on_there() {
     );
     assert_eq!(shell.out(&["scan"]).lines().count(), 3);
 }
+
+#[test]
+fn a_keyspace_that_was_dropped_and_made_again_is_filled_from_the_first_row() {
+    let shell = Shell::new();
+    let file = shell.file("rows.jsonl", (0..25).map(row).collect::<String>());
+    let import = [&arguments(&file)[..], &["--keyspace", "rivers"]].concat();
+    shell.out(&import);
+    let db = terrace::Db::open(shell.store(), terrace::Options::default()).unwrap();
+    db.drop_keyspace("rivers").unwrap();
+    db.close().unwrap();
+    for (told, passed) in [("25 rows (", 0), ("0 rows (", 25)] {
+        let said = shell.out(&import);
+        let before = said.contains("; 25 rows imported before");
+        assert!(said.starts_with(told) && before == (passed > 0), "{said}");
+        let entries = shell.out(&["scan", "--keyspace", "rivers"]);
+        assert_eq!(entries.lines().count(), 25);
+    }
+}
+
+#[test]
+fn an_import_without_the_flag_forgets_the_position() {
+    let shell = Shell::new();
+    let rows = |numbers: std::ops::Range<usize>| numbers.map(row).collect::<String>();
+    let file = shell.file("rows.jsonl", rows(0..25));
+    let all = arguments(&file);
+    let anew = [&all[..8], &all[9..]].concat();
+    shell.out(&all);
+    // Another input: refused, imported anew as the message says, and then resumed from its start.
+    // One without rows removes the position just as well.
+    for (other, count) in [(rows(100..140), 40), (String::new(), 0), (rows(7..9), 2)] {
+        shell.file("rows.jsonl", other);
+        let ran = shell.run(&all);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("without --resume"), "{}", ran.stderr);
+        for (command, passed) in [(&anew[..], false), (&all, false), (&all, count > 0)] {
+            let told = shell.out(command);
+            assert_eq!(told.contains("imported before"), passed, "{told}");
+        }
+        // For the next one to differ from.
+        shell.file("rows.jsonl", rows(200..225));
+        shell.out(&anew);
+        shell.out(&all);
+    }
+}
+
+#[test]
+fn a_pipe_without_a_path_cannot_be_resumed_and_no_store_is_made() {
+    let shell = Shell::new();
+    // Standard input is a pipe, as what the shell gives for <(COMMAND).
+    let all = arguments("/dev/fd/0");
+    let ran = shell.run_with(&all, row(0).as_bytes());
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("as `-`"), "{}", ran.stderr);
+    assert!(!shell.store().exists());
+    let ran = shell.run_with(&[&all[..8], &all[9..]].concat(), row(0).as_bytes());
+    assert!(ran.stdout.starts_with("1 row ("), "{}", ran.stderr);
+}

@@ -12,8 +12,8 @@ use crate::arguments::{FileFormat, Import, InKeyspace};
 use crate::commands::{format_by_name, print};
 use crate::failure::{Failure, Result};
 use crate::import::{
-    Checkpoint, Delimited, Dialect, ImportError, Imported, JsonLines, Plan, Record, RecordError,
-    Records, Selection, import,
+    Checkpoint, Delimited, Dialect, ImportError, Imported, JsonLines, Obsolete, Plan, Record,
+    RecordError, Records, Selection, import,
 };
 use crate::progress::Progress;
 use crate::report::{bytes, rate, things};
@@ -25,6 +25,10 @@ pub fn run(arguments: &Import) -> Result<()> {
     let dialect = dialect(arguments, format)?;
     // The file is opened, and its columns checked, before a store is made.
     let (input, length_bytes) = open(file)?;
+    let name = name_of(file, &arguments.keyspace);
+    if arguments.resume && name.is_none() {
+        return Err(no_name(file));
+    }
     let mut progress = Progress::new(file, length_bytes);
     let input = progress.watch(input);
     let selection = Selection {
@@ -46,16 +50,19 @@ pub fn run(arguments: &Import) -> Result<()> {
     }
     let teller = arguments.events.then(|| progress.teller(arguments.json));
     let db = store::open_or_create_heard(&arguments.store, teller)?;
+    let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
+    let (checkpoint, obsolete) = match name {
+        Some(name) if arguments.resume => (Some(Checkpoint::open(&db, &name, &keyspace)?), None),
+        Some(name) => (None, Obsolete::find(&db, &name)?),
+        None => (None, None),
+    };
     let plan = Plan {
-        keyspace: store::keyspace_or_new(&db, &arguments.keyspace)?,
+        keyspace,
         batch_rows: arguments.batch_rows as usize,
         sync: arguments.sync,
         skip_bad: arguments.skip_bad,
+        obsolete,
     };
-    let checkpoint = arguments
-        .resume
-        .then(|| Checkpoint::open(&db, &name_of(file, &arguments.keyspace)?));
-    let checkpoint = checkpoint.transpose()?;
     let result = import(&mut *records, &db, &plan, checkpoint, &mut progress);
     let elapsed = progress.finish();
     let closed = db.close();
@@ -67,15 +74,24 @@ pub fn run(arguments: &Import) -> Result<()> {
     print(summary(&imported, elapsed, arguments.json))
 }
 
-/// Under which name the position in a file is kept: one file may go to several keyspaces.
-fn name_of(file: &Path, keyspace: &InKeyspace) -> Result<Vec<u8>> {
+/// Under which name the position in a file is kept: one file may go to several keyspaces. `None`
+/// for a pipe of the shell's, as in `<(zcat log.gz)`, which is found under no path.
+fn name_of(file: &Path, keyspace: &InKeyspace) -> Option<Vec<u8>> {
     let path = match file == Path::new("-") {
         true => file.to_path_buf(),
-        false => fs::canonicalize(file).map_err(|error| Failure::file(file, error))?,
+        false => fs::canonicalize(file).ok()?,
     };
     let mut name = format!("{}:", keyspace.name).into_bytes();
     name.extend_from_slice(path.as_os_str().as_bytes());
-    Ok(name)
+    Some(name)
+}
+
+fn no_name(file: &Path) -> Failure {
+    Failure::Usage(format!(
+        "--resume keeps its position under the file's path, and {} is a pipe that has none of its \
+         own; give the input on standard input, as `-`",
+        file.display()
+    ))
 }
 
 fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {

@@ -82,6 +82,7 @@ fn import_rows(db: &Db) -> Result<crate::import::Imported> {
         batch_rows: 1000,
         sync: false,
         skip_bad: false,
+        obsolete: None,
     };
     let result = unicode::rows()
         .map_err(|error| ImportError::Record { error, rows: 0 })

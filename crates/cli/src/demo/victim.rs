@@ -28,6 +28,7 @@ pub fn run(directory: &Path) -> Result<()> {
         batch_rows: BATCH_ROWS,
         sync: false,
         skip_bad: false,
+        obsolete: None,
     };
     let mut rows = unicode::rows().map_err(|error| Failure::Usage(error.to_string()))?;
     import(&mut rows, &db, &plan, None, &mut Teller).map_err(|error| match error {

@@ -5,6 +5,10 @@
 //! the start and passes over the rows up to the position: so it works for pipes and compressed files
 //! as for others, and a hash over these rows tells whether the input is the one that was begun. To
 //! pass over a row costs reading it, a fraction of writing it.
+//!
+//! A position belongs to a keyspace by its number, not by its name alone: one that was dropped and
+//! made again is empty, and an import into it begins with the first row. An import that is not to be
+//! resumed removes the position with its first batch, for its rows are no longer what it counts.
 
 use serde::{Deserialize, Serialize};
 use terrace::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
@@ -39,33 +43,47 @@ impl Position {
     }
 }
 
+/// A position as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The number of the keyspace that the rows went to.
+    keyspace: u32,
+    #[serde(flatten)]
+    position: Position,
+}
+
 /// The position of one import.
 pub struct Checkpoint {
     keyspace: Keyspace,
     name: Vec<u8>,
+    /// The number of the keyspace that the rows go to.
+    target: u32,
     /// What an earlier run had written.
     stored: Position,
     present: Position,
 }
 
 impl Checkpoint {
-    /// The position of the import of `name`, the beginning if there was none.
-    pub fn open(db: &Db, name: &[u8]) -> Result<Self, Failure> {
+    /// The position of the import of `name` into `target`, the beginning if there was none.
+    pub fn open(db: &Db, name: &[u8], target: &Keyspace) -> Result<Self, Failure> {
+        let target = target.id().number();
         let keyspace = match db.keyspace(KEYSPACE) {
             Err(Error::NoKeyspace { .. }) => {
                 db.create_keyspace(KEYSPACE, KeyspaceOptions::default())?
             }
             keyspace => keyspace?,
         };
-        let stored = match keyspace.get(name)? {
-            Some(stored) => serde_json::from_slice(&stored)
-                .map_err(|error| Failure::io("the position of the import", error.into()))?,
-            None => Position::default(),
-        };
+        let kept: Option<Kept> = keyspace
+            .get(name)?
+            .map(|kept| serde_json::from_slice(&kept))
+            .transpose()
+            .map_err(|error| Failure::io("the position of the import", error.into()))?;
+        let stored = kept.filter(|kept| kept.keyspace == target);
         Ok(Checkpoint {
             keyspace,
             name: name.to_vec(),
-            stored,
+            target,
+            stored: stored.map_or_else(Position::default, |kept| kept.position),
             present: Position::default(),
         })
     }
@@ -114,15 +132,43 @@ impl Checkpoint {
 
     /// The position behind all rows up to now.
     pub fn put_into(&self, batch: &mut WriteBatch) -> Result<(), Failure> {
-        let position = serde_json::to_vec(&self.present)
+        let kept = Kept {
+            keyspace: self.target,
+            position: self.present,
+        };
+        let kept = serde_json::to_vec(&kept)
             .map_err(|error| Failure::io("the position of the import", error.into()))?;
-        Ok(batch.put_in(&self.keyspace, &self.name, &position)?)
+        Ok(batch.put_in(&self.keyspace, &self.name, &kept)?)
     }
 
     fn differs(&self, how: &str) -> Failure {
         Failure::Usage(format!(
-            "this is not the input of which {} were read before: {how}; import it without --resume",
+            "this is not the input of which {} were read before: {how}; import it without --resume, \
+             which forgets them",
             things(self.stored.rows, "row")
         ))
+    }
+}
+
+/// The position that an earlier import left, and that this one does not go on from.
+#[derive(Clone, Debug)]
+pub struct Obsolete {
+    keyspace: Keyspace,
+    name: Vec<u8>,
+}
+
+impl Obsolete {
+    /// The position of the import of `name`, if there is one.
+    pub fn find(db: &Db, name: &[u8]) -> Result<Option<Self>, Failure> {
+        let keyspace = match db.keyspace(KEYSPACE) {
+            Err(Error::NoKeyspace { .. }) => return Ok(None),
+            keyspace => keyspace?,
+        };
+        let name = name.to_vec();
+        Ok(keyspace.get(&name)?.map(|_| Obsolete { keyspace, name }))
+    }
+
+    pub fn remove_in(&self, batch: &mut WriteBatch) -> Result<(), Failure> {
+        Ok(batch.delete_in(&self.keyspace, &self.name)?)
     }
 }

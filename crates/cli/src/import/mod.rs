@@ -10,7 +10,7 @@ use std::io;
 
 use terrace::{Db, Keyspace, WriteBatch, WriteOptions};
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, Obsolete};
 pub use delimited::{Delimited, Dialect};
 pub use json_lines::JsonLines;
 
@@ -108,6 +108,8 @@ pub struct Plan {
     /// Each batch survives a power cut before the next one is begun.
     pub sync: bool,
     pub skip_bad: bool,
+    /// Removed with the first batch.
+    pub obsolete: Option<Obsolete>,
 }
 
 /// Is told what happens while it happens.
@@ -155,7 +157,10 @@ pub fn import(
     observer: &mut dyn Observer,
 ) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
-    let mut batch = Batch::default();
+    let mut batch = Batch {
+        obsolete: plan.obsolete.clone(),
+        ..Batch::default()
+    };
     for record in records {
         if let Some(checkpoint) = &mut checkpoint
             && checkpoint.passes(&record)?
@@ -198,6 +203,8 @@ pub fn import(
 struct Batch {
     writes: WriteBatch,
     last: Vec<u8>,
+    /// Still to be removed.
+    obsolete: Option<Obsolete>,
 }
 
 impl Batch {
@@ -220,11 +227,14 @@ impl Batch {
         observer: &mut dyn Observer,
         rows: &mut u64,
     ) -> Result<(), Failure> {
-        if self.writes.is_empty() {
+        if self.writes.is_empty() && self.obsolete.is_none() {
             return Ok(());
         }
         let mut writes = std::mem::take(&mut self.writes);
         let count = writes.len() as u64;
+        if let Some(obsolete) = self.obsolete.take() {
+            obsolete.remove_in(&mut writes)?;
+        }
         if let Some(checkpoint) = checkpoint {
             checkpoint.put_into(&mut writes)?;
         }

@@ -232,6 +232,7 @@ fn import_numbers(file: &str, skip_bad: bool) -> (Vec<String>, Result<Imported, 
         batch_rows: 2,
         sync: false,
         skip_bad,
+        obsolete: None,
     };
     let mut diary = Diary::default();
     let result = import(&mut records, &db, &plan, None, &mut diary);
