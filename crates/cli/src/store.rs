@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace::inspect::{Answers, EventRequest};
 use terrace::{
     Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics, inspect,
 };
@@ -76,6 +77,18 @@ fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Re
         }),
         other => Err(other),
     }
+}
+
+/// What a store's owner does. Where nobody answers, an attempt to open the store tells why.
+pub fn events(store: &StoreDirectory, wanted: EventRequest) -> Result<Answers> {
+    inspect::events(&store.path, wanted).map_err(|unanswered| match open_to_read(store) {
+        Err(failure @ Failure::Store(Error::NoStore { .. })) => failure,
+        Err(Failure::Store(busy @ Error::Busy { .. })) => Failure::Unanswered {
+            busy,
+            what: unanswered.to_string(),
+        },
+        _ => unanswered.into(),
+    })
 }
 
 /// For commands that add: a store is made where there is none.

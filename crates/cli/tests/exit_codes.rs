@@ -42,7 +42,14 @@ fn code_3_damage() {
 fn code_4_open_elsewhere() {
     let shell = Shell::with_tables();
     let owner = terrace::Db::open(shell.store(), terrace::Options::default()).unwrap();
-    for arguments in [&["put", "k", "v"][..], &["get", "oslo"], &["stats"]] {
+    for arguments in [
+        &["put", "k", "v"][..],
+        &["get", "oslo"],
+        &["stats"],
+        &["stats", "--follow"],
+        &["events"],
+        &["events", "--follow"],
+    ] {
         let ran = shell.run(arguments);
         assert_eq!(ran.code, 4, "{}", ran.stderr);
         assert!(
@@ -78,7 +85,17 @@ fn code_6_input_that_cannot_be_read() {
 #[test]
 fn code_7_no_store() {
     let shell = Shell::new();
-    for command in ["get k", "del k", "scan", "stats", "levels", "verify"] {
+    for command in [
+        "get k",
+        "del k",
+        "scan",
+        "stats",
+        "stats --follow",
+        "levels",
+        "events",
+        "events --follow",
+        "verify",
+    ] {
         let arguments: Vec<_> = command.split(' ').collect();
         let ran = shell.run(&arguments);
         assert_eq!(ran.code, 7, "{command}: {}", ran.stderr);
@@ -89,6 +106,12 @@ fn code_7_no_store() {
         );
         assert!(!shell.store().exists(), "{command} made a store");
     }
+    std::fs::create_dir(shell.store()).unwrap();
+    for arguments in [&["events"][..], &["stats", "--follow"]] {
+        let ran = shell.run(arguments);
+        assert_eq!(ran.code, 7, "{arguments:?}: {}", ran.stderr);
+    }
+    assert_eq!(std::fs::read_dir(shell.store()).unwrap().count(), 0);
 }
 
 #[test]

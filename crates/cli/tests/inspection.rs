@@ -82,6 +82,38 @@ fn events_and_statistics_are_followed_until_the_store_is_closed() {
 }
 
 #[test]
+fn rates_are_over_the_time_that_passed_whatever_interval_was_asked_for() {
+    const WRITES: u64 = 1_000_000_000;
+    let shell = Shell::with_tables();
+    let mut statistics = shell.json(&["stats", "--json"]);
+    // An owner that answers when it pleases.
+    let owner = std::os::unix::net::UnixListener::bind(shell.store().join("inspect")).unwrap();
+    let follow = shell
+        .command(&["stats", "--follow", "--interval", "86400"])
+        .spawn()
+        .unwrap();
+    let (mut client, _) = owner.accept().unwrap();
+    for writes in [0, WRITES] {
+        statistics["sequences"]["visible"] = writes.into();
+        let answer = serde_json::json!({"version": 1, "statistics": statistics});
+        writeln!(client, "{answer}").unwrap();
+    }
+    drop(client);
+    let output = follow.wait_with_output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let rates: Vec<u64> = shown
+        .lines()
+        .map(|line| line.split_once(" writes/s").unwrap().0)
+        .map(|rate| rate.replace(',', "").parse().unwrap())
+        .collect();
+    // Over the interval it were 11,574.
+    assert!(
+        matches!(rates[..], [0, rate] if rate > 1_000_000),
+        "{shown}"
+    );
+}
+
+#[test]
 fn an_import_can_be_asked() {
     let shell = Shell::new();
     let mut import = shell

@@ -1,17 +1,18 @@
 //! What the process that owns a store does in the background.
 
-use terrace::inspect::{self, Answer, EventRequest};
+use terrace::inspect::{Answer, EventRequest};
 
 use crate::arguments::Events;
 use crate::commands::{as_json_line, print};
 use crate::failure::Result;
+use crate::store;
 
 pub fn run(arguments: &Events) -> Result<()> {
     let wanted = EventRequest {
         follow: arguments.follow,
         ..EventRequest::default()
     };
-    for answer in inspect::events(&arguments.store.path, wanted)? {
+    for answer in store::events(&arguments.store, wanted)? {
         let Answer::Event(event) = answer? else {
             continue;
         };

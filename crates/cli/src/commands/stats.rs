@@ -1,9 +1,9 @@
 //! What a store holds and how it was recovered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace::Statistics;
-use terrace::inspect::{self, Answer, EventRequest};
+use terrace::inspect::{Answer, EventRequest};
 
 use crate::arguments::Stats;
 use crate::commands::{as_json, as_json_line, print};
@@ -25,33 +25,36 @@ pub fn run(arguments: &Stats) -> Result<()> {
     print(as_text(&statistics))
 }
 
-/// A line at each interval, until the owner closes the store.
+/// A line at each interval, until the owner closes the store. The owner looks at the clock now and
+/// then only: how long an interval was is measured.
 fn follow(arguments: &Stats) -> Result<()> {
-    let interval = Duration::from_secs_f64(arguments.interval);
     let wanted = EventRequest {
         // No event has so high a number.
         after: u64::MAX,
         follow: true,
-        statistics_every: Some(interval),
+        statistics_every: Some(Duration::from_secs_f64(arguments.interval)),
     };
-    let mut before: Option<Statistics> = None;
-    for answer in inspect::events(&arguments.store.path, wanted)? {
+    let mut before: Option<(Statistics, Instant)> = None;
+    for answer in store::events(&arguments.store, wanted)? {
         let Answer::Statistics(now) = answer? else {
             continue;
         };
+        let arrived = Instant::now();
         if arguments.json {
             print(as_json_line(&now)?)?;
         } else {
-            print(progress(before.as_ref(), &now, interval))?;
+            print(match &before {
+                Some((before, earlier)) => progress(before, &now, arrived - *earlier),
+                None => progress(&now, &now, Duration::ZERO),
+            })?;
         }
-        before = Some(*now);
+        before = Some((*now, arrived));
     }
     Ok(())
 }
 
-/// What happened since `before`, on one line.
-fn progress(before: Option<&Statistics>, now: &Statistics, interval: Duration) -> String {
-    let before = before.unwrap_or(now);
+/// What happened since `before`, `elapsed` ago, on one line.
+fn progress(before: &Statistics, now: &Statistics, elapsed: Duration) -> String {
     let stalled = |statistics: &Statistics| -> Duration {
         statistics.stalls.iter().map(|(_, time)| *time).sum()
     };
@@ -63,9 +66,9 @@ fn progress(before: Option<&Statistics>, now: &Statistics, interval: Duration) -
             now.sequences
                 .visible
                 .saturating_sub(before.sequences.visible),
-            interval
+            elapsed
         ),
-        bytes((written as f64 / interval.as_secs_f64()) as u64),
+        bytes((written as f64 / elapsed.as_secs_f64().max(1e-6)) as u64),
         count(now.sequences.visible),
         things(now.arenas.sealed as u64, "arena"),
         things(sub_levels as u64, "sub-level"),
