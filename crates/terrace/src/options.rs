@@ -132,8 +132,9 @@ pub struct Options {
     pub durability: Option<Durability>,
 
     /// Persist what was written at this interval, so that a power cut takes no more than the writes
-    /// of about that long; not with [`Background::Inline`]. Default (`None`): when a write or
+    /// of about that long; not with [`Background::Inline`]. In TOML `persist_every_seconds`. Default (`None`): when a write or
     /// [`Db::persist`](crate::Db::persist) asks for it, and by flushes.
+    #[serde(rename = "persist_every_seconds", with = "text::seconds")]
     pub persist_every: Option<Duration>,
 
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.

@@ -73,6 +73,29 @@ fn a_directory_that_is_not_empty_is_refused_and_left_alone() {
     run.model.check(run.db(), &KEYSPACES).unwrap();
 }
 
+#[test]
+fn of_two_checkpoints_to_one_place_one_is_whole_and_one_is_refused() {
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path().join("store"), tiny(Options::default())).unwrap();
+        for row in 0..500u32 {
+            db.put(&row.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        let to = directory.path().join("copy");
+        std::fs::create_dir(&to).unwrap();
+        let made = std::thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| db.checkpoint(&to)));
+            both.map(|one| one.join().unwrap())
+        });
+        assert_eq!(made.iter().filter(|one| one.is_ok()).count(), 1, "{made:?}");
+        let copy = Db::open(&to, tiny(Options::default())).unwrap();
+        assert_eq!(
+            copy.iter(IterOptions::default()).unwrap().entries().count(),
+            500
+        );
+    }
+}
+
 /// The files of a store are cut before they are removed; those that a checkpoint has are not.
 #[test]
 fn what_the_store_deletes_stays_whole_in_the_checkpoint() {

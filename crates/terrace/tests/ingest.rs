@@ -265,3 +265,75 @@ fn a_failed_load_changes_nothing_or_poisons() {
     }
     assert!(failures > 5, "{failures}");
 }
+
+/// The load outlives its store, and another opening gives the same numbers to other files.
+#[test]
+fn a_load_that_outlives_its_store_touches_nothing_of_the_next_owner() {
+    let machine = Machine::new(Method::Written, 1);
+    let db = Db::open(STORE, machine.options()).unwrap();
+    let mut loads: Vec<_> = (0..3).map(|_| db.ingest().unwrap()).collect();
+    for load in &mut loads {
+        for row in 0..200 {
+            load.put(&key(row), &[1; 100]).unwrap();
+        }
+    }
+    db.close().unwrap();
+    let next = Db::open(STORE, machine.options()).unwrap();
+    for row in 0..400 {
+        next.put(&key(row), &[2; 100]).unwrap();
+    }
+    next.flush().unwrap();
+    let mut late = loads.pop().unwrap();
+    assert!(matches!(late.put(&key(999), b"late"), Err(Error::Closed)));
+    assert!(matches!(late.finish(), Err(Error::Closed)));
+    assert!(matches!(loads.pop().unwrap().finish(), Err(Error::Closed)));
+    drop(loads);
+    next.close().unwrap();
+    let next = Db::open(STORE, machine.options()).unwrap();
+    assert_eq!(count(&next, 2), 400);
+}
+
+/// A table that could not be finished takes its entries with it: the rest is not the load.
+#[test]
+fn a_load_that_failed_once_cannot_be_finished() {
+    let machine = Machine::new(Method::Written, 1);
+    let plan = FaultPlan::new(FaultFilter::everything().path_contains(".table"));
+    let options = Options {
+        storage: Arc::new(FailingStorage::new(
+            Arc::new(machine.storage.clone()),
+            plan.clone(),
+        )),
+        ..machine.options()
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let mut load = db.ingest().unwrap();
+    plan.fail_at(plan.count() + 1, Fault::NoSpace);
+    let failed = (0..500).find_map(|row| load.put(&key(row), &[1; 100]).err().map(|_| row));
+    let failed = failed.expect("a table is written");
+    assert!(load.put(&key(failed), &[1; 100]).unwrap_err().is_no_space());
+    assert!(load.finish().unwrap_err().is_no_space());
+    assert!(db.first().unwrap().is_none());
+    ingest(&db, 0..500, 1).unwrap();
+    assert_eq!(count(&db, 1), 500);
+}
+
+/// Loads that overlap wait for merges, as writers do.
+#[test]
+fn loads_do_not_pile_up_at_the_top() {
+    let machine = Machine::new(Method::Written, 1);
+    let options = Options {
+        level0_slowdown: 4,
+        level0_stop: 8,
+        ..machine.options()
+    };
+    let db = Db::open(STORE, options).unwrap();
+    for round in 0..60 {
+        ingest(&db, [3, 90].into_iter(), round).unwrap();
+        let sub_levels = db.statistics().levels[0].sub_levels;
+        assert!(
+            sub_levels <= 9,
+            "{sub_levels} sub-levels after load {round}"
+        );
+    }
+    assert_eq!(count(&db, 59), 2);
+}

@@ -54,9 +54,14 @@ impl Claim {
             && other.output.age <= self.youngest_age
     }
 
-    /// Whether the merge may put something beside what is put at an age, in a range.
-    pub(crate) fn reaches(&self, range: &KeyRange, age: u64) -> bool {
-        self.range.overlaps(range) && self.output.age <= age && age <= self.youngest_age
+    /// A claim on one place, for what is put there without a merge.
+    pub(crate) fn on_place(range: KeyRange, place: Place) -> Claim {
+        Claim {
+            range,
+            youngest_age: place.age,
+            output: place,
+            carried_down: BTreeSet::new(),
+        }
     }
 
     /// Whether a table is on its way to a deeper level.

@@ -12,10 +12,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{
+    DirectoryEntry, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
+};
 
-use crate::db::Store;
+use crate::db::{Store, files};
 use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
+use crate::sync::atomic::Ordering;
 use crate::table::table_path;
 use crate::{Error, Result, SequenceNumber};
 
@@ -26,8 +29,11 @@ impl Store {
     /// Makes a checkpoint. The number up to which it holds every write.
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<SequenceNumber> {
         self.flush()?;
+        let _visit = self.visitors.enter()?;
         let state = self.ledger.lock().state.clone();
         let made = prepare(&*self.storage, to)?;
+        // Two that make the same checkpoint would each take the other's files for its own.
+        let _lock = lock_empty(&*self.storage, to)?;
         let copied = self.copy_tables(&state.version, to).and_then(|()| {
             write_manifest(&*self.storage, to, &checkpointed(&state))?;
             // Its name, too.
@@ -45,6 +51,9 @@ impl Store {
 
     fn copy_tables(&self, version: &Version, to: &Path) -> Result<()> {
         for (_, table) in version.tables() {
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::Closed);
+            }
             let from = table_path(&self.path, table.number);
             let to = table_path(to, table.number);
             // Another device, or a file system without links: whatever else is wrong shows when the
@@ -76,22 +85,51 @@ impl Store {
         Ok(())
     }
 
-    /// Best effort: what is left is no store, and in nobody's way but the next checkpoint's.
+    /// Best effort: what is left is no store, and in nobody's way but the next checkpoint's. The
+    /// caller holds the directory's lock, so what looks like a store's file is this checkpoint's.
     fn clear_checkpoint(&self, to: &Path) {
-        for entry in self.storage.list(to).unwrap_or_default() {
-            let _ = self.storage.remove(&to.join(entry.name));
+        let entries = self.storage.list(to).unwrap_or_default();
+        for entry in entries.iter().filter(|entry| files::is_ours(&entry.name)) {
+            let _ = self.storage.remove(&to.join(&entry.name));
         }
     }
+}
+
+/// Takes the lock of a directory that holds nothing else.
+fn lock_empty(storage: &dyn Storage, to: &Path) -> Result<Box<dyn Lock>> {
+    let lock = storage.lock(&to.join(files::LOCK), LockKind::Exclusive);
+    let lock = lock.map_err(|error| match error.kind() {
+        ErrorKind::Locked => Error::Busy {
+            path: to.to_path_buf(),
+            socket: None,
+        },
+        _ => error.into(),
+    })?;
+    let entries = storage.list(to)?;
+    if is_empty(&entries) {
+        Ok(lock)
+    } else {
+        Err(not_empty(to))
+    }
+}
+
+/// A lock that a failed attempt left is nothing.
+fn is_empty(entries: &[DirectoryEntry]) -> bool {
+    entries.iter().all(|entry| entry.name == files::LOCK)
+}
+
+fn not_empty(to: &Path) -> Error {
+    Error::invalid(format!(
+        "{} is not empty; a checkpoint is made in a new or an empty directory",
+        to.display()
+    ))
 }
 
 /// Makes the directory, or takes an empty one. Whether it was made.
 fn prepare(storage: &dyn Storage, to: &Path) -> Result<bool> {
     match storage.list(to) {
-        Ok(entries) if entries.is_empty() => Ok(false),
-        Ok(_) => Err(Error::invalid(format!(
-            "{} is not empty; a checkpoint is made in a new or an empty directory",
-            to.display()
-        ))),
+        Ok(entries) if is_empty(&entries) => Ok(false),
+        Ok(_) => Err(not_empty(to)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             storage.create_directory(to)?;
             Ok(true)

@@ -31,6 +31,7 @@ impl Store {
             self.finish()
         };
         self.stop_background();
+        self.visitors.close();
         self.closed.store(true, Ordering::Release);
         self.locks.lock().clear();
         *outcome = Some(finished.clone());

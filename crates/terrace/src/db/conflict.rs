@@ -64,7 +64,7 @@ impl Store {
         }
     }
 
-    /// A key's value, and the number that it was read at.
+    /// A key's value, and a number up to which every write was seen.
     fn get_and_number(
         &self,
         keyspace: KeyspaceId,
@@ -72,9 +72,16 @@ impl Store {
     ) -> Result<(Option<Value>, SequenceNumber)> {
         let lookup = self.lookup(keyspace, key, None);
         let view = self.view.load();
-        let read_at = self.visible();
-        let value = self.get_in(&view, &lookup, read_at, &ReadOptions::default(), &mut 0)?;
-        Ok((value, read_at))
+        let value = self.get_in(
+            &view,
+            &lookup,
+            self.visible(),
+            &ReadOptions::default(),
+            &mut 0,
+        )?;
+        // Not the number that was read at, which may be of writes that the view does not list yet
+        // (in a MemTable that came after it, or past the MemTables): those count as not read.
+        Ok((value, lookup.began_at))
     }
 
     /// Refuses what was written since it was read, in the store or by the batches `earlier`. Called

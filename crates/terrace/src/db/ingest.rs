@@ -36,8 +36,10 @@ pub struct Ingestion<'a> {
     /// What the files say.
     number: SequenceNumber,
     table_bytes: u64,
-    /// `None` when they are settled.
+    /// `None` when they are settled: finished, or failed.
     sink: Option<TableFiles<'a>>,
+    /// Why the load is useless, if it is.
+    failure: Option<Error>,
     tables: Vec<TableMeta>,
     last_key: Option<Vec<u8>>,
     user_bytes: u64,
@@ -47,6 +49,7 @@ impl<'a> Ingestion<'a> {
     pub(crate) fn new(keyspace: &'a Keyspace) -> Result<Self> {
         let store = keyspace.store();
         store.check_writable()?;
+        let _visit = store.visitors.enter()?;
         let version = Arc::clone(&store.view.load().version);
         store.check_keyspaces(&version, &[keyspace.id()])?;
         let levels = version.keyspace(keyspace.id()).ok_or(Error::Closed)?;
@@ -57,6 +60,7 @@ impl<'a> Ingestion<'a> {
             number: store.visible().max(1),
             table_bytes: store.form_of(levels).table_bytes,
             sink: Some(TableFiles::new(store, levels, place, Purpose::Flush)),
+            failure: None,
             tables: Vec::new(),
             last_key: None,
             user_bytes: 0,
@@ -67,7 +71,8 @@ impl<'a> Ingestion<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the key is not above the last one, or is longer than 65,535
-    /// bytes; nothing has changed then. Otherwise those of writing files: the ingestion is useless.
+    /// bytes; nothing has changed then. Otherwise those of writing files: what was added is gone, and
+    /// every later call fails with the same error.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY_BYTES {
             return Err(Error::invalid(format!(
@@ -82,20 +87,45 @@ impl<'a> Ingestion<'a> {
                 key.escape_ascii()
             )));
         }
-        let sink = self.sink.as_mut().ok_or(Error::Closed)?;
-        if sink.table_bytes() >= self.table_bytes {
-            self.tables.extend(sink.finish()?);
+        if let Err(error) = self.add(key, value) {
+            // A part may be gone with it: the rest must not pass for the whole.
+            self.settle(Err(error.clone()));
+            self.failure = Some(error.clone());
+            return Err(error);
         }
-        let version = InternalKey {
-            user_key: key,
-            tag: Tag::new(self.number, Kind::Put),
-        };
-        sink.add(version, value)?;
         let last = self.last_key.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let _visit = self.keyspace.store().visitors.enter()?;
+        let failure = self.failure.clone().unwrap_or(Error::Closed);
+        let sink = self.sink.as_mut().ok_or(failure)?;
+        if sink.table_bytes() >= self.table_bytes {
+            self.tables.extend(sink.finish()?);
+            sink.sync_if_many()?;
+        }
+        let version = InternalKey {
+            user_key: key,
+            tag: Tag::new(self.number, Kind::Put),
+        };
+        sink.add(version, value)
+    }
+
+    /// Keeps the files if they are installed, removes them if not, and leaves them alone if another
+    /// owner may have the directory.
+    fn settle(&mut self, installed: Result<()>) {
+        let Some(sink) = self.sink.take() else { return };
+        let store = self.keyspace.store();
+        match store.visitors.enter() {
+            Ok(_visit) => {
+                let _ = store.settle_files(sink.into_files(), installed);
+            }
+            Err(_) => sink.leave(),
+        }
     }
 
     /// Makes the entries visible, all at once, in the place of what their keys had. They survive a
@@ -105,33 +135,30 @@ impl<'a> Ingestion<'a> {
     /// Those of writing files, of flushing, and as [`Db::write`](crate::Db::write). The keyspace is
     /// then as it was, unless the store is poisoned.
     pub fn finish(mut self) -> Result<()> {
-        let Some(mut sink) = self.sink.take() else {
-            return Ok(());
-        };
-        let tables = std::mem::take(&mut self.tables);
-        let finished = sink
-            .finish()
-            .map(|last| [tables, Vec::from_iter(last)].concat());
-        let mut files = sink.into_files();
+        let finished = self.install();
+        self.settle(finished.clone());
+        finished
+    }
+
+    fn install(&mut self) -> Result<()> {
         let store = self.keyspace.store();
-        let installed = finished.and_then(|tables| {
-            if tables.is_empty() {
-                return store.check_writable();
-            }
-            files.sync()?;
-            store.storage.sync_directory(store.directory())?;
-            store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
-        });
-        store.settle_files(files, installed)
+        let _visit = store.visitors.enter()?;
+        let failure = self.failure.clone().unwrap_or(Error::Closed);
+        let sink = self.sink.as_mut().ok_or(failure)?;
+        self.tables.extend(sink.finish()?);
+        let tables = std::mem::take(&mut self.tables);
+        if tables.is_empty() {
+            return store.check_writable();
+        }
+        sink.sync()?;
+        store.storage.sync_directory(store.directory())?;
+        store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
     }
 }
 
 impl Drop for Ingestion<'_> {
     fn drop(&mut self) {
-        if let Some(sink) = self.sink.take() {
-            let store = self.keyspace.store();
-            let _ = store.settle_files(sink.into_files(), Err::<(), _>(Error::Closed));
-        }
+        self.settle(Err(Error::Closed));
     }
 }
 
@@ -144,6 +171,7 @@ impl Store {
     ) -> Result<()> {
         self.flush()?;
         self.as_leader(|writer| {
+            self.hold_back(writer, 0)?;
             self.flush_active(writer)?;
             let sequence = writer.last_sequence + 1;
             if sequence > MAX_SEQUENCE {
@@ -153,8 +181,8 @@ impl Store {
             }
             let mut ledger = self.ledger.lock();
             self.check_keyspaces(&ledger.state.version, &[keyspace])?;
-            let claimed = |range: &KeyRange, age| self.jobs.is_claimed(keyspace, range, age);
-            let place = place_of(&ledger.state, keyspace, &tables, claimed);
+            let reserve = |range: &KeyRange, place| self.jobs.reserve(keyspace, range, place);
+            let (place, _reserved) = place_of(&ledger.state, keyspace, &tables, reserve);
             let added = |table: TableMeta| TableAdded {
                 place,
                 table: table.assigned(sequence),
@@ -195,22 +223,23 @@ impl Store {
     }
 }
 
-/// The deepest place where the tables lie below nothing that overlaps them, and in nobody's way.
-fn place_of(
+/// The deepest place where the tables lie below nothing that overlaps them, and in nobody's way; and
+/// what keeps others from getting in theirs. The youngest place of all is in nobody's.
+fn place_of<R>(
     state: &ManifestState,
     keyspace: KeyspaceId,
     tables: &[TableMeta],
-    is_claimed: impl Fn(&KeyRange, u64) -> bool,
-) -> Place {
+    reserve: impl Fn(&KeyRange, Place) -> Option<R>,
+) -> (Place, Option<R>) {
     let youngest = state.next_flush_place(keyspace);
     let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds));
     let (Some(levels), Some(hull)) = (state.version.keyspace(keyspace), hull) else {
-        return youngest;
+        return (youngest, None);
     };
     let depth = free_depth(levels, &hull);
-    let free = (1..depth).rev().map(Place::base);
-    let mut unclaimed = free.filter(|place| !is_claimed(&hull, place.age));
-    unclaimed.next().unwrap_or(youngest)
+    let mut free = (1..depth).rev().map(Place::base);
+    free.find_map(|place| Some((place, Some(reserve(&hull, place)?))))
+        .unwrap_or((youngest, None))
 }
 
 /// The number of levels from the top that hold nothing in a range.

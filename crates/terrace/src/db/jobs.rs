@@ -16,7 +16,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
-use crate::levels::{KeyRange, TableMeta};
+use crate::levels::{KeyRange, Place, TableMeta};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -40,6 +40,21 @@ struct Board {
     closed: bool,
     last_ticket: u64,
     asked_for: Vec<AskedFor>,
+    /// Places that are about to be taken, by ticket.
+    reserved: Vec<(u64, KeyspaceId, Claim)>,
+}
+
+/// A place that is kept free until this is dropped.
+pub(crate) struct Reserved<'a> {
+    jobs: &'a Jobs,
+    ticket: u64,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let mut board = self.jobs.board.lock();
+        board.reserved.retain(|(ticket, ..)| *ticket != self.ticket);
+    }
 }
 
 /// A merge that somebody asked for and waits for.
@@ -227,11 +242,24 @@ impl Jobs {
         asked.is_none_or(|asked| asked.is_complete)
     }
 
-    /// Whether a merge under way may put something beside what is put at an age, in a range.
-    pub(crate) fn is_claimed(&self, keyspace: KeyspaceId, range: &KeyRange, age: u64) -> bool {
-        let claims = self.board.lock().claims(|_| true);
-        let mut claims = claims.iter().filter(|(id, _)| *id == keyspace);
-        claims.any(|(_, claim)| claim.reaches(range, age))
+    /// Claims a place for tables that are put there without a merge, unless a claim is in the way.
+    pub(crate) fn reserve(
+        &self,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        place: Place,
+    ) -> Option<Reserved<'_>> {
+        let mut board = self.board.lock();
+        let claim = Claim::on_place(range.clone(), place);
+        let claims = board.claims(|_| true);
+        let mut others = claims.iter().filter(|(id, _)| *id == keyspace);
+        if others.any(|(_, other)| other.conflicts_with(&claim)) {
+            return None;
+        }
+        board.last_ticket += 1;
+        let ticket = board.last_ticket;
+        board.reserved.push((ticket, keyspace, claim));
+        Some(Reserved { jobs: self, ticket })
     }
 
     /// Whether a job is on the board.
@@ -369,7 +397,10 @@ impl Board {
     fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
         let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
         let asked = self.asked_for.iter().filter(|asked| counts(asked));
+        let reserved = self.reserved.iter();
+        let reserved = reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone()));
         jobs.chain(asked.filter_map(|asked| asked.waiting.clone()))
+            .chain(reserved)
             .collect()
     }
 

@@ -324,10 +324,11 @@ impl Keyspace {
 
     /// Flushes, then merges everything that the tables hold in a range of keys into one level, so
     /// that of each key one version is left and what was deleted takes no space (as far as no
-    /// snapshot sees it). Everything, for `..`.
+    /// snapshot sees it). Everything, for `..`. A range that lies in one level already and holds no
+    /// tombstone is left as it is.
     ///
     /// # Errors
-    /// The merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
+    /// A merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
     pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
         self.store().compact_range(self.id, range)

@@ -43,6 +43,7 @@ pub(crate) mod statistics;
 pub(crate) mod table_files;
 pub(crate) mod value;
 pub(crate) mod view;
+pub(crate) mod visitors;
 pub(crate) mod write;
 pub(crate) mod write_rate;
 
@@ -68,6 +69,7 @@ use crate::db::snapshot::{Snapshot, SnapshotList};
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::view::{PresentView, View};
+use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
 use crate::inspect::socket::Server;
 use crate::levels::{ArenaHome, ObsoleteTables};
@@ -82,7 +84,7 @@ use crate::{Error, Result, SequenceNumber};
 /// An open store.
 ///
 /// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
-/// the change of `view`. The board of jobs is locked alone. No lock is held while a caller's code runs, and readers take none of them.
+/// the change of `view`. The board of jobs may be locked under any of them; nothing is locked under it. No lock is held while a caller's code runs, and readers take none of them.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) options: Options,
@@ -124,6 +126,7 @@ pub(crate) struct Store {
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,
     pub(crate) deletions: Deletions,
+    pub(crate) visitors: Visitors,
     pub(crate) backlog: Backlog,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,

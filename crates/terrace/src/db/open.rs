@@ -30,6 +30,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::view::{PresentView, View};
+use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
@@ -130,6 +131,7 @@ impl Store {
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
             deletions: Deletions::default(),
+            visitors: Visitors::default(),
             backlog,
             stalls: Stalls::default(),
             counters: Counters::default(),

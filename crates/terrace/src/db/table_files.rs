@@ -92,6 +92,26 @@ impl<'a> TableFiles<'a> {
         self.files
     }
 
+    /// Ends the writing and touches no file any more: the directory is not this store's.
+    pub(crate) fn leave(self) {
+        if let Some((_, writer)) = self.open {
+            writer.leave();
+        }
+    }
+
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.files.sync()
+    }
+
+    /// Makes the finished files durable if more than a few wait, which hold a descriptor each.
+    pub(crate) fn sync_if_many(&mut self) -> Result<()> {
+        const MOST_UNSYNCED: usize = 4;
+        if self.files.unsynced.len() > MOST_UNSYNCED {
+            self.files.sync()?;
+        }
+        Ok(())
+    }
+
     fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
         if self.open.is_none() {
             let store = self.store;

@@ -36,7 +36,7 @@ impl Options {
                 "read_buffer.share_percent",
                 u64::from(self.read_buffer.share_percent),
                 0,
-                90,
+                75,
             ),
             ("level0_merge", self.level0_merge as u64, 1, 1000),
             (
@@ -61,6 +61,10 @@ impl Options {
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
             ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
+            // Tables of their own size are made for them: no more than a machine may have.
+            ("cache_bytes", self.cache_bytes, 0, 1 << 44),
+            ("pinned_bytes", self.pinned_bytes, 0, 1 << 44),
+            ("manifest_bytes", self.manifest_bytes, 1 << 10, 1 << 30),
         ])?;
         if let Some(rate) = self.background_bytes_per_second
             && rate < LEAST_BYTES_PER_SECOND

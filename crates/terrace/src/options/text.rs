@@ -40,6 +40,29 @@ impl Options {
     }
 }
 
+/// A time as seconds, with a fraction.
+pub(super) mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in crate::options) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(|time| time.as_secs_f64()).serialize(serializer)
+    }
+
+    pub(in crate::options) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let seconds = Option::<f64>::deserialize(deserializer)?;
+        let time = seconds.map(Duration::try_from_secs_f64).transpose();
+        time.map_err(|error| D::Error::custom(format!("persist_every_seconds: {error}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,9 +78,10 @@ mod tests {
             durability: Some(Durability::PowerSafe),
             compression: vec![Compression::Zstd, Compression::None],
             background_bytes_per_second: Some(u64::MAX),
+            persist_every: Some(std::time::Duration::from_millis(1500)),
             region_dir: Some("/fast/region".into()),
             persist_method: PersistMethod::Mapped,
-            background: Background::Inline,
+            background: Background::Threads,
             level_ratio: 7,
             read_buffer: ReadBufferOptions {
                 policy: ForwardPolicy::InvalidateFirst,
@@ -90,8 +114,8 @@ mod tests {
             ("storage = 1", &["storage"]),
             ("[read_buffer]\nshare = 1", &["share", "`share_percent`"]),
             (
-                "[read_buffer]\nshare_percent = 91",
-                &["read_buffer.share_percent", "from 0 to 90"],
+                "[read_buffer]\nshare_percent = 76",
+                &["read_buffer.share_percent", "from 0 to 75"],
             ),
             ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
             ("level_ratio = ", &["level_ratio"]),

@@ -189,7 +189,8 @@ impl ReadBuffer {
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
             }
         });
-        if !self.awake.load(Ordering::Relaxed) {
+        // In the one order, too: who finds it awake finds the number that it slept until.
+        if !self.awake.load(Ordering::SeqCst) {
             self.awake.store(true, Ordering::SeqCst);
         }
         &**structure

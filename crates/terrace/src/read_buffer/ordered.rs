@@ -204,7 +204,9 @@ impl Structure for OrderedBuffer {
             return Fill::Outdated;
         }
         let full_key = full_key(key);
-        if tree.entries.contains_key(&full_key)
+        let held = tree.entries.get(&full_key).map(|entry| entry.sequence);
+        // One that is older is from before a floor.
+        if held.is_some_and(|held| held >= version.sequence)
             || !tree.insert(full_key, version, self.capacity_bytes)
         {
             return Fill::NotWanted;

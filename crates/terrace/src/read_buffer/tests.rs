@@ -222,6 +222,18 @@ fn what_a_floor_covers_counts_no_more() {
 }
 
 #[test]
+fn a_key_from_before_a_floor_comes_back_when_it_is_read_again() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"kept", 4);
+        buffer.raise_floor(KEYSPACE, 5);
+        assert_eq!(get(&buffer, b"k", 9), None);
+        fill(&buffer, b"k", 1, b"kept", 6);
+        assert_eq!(get(&buffer, b"k", 9), value(b"kept"));
+        assert_eq!(get(&buffer, b"k", 4), None);
+    }
+}
+
+#[test]
 fn a_range_delete_raises_the_floor_when_it_is_forwarded() {
     for buffer in each() {
         fill(&buffer, b"k", 1, b"old", 4);

@@ -136,6 +136,11 @@ impl<'a> TableWriter<'a> {
         Ok(properties)
     }
 
+    /// Ends the writing and leaves the file as it is: it is somebody else's to remove.
+    pub(crate) fn leave(mut self) {
+        self.finished = true;
+    }
+
     /// Writes what is left and gives the file to the caller, who syncs or removes it. Whatever the
     /// error, the file is removed.
     pub(crate) fn finish_unsynced(mut self) -> Result<(TableProperties, Arc<dyn File>)> {

@@ -53,7 +53,7 @@ pub fn read_buffer(number: u64) -> ReadBufferOptions {
             0 => ReadBufferStructure::Ordered,
             _ => ReadBufferStructure::Hash,
         },
-        share_percent: if number == 0 { 0 } else { 80 },
+        share_percent: if number == 0 { 0 } else { 75 },
     }
 }
 

@@ -246,8 +246,13 @@ impl Structure for HashBuffer {
         let Some(mut inner) = shard.try_lock() else {
             return Fill::NotWanted;
         };
-        if Self::find(bucket, &inner.ring, key).is_some() {
-            return Fill::NotWanted;
+        if let Some((slot, place)) = Self::find(bucket, &inner.ring, key) {
+            let held = inner.ring.entry(place).map(|entry| entry.sequence);
+            if held.is_some_and(|held| held >= version.sequence) {
+                return Fill::NotWanted;
+            }
+            // From before a floor: it would be in the way for ever.
+            bucket::clear(slot);
         }
         let Some(slot) = self.insert(bucket, &mut inner, key, version) else {
             return Fill::NotWanted;

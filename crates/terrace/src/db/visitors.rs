@@ -1,0 +1,52 @@
+//! Callers that work on the store's files over several calls, or for long: bulk loads, checkpoints.
+//!
+//! They are no leaders and no workers, so closing does not end them by itself; and when the store is
+//! closed, another owner may have the directory, who gives the same numbers to other files. So each
+//! of them says when it touches files, and a close waits for those inside and lets nobody in again.
+
+use crate::sync::{Condvar, Mutex};
+use crate::{Error, Result};
+
+#[derive(Default)]
+pub(crate) struct Visitors {
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    inside: usize,
+    is_closed: bool,
+}
+
+/// As long as it is held, the directory is this store's.
+pub(crate) struct Visit<'a>(&'a Visitors);
+
+impl Visitors {
+    /// # Errors
+    /// [`Error::Closed`]: no file may be touched any more.
+    pub(crate) fn enter(&self) -> Result<Visit<'_>> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        state.inside += 1;
+        Ok(Visit(self))
+    }
+
+    /// Nobody is inside when this returns, or will be.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        while state.inside > 0 {
+            self.left.wait(&mut state);
+        }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().inside -= 1;
+        self.0.left.notify_all();
+    }
+}
