@@ -164,6 +164,19 @@ impl Stage {
         Ok(())
     }
 
+    /// Counts to two, each time into another arena: whoever reads meanwhile may have a view without
+    /// it.
+    fn count(&self) -> Result<()> {
+        for _ in 0..2 {
+            let more =
+                |count: Option<&[u8]>| Some((count.map_or(0, number) + 1).to_le_bytes().to_vec());
+            self.db.fetch_and_update(b"count", more)?;
+            self.store()
+                .as_leader(|writer| self.store().seal_active(writer))?;
+        }
+        Ok(())
+    }
+
     fn close(&self) -> Result<()> {
         while self.acknowledged.load(Ordering::SeqCst) < WRITES / 2 {
             thread::yield_now();
@@ -259,6 +272,15 @@ fn a_snapshot_reads_the_same_from_buffer_and_tables() {
         Result::unwrap,
         |stage| stage.check_gets(&stage.db),
     );
+}
+
+#[test]
+fn no_update_is_lost_between_a_view_and_the_next() {
+    explore(&[Stage::count, Stage::count], Result::unwrap, |stage| {
+        let count = stage.db.get(b"count").unwrap().unwrap();
+        assert_eq!(number(&count), 4);
+        stage.db.close().unwrap();
+    });
 }
 
 #[test]
