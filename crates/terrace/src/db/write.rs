@@ -32,7 +32,7 @@ pub struct WriteOptions {
     /// Acknowledge only when this write, and every one before it, survives a power cut.
     pub sync: bool,
     /// Do not wait where flush and compaction are behind: fail with
-    /// [`Error::WouldStall`](crate::Error::WouldStall) at once. (A write that had begun to wait for
+    /// [`Error::WouldStall`] at once. (A write that had begun to wait for
     /// those before it when they were held up waits with them.)
     pub no_stall: bool,
 }
