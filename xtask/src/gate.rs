@@ -90,7 +90,7 @@ const LONG_STEPS: &[Step] = &[
         name: "crashes, long",
         run: |root| {
             let scale = [
-                ("TERRACE_CRASH_RUNS", "8"),
+                ("TERRACE_CRASH_RUNS", "4"),
                 ("TERRACE_CRASH_OPERATIONS", "200"),
                 ("TERRACE_DOUBLE_CRASHES", "50"),
             ];
