@@ -4,38 +4,25 @@
 //! run, which is what the gate does. Rates here are for comparing two commits on one machine in
 //! alternating runs and for profiles, not for quoting.
 
+mod support;
+
 use std::time::{Duration, Instant};
 
+use support::{Arguments, scatter};
 use terrace::{Db, IterOptions, Options, Purpose};
-
-/// A permutation of 64-bit numbers (the finaliser of MurmurHash3): every row once, in random order.
-fn scatter(mut number: u64) -> u64 {
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ number >> 33
-}
 
 fn rate(rows: u64, time: Duration) -> f64 {
     rows as f64 / time.as_secs_f64()
 }
 
 fn main() {
-    // Cargo adds `--bench`.
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"));
-    let mut number = |default: u64| {
-        arguments
-            .next()
-            .map_or(default, |text| text.parse().expect("a number is needed"))
-    };
-    let (rows, value_bytes) = (number(2_000), number(1_000) as usize);
+    let arguments = Arguments::new();
+    let (rows, value_bytes) = (
+        arguments.number(0, 2_000),
+        arguments.number(1, 1_000) as usize,
+    );
     let temporary = tempfile::tempdir().unwrap();
-    let directory = arguments
-        .next()
-        .map_or(temporary.path().join("store"), Into::into);
+    let directory = arguments.directory(2, &temporary.path().join("store"));
 
     let db = Db::open(&directory, Options::default()).unwrap();
     let mut value: Vec<u8> = (0..value_bytes)

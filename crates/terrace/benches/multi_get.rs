@@ -3,17 +3,20 @@
 //! `cargo bench -p terrace --bench multi_get -- [ROWS] [VALUE_BYTES] [DIRECTORY]`; without arguments
 //! a few rows, so that it cannot rot. Prints microseconds a key, and the ratio of the two.
 
+mod support;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use support::{Arguments, scatter};
 use terrace::{Db, Options, ReadOptions};
 
 const KEYS_A_CALL: usize = 100;
 
 fn key(row: u64) -> [u8; 8] {
-    row.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+    scatter(row).to_be_bytes()
 }
 
 /// Takes the tables out of the page cache.
@@ -31,17 +34,10 @@ fn time(read: impl FnOnce()) -> Duration {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args()
-        .filter(|a| a != "--bench" && a != "tiny")
-        .collect();
-    let number = |at: usize, default: u64| {
-        arguments
-            .get(at)
-            .map_or(default, |text| text.parse().unwrap())
-    };
-    let (rows, value_bytes) = (number(1, 2_000), number(2, 100));
+    let arguments = Arguments::new();
+    let (rows, value_bytes) = (arguments.number(0, 2_000), arguments.number(1, 100));
     let temporary = tempfile::tempdir().unwrap();
-    let parent = arguments.get(3).map_or(temporary.path(), Path::new);
+    let parent = arguments.directory(2, temporary.path());
     let store = parent.join("multi-get-store");
     let _ = std::fs::remove_dir_all(&store);
     // Nothing stays in the store's own caches.

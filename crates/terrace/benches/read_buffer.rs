@@ -8,26 +8,19 @@
 //! the other's flushes and merges. `ONLY=zipfian,scan` runs some of the workloads;
 //! `STRUCTURE=ordered`, `POLICY=all|invalidate`, `SHARE=percent` set what `on` means.
 
+mod support;
+
 use std::path::Path;
 use std::time::Instant;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use terrace::{Db, ForwardPolicy, IterOptions, Options, ReadBufferOptions, ReadBufferStructure};
+use support::{Arguments, scan, scatter};
+use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions, ReadBufferStructure};
 
-const SCAN_ROWS: usize = 50;
 /// Slices that a round of reads is divided into.
 const SLICES: u64 = 8;
-
-/// A permutation of 64-bit numbers (the finaliser of MurmurHash3).
-fn scatter(mut number: u64) -> u64 {
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ number >> 33
-}
 
 fn key(row: u64) -> [u8; 16] {
     let mut key = *b"row-0000........";
@@ -53,18 +46,7 @@ impl Operation {
                 db.put(&key, value).unwrap();
                 1
             }
-            Operation::Scan(row) => {
-                let mut iterator = db.iter(IterOptions::default()).unwrap();
-                iterator.seek(&key(row)).unwrap();
-                let mut bytes = 0;
-                for _ in 0..SCAN_ROWS {
-                    if iterator.valid() {
-                        bytes += iterator.value().len();
-                        iterator.next().unwrap();
-                    }
-                }
-                bytes
-            }
+            Operation::Scan(row) => scan(db, &key(row)),
         }
     }
 }
@@ -179,20 +161,10 @@ fn buffer(share_percent: u32) -> ReadBufferOptions {
 }
 
 fn main() {
-    // Cargo adds `--bench`.
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    let number = |at: usize, default: u64| {
-        arguments
-            .get(at)
-            .map_or(default, |text| text.parse().expect("a number is needed"))
-    };
+    let arguments = Arguments::new();
+    let number = |at, default| arguments.number(at, default);
     let temporary = tempfile::tempdir().unwrap();
-    let base = arguments
-        .get(2)
-        .map_or(temporary.path().to_path_buf(), Into::into);
+    let base = arguments.directory(2, temporary.path());
     let (rows, value_bytes) = (number(0, 2_000), number(1, 100));
     let (cache_mib, rounds) = (number(3, 1), number(4, 1));
     let stores = [base.join("off"), base.join("on")];

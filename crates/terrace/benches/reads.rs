@@ -8,21 +8,13 @@
 //! With `COUNT=get|skewed|miss|scan` only that kind runs, which is how instructions are counted
 //! (`valgrind --tool=callgrind --toggle-collect='*measured*'`).
 
+mod support;
+
 use std::path::Path;
 use std::time::Instant;
 
-use terrace::{Db, IterOptions, Options};
-
-const SCAN_ROWS: usize = 50;
-
-/// A permutation of 64-bit numbers (the finaliser of MurmurHash3): every row once, in random order.
-fn scatter(mut number: u64) -> u64 {
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    number ^= number >> 33;
-    number = number.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ number >> 33
-}
+use support::{Arguments, scan, scatter};
+use terrace::{Db, Options};
 
 /// The key of a row, and of a row that was never written if `missing`.
 fn key(row: u64, missing: bool) -> [u8; 16] {
@@ -73,17 +65,7 @@ fn measured_get(db: &Db, key: &[u8]) -> usize {
 
 #[inline(never)]
 fn measured_scan(db: &Db, key: &[u8]) -> usize {
-    let mut iterator = db.iter(IterOptions::default()).unwrap();
-    iterator.seek(key).unwrap();
-    let mut bytes = 0;
-    for _ in 0..SCAN_ROWS {
-        if !iterator.valid() {
-            break;
-        }
-        bytes += iterator.key().len() + iterator.value().len();
-        iterator.next().unwrap();
-    }
-    bytes
+    scan(db, key)
 }
 
 fn load(directory: &Path, rows: u64, value_bytes: usize, options: Options) -> Db {
@@ -106,20 +88,10 @@ fn load(directory: &Path, rows: u64, value_bytes: usize, options: Options) -> Db
 }
 
 fn main() {
-    // Cargo adds `--bench`.
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    let number = |at: usize, default: u64| {
-        arguments
-            .get(at)
-            .map_or(default, |text| text.parse().expect("a number is needed"))
-    };
+    let arguments = Arguments::new();
     let temporary = tempfile::tempdir().unwrap();
-    let directory = arguments
-        .get(2)
-        .map_or(temporary.path().join("store"), Into::into);
+    let directory = arguments.directory(2, &temporary.path().join("store"));
+    let number = |at, default| arguments.number(at, default);
     let (rows, value_bytes, rounds) = (number(0, 2_000), number(1, 1_000), number(4, 1));
     let options = Options {
         cache_bytes: number(3, 64) << 20,

@@ -27,6 +27,7 @@ use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
+use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::table_files::TableFiles;
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
@@ -147,7 +148,7 @@ impl Store {
             samples.extend(inside.map(|user_key| Sample { user_key, bytes }));
         }
         let version = Arc::clone(&self.view.load().version);
-        let levels = version.keyspace(begun.keyspace).ok_or(Error::Closed)?;
+        let levels = live(&version, begun.keyspace)?;
         let each_bytes = slice_bytes(
             input_bytes,
             self.options.compaction_threads,
@@ -200,7 +201,7 @@ impl Store {
         self.check_space(work.reserved_bytes)?;
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.view.load().version);
-        let levels = version.keyspace(work.keyspace).ok_or(Error::Closed)?;
+        let levels = live(&version, work.keyspace)?;
         let table_bytes = self.form_of(levels).table_bytes;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
         let snapshots = self.snapshots.stripes(|| self.visible());

@@ -6,16 +6,13 @@
 //! passed. Merges under way that it would meet are waited for, and while it waits no new one may
 //! begin in their place.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
-use crate::levels::{KeyRange, KeyspaceLevels, Place};
+use crate::db::keyspaces::live;
+use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
 use crate::{KeyspaceId, Result};
-
-/// Keys from one bound to another.
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 impl Store {
     /// Flushes, then merges everything in the range into one level.
@@ -43,7 +40,7 @@ impl Store {
         ticket: u64,
     ) -> Result<bool> {
         self.check_writable()?;
-        self.check_keyspaces(&self.view.load().version, &[keyspace])?;
+        live(&self.view.load().version, keyspace)?;
         let choose = || {
             let version = Arc::clone(&self.view.load().version);
             let levels = version.keyspace(keyspace)?;
@@ -76,7 +73,7 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
         levels
             .tables()
             .map(|(_, table)| &table.bounds)
-            .filter(|bounds| overlaps(bounds, range)),
+            .filter(|bounds| bounds.meets(range)),
     )?;
     let inputs = loop {
         let overlapping = levels
@@ -106,23 +103,10 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
     })
 }
 
-/// Whether some key of a table's lies in a range.
-pub(crate) fn overlaps(bounds: &KeyRange, (from, to): Bounds<'_>) -> bool {
-    let ends_before = match from {
-        Bound::Unbounded => false,
-        Bound::Included(from) => bounds.ends_before(from),
-        Bound::Excluded(from) => bounds.ends_before(from) || bounds.largest == from,
-    };
-    let begins_after = match to {
-        Bound::Unbounded => false,
-        Bound::Included(to) => bounds.smallest.as_slice() > to,
-        Bound::Excluded(to) => bounds.smallest.as_slice() >= to,
-    };
-    !ends_before && !begins_after
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
     use super::*;
     use crate::compaction::legality::check_legal;
     use crate::levels::testing::{added, flush_place, levels, version};

@@ -21,6 +21,7 @@ use terrace_storage::{Purpose, Storage};
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
 use crate::db::keyspace::Keyspace;
+use crate::db::keyspaces::live;
 use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
@@ -51,8 +52,7 @@ impl<'a> Ingestion<'a> {
         store.check_writable()?;
         let _visit = store.visitors.enter()?;
         let version = Arc::clone(&store.view.load().version);
-        store.check_keyspaces(&version, &[keyspace.id()])?;
-        let levels = version.keyspace(keyspace.id()).ok_or(Error::Closed)?;
+        let levels = live(&version, keyspace.id())?;
         // In the form of the level that most data is in. The age is a hint and not known yet.
         let place = Place::base(LEVELS as u8 - 1);
         Ok(Ingestion {
@@ -180,7 +180,7 @@ impl Store {
                 ));
             }
             let mut ledger = self.ledger.lock();
-            self.check_keyspaces(&ledger.state.version, &[keyspace])?;
+            live(&ledger.state.version, keyspace)?;
             let reserve = |range: &KeyRange, place| self.jobs.reserve(keyspace, range, place);
             let (place, _reserved) = place_of(&ledger.state, keyspace, &tables, reserve);
             let added = |table: TableMeta| TableAdded {

@@ -14,8 +14,6 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use terrace_storage::Purpose;
-
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -55,11 +53,7 @@ impl Default for IterOptions {
 
 impl IterOptions {
     fn of_tables(&self) -> CursorOptions {
-        CursorOptions {
-            purpose: Purpose::Read,
-            fill_cache: self.fill_cache && !self.verify,
-            ask_cache: !self.verify,
-        }
+        CursorOptions::of_reader(self.fill_cache, self.verify)
     }
 
     /// The keys that begin with `prefix`.

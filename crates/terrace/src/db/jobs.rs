@@ -9,14 +9,17 @@
 //! The board is changed after the version is, never before. So whoever looks at the board first and
 //! then at the version sees claims that are too large for a moment and never too small.
 
+mod asked_for;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use self::asked_for::AskedFor;
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
-use crate::levels::{KeyRange, Place, TableMeta};
+use crate::levels::TableMeta;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -42,29 +45,6 @@ struct Board {
     asked_for: Vec<AskedFor>,
     /// Places that are about to be taken, by ticket.
     reserved: Vec<(u64, KeyspaceId, Claim)>,
-}
-
-/// A place that is kept free until this is dropped.
-pub(crate) struct Reserved<'a> {
-    jobs: &'a Jobs,
-    ticket: u64,
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        let mut board = self.jobs.board.lock();
-        board.reserved.retain(|(ticket, ..)| *ticket != self.ticket);
-    }
-}
-
-/// A merge that somebody asked for and waits for.
-struct AskedFor {
-    ticket: u64,
-    /// What it will claim, while it waits for others: nothing new may begin there.
-    waiting: Option<(KeyspaceId, Claim)>,
-    job: u64,
-    /// Every slice of its job was installed.
-    is_complete: bool,
 }
 
 /// A choice that is being carried out.
@@ -176,90 +156,6 @@ impl Jobs {
                 Ok(None)
             }
         }
-    }
-
-    /// A place in the queue for a merge that somebody asks for.
-    pub(crate) fn new_ticket(&self) -> u64 {
-        let mut board = self.board.lock();
-        board.last_ticket += 1;
-        let ticket = board.last_ticket;
-        board.asked_for.push(AskedFor {
-            ticket,
-            waiting: None,
-            job: 0,
-            is_complete: false,
-        });
-        ticket
-    }
-
-    pub(crate) fn return_ticket(&self, ticket: u64) {
-        let mut board = self.board.lock();
-        board.asked_for.retain(|asked| asked.ticket != ticket);
-    }
-
-    /// Puts what `choose` chooses on the board, unless it meets a claim: then it waits. `None` also
-    /// if there is nothing to do.
-    pub(crate) fn begin_asked_for(
-        &self,
-        keyspace: KeyspaceId,
-        ticket: u64,
-        choose: impl FnOnce() -> Option<Choice>,
-    ) -> Option<Begun> {
-        let mut board = self.board.lock();
-        let claims = board.claims(|asked| asked.ticket < ticket);
-        let choice = choose();
-        let claim = choice.as_ref().and_then(Claim::of);
-        let meets = |claim: &Claim| {
-            let mut others = claims.iter();
-            others.any(|(id, other)| *id == keyspace && other.conflicts_with(claim))
-        };
-        let waits = claim.filter(|claim| meets(claim));
-        let must_wait = waits.is_some();
-        if let Some(asked) = board.asked_for(ticket) {
-            asked.waiting = waits.map(|claim| (keyspace, claim));
-        }
-        let choice = choice.filter(|_| !must_wait)?;
-        let Some(Work::Begin(begun)) = board.begin(keyspace, choice) else {
-            return None;
-        };
-        if let Some(asked) = board.asked_for(ticket) {
-            asked.job = begun.job;
-        }
-        Some(begun)
-    }
-
-    /// Whether what was asked for waits for others.
-    pub(crate) fn is_waiting(&self, ticket: u64) -> bool {
-        let mut board = self.board.lock();
-        let asked = board.asked_for(ticket);
-        asked.is_some_and(|asked| asked.waiting.is_some())
-    }
-
-    /// Whether everything that was asked for is installed.
-    pub(crate) fn is_complete(&self, ticket: u64) -> bool {
-        let mut board = self.board.lock();
-        let asked = board.asked_for(ticket);
-        asked.is_none_or(|asked| asked.is_complete)
-    }
-
-    /// Claims a place for tables that are put there without a merge, unless a claim is in the way.
-    pub(crate) fn reserve(
-        &self,
-        keyspace: KeyspaceId,
-        range: &KeyRange,
-        place: Place,
-    ) -> Option<Reserved<'_>> {
-        let mut board = self.board.lock();
-        let claim = Claim::on_place(range.clone(), place);
-        let claims = board.claims(|_| true);
-        let mut others = claims.iter().filter(|(id, _)| *id == keyspace);
-        if others.any(|(_, other)| other.conflicts_with(&claim)) {
-            return None;
-        }
-        board.last_ticket += 1;
-        let ticket = board.last_ticket;
-        board.reserved.push((ticket, keyspace, claim));
-        Some(Reserved { jobs: self, ticket })
     }
 
     /// Whether a job is on the board.
@@ -402,12 +298,6 @@ impl Board {
         jobs.chain(asked.filter_map(|asked| asked.waiting.clone()))
             .chain(reserved)
             .collect()
-    }
-
-    fn asked_for(&mut self, ticket: u64) -> Option<&mut AskedFor> {
-        self.asked_for
-            .iter_mut()
-            .find(|asked| asked.ticket == ticket)
     }
 
     fn job(&mut self, id: u64) -> Option<&mut Job> {

@@ -16,7 +16,7 @@ use crate::db::write::WriteOptions;
 use crate::key::Kind;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::write_buffer::batch::WriteBatch;
-use crate::{KeyspaceId, Result};
+use crate::{Error, KeyspaceId, Result};
 
 /// One opening of one store: handles of another one do not count here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,17 @@ impl Opening {
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Opening(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Refuses a batch that is to hold, or holds, writes to keyspaces of another opening.
+    pub(crate) fn check(self, of_batch: Opening) -> Result<()> {
+        if of_batch == self {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "the batch holds writes to a keyspace of another store, or of another opening of this \
+             one",
+        ))
     }
 }
 
@@ -47,7 +58,7 @@ impl Drop for Owner {
 ///
 /// Keys and values are bytes; keys are ordered bytewise. Empty keys and values are allowed. After
 /// [`Db::drop_keyspace`](crate::Db::drop_keyspace) reads and writes are refused with
-/// [`Error::NoKeyspace`](crate::Error::NoKeyspace).
+/// [`Error::NoKeyspace`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -305,7 +316,7 @@ impl Keyspace {
     /// appear all at once. Fastest where no key of the range is there yet.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace), or as [`Db::write`](crate::Db::write).
+    /// [`Error::NoKeyspace`], or as [`Db::write`](crate::Db::write).
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
@@ -328,7 +339,7 @@ impl Keyspace {
     /// tombstone is left as it is.
     ///
     /// # Errors
-    /// A merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
+    /// A merge's failure; [`Error::NoKeyspace`].
     pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
         self.store().compact_range(self.id, range)

@@ -10,6 +10,8 @@
 //! Merges and flushes that meet a dropped keyspace in the middle of their work find its levels gone
 //! when they install: what they wrote for it is thrown away.
 
+use std::sync::Arc;
+
 use crate::db::Store;
 use crate::levels::{Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, Version};
 use crate::options::keyspace::KeyspaceOptions;
@@ -79,7 +81,7 @@ impl Store {
             ));
         }
         let mut ledger = self.ledger.lock();
-        self.check_keyspaces(&ledger.state.version, &[id])?;
+        live(&ledger.state.version, id)?;
         let edit = Edit {
             keyspaces_formed: vec![KeyspaceFormed { id, options }],
             ..Edit::default()
@@ -110,17 +112,6 @@ impl Store {
         Ok(())
     }
 
-    /// Fails if one of the keyspaces has been dropped.
-    pub(crate) fn check_keyspaces(&self, version: &Version, ids: &[KeyspaceId]) -> Result<()> {
-        let mut ids = ids.iter();
-        ids.try_for_each(|id| {
-            version
-                .keyspace(*id)
-                .map(|_| ())
-                .ok_or_else(|| no_keyspace(*id))
-        })
-    }
-
     /// Whether a keyspace has been dropped.
     pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
         self.view.load().version.keyspace(id).is_none()
@@ -138,9 +129,12 @@ fn find(version: &Version, name: &str) -> Option<KeyspaceId> {
     found.map(|levels| levels.id)
 }
 
-/// The error for a number that a handle or a batch still carries.
-pub(crate) fn no_keyspace(id: KeyspaceId) -> Error {
-    Error::NoKeyspace {
+/// The levels of a keyspace that a handle or a batch names by number.
+///
+/// # Errors
+/// [`Error::NoKeyspace`] if it has been dropped: what MemTables may still hold of it went with it.
+pub(crate) fn live(version: &Version, id: KeyspaceId) -> Result<&Arc<KeyspaceLevels>> {
+    version.keyspace(id).ok_or_else(|| Error::NoKeyspace {
         name: format!("number {id}"),
-    }
+    })
 }

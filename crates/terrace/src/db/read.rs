@@ -6,12 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_storage::Purpose;
-
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
-use crate::db::keyspaces::no_keyspace;
+use crate::db::keyspaces::live;
 use crate::db::latencies::is_sampled;
 use crate::db::range_cover::RangeCover;
 use crate::db::snapshot::Snapshot;
@@ -71,11 +69,7 @@ impl ReadOptions {
     }
 
     pub(crate) fn of_tables(&self) -> CursorOptions {
-        CursorOptions {
-            purpose: Purpose::Read,
-            fill_cache: self.fill_cache && !self.verify,
-            ask_cache: !self.verify,
-        }
+        CursorOptions::of_reader(self.fill_cache, self.verify)
     }
 }
 
@@ -166,7 +160,7 @@ impl Store {
             hash,
             ..
         } = lookup;
-        let levels = levels_of(view, keyspace)?;
+        let levels = live(&view.version, keyspace)?;
         // One that is empty has nothing up to `snapshot`: records are counted before they are visible.
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             if let Some((tag, place)) = table.get(keyspace, key, hash, snapshot) {
@@ -265,7 +259,7 @@ impl Store {
         keyspace: KeyspaceId,
         options: CursorOptions,
     ) -> Result<Source> {
-        let levels = levels_of(&view, keyspace)?;
+        let levels = live(&view.version, keyspace)?;
         let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
         let mut cover = RangeCover::new();
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
@@ -325,11 +319,4 @@ fn get_in_table(
             Ok(found.map(|(tag, value)| (tag.with_sequence(sequence), value)))
         }
     }
-}
-
-/// The levels of a keyspace. Without them there is nothing to read: what MemTables may still hold
-/// of it has been dropped with it.
-fn levels_of(view: &View, keyspace: KeyspaceId) -> Result<&Arc<KeyspaceLevels>> {
-    let levels = view.version.keyspace(keyspace);
-    levels.ok_or_else(|| no_keyspace(keyspace))
 }

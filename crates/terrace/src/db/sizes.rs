@@ -6,8 +6,8 @@ use std::sync::Arc;
 use terrace_storage::Purpose;
 
 use crate::db::Store;
-use crate::db::compact_range::{Bounds, overlaps};
-use crate::levels::Table;
+use crate::db::keyspaces::live;
+use crate::levels::{Bounds, Table};
 use crate::table::CursorOptions;
 use crate::{KeyspaceId, Result};
 
@@ -17,10 +17,8 @@ impl Store {
     pub(crate) fn approximate_bytes(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<u64> {
         self.check_open()?;
         let version = Arc::clone(&self.view.load().version);
-        self.check_keyspaces(&version, &[keyspace])?;
-        let tables = version.keyspace(keyspace).into_iter();
-        let tables = tables.flat_map(|levels| levels.tables());
-        let inside = tables.filter(|(_, table)| overlaps(&table.bounds, range));
+        let tables = live(&version, keyspace)?.tables();
+        let inside = tables.filter(|(_, table)| table.bounds.meets(range));
         inside
             .map(|(_, table)| self.bytes_inside(table, range))
             .sum()

@@ -16,6 +16,7 @@ use crate::db::Store;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
+use crate::db::keyspaces::live;
 use crate::db::latencies::is_sampled;
 use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
@@ -97,14 +98,8 @@ impl Store {
                 self.options.max_batch_bytes
             )));
         }
-        if batch
-            .opening()
-            .is_some_and(|opening| opening != self.opening)
-        {
-            return Err(Error::invalid(
-                "the batch holds writes to a keyspace of another store, or of another opening of \
-                 this one",
-            ));
+        if let Some(of_batch) = batch.opening() {
+            self.opening.check(of_batch)?;
         }
         if options.no_stall && self.stalls.is_stalled() {
             return Err(Error::WouldStall);
@@ -159,7 +154,9 @@ impl Store {
     /// Whether a request may be written behind `earlier`, which its group holds before it.
     fn judge(&self, writer: &Writer, request: &Request, earlier: &[&WriteBatch]) -> Result<()> {
         let view = self.view.load();
-        self.check_keyspaces(&view.version, request.batch.other_keyspaces())?;
+        for &keyspace in request.batch.other_keyspaces() {
+            live(&view.version, keyspace)?;
+        }
         if let Some(condition) = &request.condition {
             self.check_condition(&view, condition, earlier)?;
         }

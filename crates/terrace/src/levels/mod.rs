@@ -43,7 +43,7 @@ pub(crate) use manifest::{
 };
 pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;
-pub(crate) use table_meta::{KeyRange, ObsoleteTables, Table, TableMeta};
+pub(crate) use table_meta::{Bounds, KeyRange, ObsoleteTables, Table, TableMeta};
 pub(crate) use version::{KeyspaceLevels, Level, Place, SubLevel, Version};
 
 /// The name of the keyspace that every store has.

@@ -2,7 +2,7 @@
 //! that lists the table.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::sync::{Arc, OnceLock};
 
 use crate::Result;
@@ -10,6 +10,9 @@ use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::{KeptOpen, TableCache, TableProperties, TableReader};
+
+/// Keys from one bound to another, as a caller gives them.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// User keys from `smallest`, which is included, to `largest`, which may be.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -71,6 +74,21 @@ impl KeyRange {
 
     pub(crate) fn overlaps(&self, other: &KeyRange) -> bool {
         !self.ends_before(&other.smallest) && !other.ends_before(&self.smallest)
+    }
+
+    /// Whether some key within bounds that a caller gave may be a key of this range.
+    pub(crate) fn meets(&self, (from, to): Bounds<'_>) -> bool {
+        let ends_before = match from {
+            Bound::Unbounded => false,
+            Bound::Included(from) => self.ends_before(from),
+            Bound::Excluded(from) => self.ends_before(from) || self.largest == from,
+        };
+        let begins_after = match to {
+            Bound::Unbounded => false,
+            Bound::Included(to) => self.smallest.as_slice() > to,
+            Bound::Excluded(to) => self.smallest.as_slice() >= to,
+        };
+        !ends_before && !begins_after
     }
 
     /// Whether every key of `other` is a key of this range.

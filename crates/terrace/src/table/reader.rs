@@ -37,13 +37,18 @@ pub(crate) struct CursorOptions {
 }
 
 impl CursorOptions {
-    /// A read for a user.
-    pub(crate) const fn user_read() -> Self {
+    /// A read for a user, who may want the file itself looked at.
+    pub(crate) const fn of_reader(fill_cache: bool, verify: bool) -> Self {
         CursorOptions {
             purpose: Purpose::Read,
-            fill_cache: true,
-            ask_cache: true,
+            fill_cache: fill_cache && !verify,
+            ask_cache: !verify,
         }
+    }
+
+    /// A read for a user, as usual.
+    pub(crate) const fn user_read() -> Self {
+        CursorOptions::of_reader(true, false)
     }
 
     /// A read that leaves the cache as it is.

@@ -97,15 +97,8 @@ impl WriteBatch {
     }
 
     fn use_keyspace(&mut self, keyspace: &Keyspace) -> Result<()> {
-        let opening = *self.opening.get_or_insert(keyspace.opening());
-        if opening == keyspace.opening() {
-            Ok(())
-        } else {
-            Err(Error::invalid(
-                "the batch holds writes to a keyspace of another store, or of another opening of \
-                 this one",
-            ))
-        }
+        let of_batch = *self.opening.get_or_insert(keyspace.opening());
+        keyspace.opening().check(of_batch)
     }
 
     pub(crate) fn push_range_delete(
