@@ -126,7 +126,7 @@ impl Keyspace {
     /// The value that a key had when the snapshot was taken.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
+    /// As [`Keyspace::get`]; [`Error::InvalidArgument`] if the
     /// snapshot is another store's.
     pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
         self.get_with(key, &ReadOptions::at(snapshot))
@@ -196,8 +196,8 @@ impl Keyspace {
     /// An iterator, not yet positioned.
     ///
     /// # Errors
-    /// [`Error::Closed`](crate::Error::Closed), or
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the snapshot is another store's.
+    /// [`Error::Closed`], or
+    /// [`Error::InvalidArgument`] if the snapshot is another store's.
     pub fn iter(&self, options: IterOptions) -> Result<DbIterator> {
         DbIterator::new(Arc::clone(self.store()), self.id, options)
     }
@@ -234,7 +234,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `to` is before `from`, or a key is
+    /// [`Error::InvalidArgument`] if `to` is before `from`, or a key is
     /// longer than 65,535 bytes; otherwise as [`Db::write`](crate::Db::write).
     pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
@@ -305,7 +305,7 @@ impl Keyspace {
     /// The options of the keyspace from now on, for tables written from now on.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an option out of its range or
+    /// [`Error::InvalidArgument`] for an option out of its range or
     /// the default keyspace, which has the options that the store is opened with; otherwise as
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
