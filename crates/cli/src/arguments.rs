@@ -165,6 +165,20 @@ Examples:
   terrace verify -d ./cities
   terrace verify -d ./cities --json")]
     Verify(Report),
+    /// Make a damaged store openable again, with everything that can still be read
+    #[command(after_help = "\
+What is damaged is kept beside the store, with .damaged behind its name. A store without damage is
+left as it is. If the manifest is lost, a new one is made from the tables and the arenas.
+
+KEYS THAT WERE DELETED MAY BE THERE AGAIN: what deleted them may have been in a table or a block
+that no longer exists. Keep a copy of the directory until the result has been looked at. A device
+that fails to read is to be copied first, and the copy repaired.
+
+Examples:
+  terrace repair -d ./cities
+  terrace repair -d ./cities --region-dir /mnt/fast/cities
+  terrace repair -d ./cities --json | jq .deleted_keys_may_be_back")]
+    Repair(Maintenance),
     /// Print the options of a store with their defaults, as --options reads them
     #[command(after_help = "\
 The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without

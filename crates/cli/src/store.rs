@@ -26,7 +26,7 @@ fn with_directory(options: Options, store: &StoreDirectory) -> Options {
 }
 
 /// What the file of options says, and the arguments, which go first.
-fn options_to_write(store: &WrittenStore) -> Result<Options> {
+pub fn options_to_write(store: &WrittenStore) -> Result<Options> {
     let Some(file) = &store.options else {
         return Ok(options(&store.directory));
     };

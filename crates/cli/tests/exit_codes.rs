@@ -95,6 +95,7 @@ fn code_7_no_store() {
         "events",
         "events --follow",
         "verify",
+        "repair",
     ] {
         let arguments: Vec<_> = command.split(' ').collect();
         let ran = shell.run(&arguments);
@@ -122,7 +123,8 @@ fn every_command_shows_examples_and_the_codes_are_listed() {
         assert!(help.contains(&format!("\n  {code}  ")), "{help}");
     }
     for command in [
-        "put", "get", "del", "scan", "import", "stats", "levels", "verify", "dump", "demo",
+        "put", "get", "del", "scan", "import", "stats", "levels", "verify", "repair", "dump",
+        "demo",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let help = shell.out(&[command, "--help"]);

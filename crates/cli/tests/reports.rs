@@ -142,3 +142,23 @@ fn dump_refuses_what_is_no_file_of_a_store() {
     let ran = shell.run(&["dump", &file]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
 }
+
+#[test]
+fn repair_says_what_it_did_and_that_deleted_keys_may_be_back() {
+    let shell = Shell::with_tables();
+    assert!(shell.out(&["repair"]).contains("nothing was changed"));
+    assert_eq!(shell.json(&["repair", "--json"])["changed"], false);
+
+    std::fs::remove_file(shell.store().join("CURRENT")).unwrap();
+    let ran = shell.run(&["get", "rome"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("terrace repair"), "{}", ran.stderr);
+    let text = shell.out(&["repair"]);
+    assert!(text.contains("a new manifest is made"), "{text}");
+    assert!(
+        text.contains("keys that had been deleted may be back"),
+        "{text}"
+    );
+    assert_eq!(shell.out(&["get", "rome"]), "Italy\n");
+    assert!(shell.out(&["verify"]).contains("sound"));
+}

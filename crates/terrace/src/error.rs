@@ -152,8 +152,9 @@ impl fmt::Display for Error {
                 detail,
             } => write!(
                 f,
-                "{} is damaged at byte {offset}: {detail}; restore the file from a copy, or run \
-                 `terrace verify` to see what else is affected",
+                "{} is damaged at byte {offset}: {detail}; restore the file from a copy, or see \
+                 what else is affected with `terrace verify` and go on with what can be read with \
+                 `terrace repair`",
                 file.display()
             ),
             Error::Unsupported { file, detail } => write!(

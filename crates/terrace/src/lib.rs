@@ -43,6 +43,7 @@ mod parallel;
 mod persist_method;
 mod range_tombstones;
 mod read_buffer;
+mod repair;
 mod serial;
 mod sync;
 mod table;
@@ -72,6 +73,7 @@ pub use persist_method::PersistMethod;
 pub use read_buffer::{
     ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,
 };
+pub use repair::{DamagedTable, ManifestRepair, RepairReport, repair};
 pub use table::Compression;
 pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
 pub use write_buffer::batch::WriteBatch;

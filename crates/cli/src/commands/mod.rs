@@ -8,6 +8,7 @@ mod import;
 mod levels;
 mod maintenance;
 mod packaging;
+mod repair;
 mod scan;
 mod stats;
 mod verify;
@@ -39,6 +40,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Levels(arguments) => levels::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Options => print(Options::default().to_toml()?),
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),

@@ -29,7 +29,6 @@ use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
-use crate::db::table_files::TableFiles;
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
@@ -210,7 +209,7 @@ impl Store {
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
         let ranges = self.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
-        let mut sink = TableFiles::new(self, levels, choice.output, Purpose::Compaction);
+        let mut sink = self.table_files(levels, choice.output, Purpose::Compaction);
         let merged = merge(
             &mut self.inputs(choice, slice, &rules),
             slice,

@@ -137,7 +137,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what a crash left behind: tables that no edit installed.
+    /// Removes what a crash left behind: tables that no edit installed, and those of a repair that
+    /// went no further.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
         let version = Arc::clone(&self.view.load().version);
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
@@ -146,6 +147,9 @@ impl Store {
                 && !listed.contains(&number)
             {
                 self.storage.remove(&table_path(&self.path, number))?;
+            }
+            if files::new_table_number(&entry.name).is_some() {
+                self.storage.remove(&self.path.join(&entry.name))?;
             }
         }
         Ok(())

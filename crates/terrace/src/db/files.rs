@@ -16,6 +16,17 @@ pub(crate) fn is_arena(name: &str) -> bool {
     is_numbered(name, "arena-")
 }
 
+/// What follows the name of a file that `repair` found damaged and put aside.
+pub(crate) const DAMAGED: &str = ".damaged";
+
+/// What follows the name of a table that `repair` is writing.
+pub(crate) const NEW: &str = ".new";
+
+/// The number of a table that `repair` is writing, or had written when it was cut short.
+pub(crate) fn new_table_number(name: &str) -> Option<u64> {
+    table_number(name.strip_suffix(NEW)?)
+}
+
 fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix)
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
@@ -23,11 +34,13 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
+    let name = name.strip_suffix(DAMAGED).unwrap_or(name);
     [LOCK, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
         || table_number(name).is_some()
+        || new_table_number(name).is_some()
 }
 
 #[cfg(test)]
@@ -42,6 +55,8 @@ mod tests {
             ".table",
             "x.table",
             "12.tables",
+            "12.table.newer",
+            "x.damaged",
             "arena-",
             "arena-1x",
             "a",
@@ -57,6 +72,9 @@ mod tests {
             "MANIFEST-000001",
             "arena-3",
             "7.table",
+            "7.table.new",
+            "7.table.damaged",
+            "arena-3.damaged",
         ] {
             assert!(is_ours(ours), "{ours}");
         }

@@ -24,7 +24,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::memtable::MemTable;
-use crate::{Result, SequenceNumber, parallel};
+use crate::{KeyspaceId, Result, SequenceNumber, parallel};
 
 impl Store {
     /// The flush worker's step: the oldest sealed arena goes to tables.
@@ -167,10 +167,7 @@ impl Store {
         memtable: &Arc<MemTable>,
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<TableMeta>> {
-        // A flush sees one arena; whatever lies below may hold older versions.
-        let older = |_: Keys<'_>| true;
         let snapshots = self.snapshots.stripes(|| self.visible());
-        let never = AtomicBool::new(false);
         memtable.arena().verify().map_err(region_error)?;
         let mut tables = Vec::new();
         let version = Arc::clone(&self.view.load().version);
@@ -180,14 +177,8 @@ impl Store {
                 continue;
             };
             let place = self.ledger.lock().state.next_flush_place(keyspace);
-            let mut sink = TableFiles::new(self, levels, place, Purpose::Flush);
-            let sets = memtable.range_tombstones(keyspace);
-            let ranges = sets.iter().flat_map(|set| set.iter());
-            let ranges = RangeTombstones::new(ranges.map(RangeTombstone::from).collect());
-            let rules = DropRules::new(&snapshots, &older, &ranges);
-            let mut versions = memtable.cursor(keyspace);
-            let all = &Slice::ALL;
-            let merged = merge(&mut versions, all, rules, u64::MAX, &never, &mut sink);
+            let mut sink = self.table_files(levels, place, Purpose::Flush);
+            let merged = write_memtable(memtable, keyspace, &snapshots, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);
         }
@@ -229,6 +220,24 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Writes what a MemTable holds of a keyspace.
+pub(crate) fn write_memtable(
+    memtable: &Arc<MemTable>,
+    keyspace: KeyspaceId,
+    snapshots: &[SequenceNumber],
+    sink: &mut TableFiles<'_>,
+) -> Result<Vec<TableMeta>> {
+    // A flush sees one arena; whatever lies below may hold older versions.
+    let older = |_: Keys<'_>| true;
+    let sets = memtable.range_tombstones(keyspace);
+    let ranges = sets.iter().flat_map(|set| set.iter());
+    let ranges = RangeTombstones::new(ranges.map(RangeTombstone::from).collect());
+    let rules = DropRules::new(snapshots, &older, &ranges);
+    let never = AtomicBool::new(false);
+    let mut versions = memtable.cursor(keyspace);
+    merge(&mut versions, &Slice::ALL, rules, u64::MAX, &never, sink)
 }
 
 /// Each MemTable's tables form a sub-level of their keyspace, younger than all before.

@@ -3,8 +3,8 @@
 //! The entries are written while nobody waits; then the leader of the commit queue gives all of them
 //! one number, the next one, and installs the tables by one edit. The files were written before the
 //! number was known, so the manifest carries it: a table that is listed as *assigned* has that
-//! number for all its entries, whatever the file says. (It says the last number visible when the
-//! load began: what is left if the manifest is lost.)
+//! number for all its entries, whatever the file says. (It says the next number when the load
+//! began, which is what a repair goes by if the manifest is lost.)
 //!
 //! The number has no record in an arena, so recovery must not look for one: the edit says that
 //! everything up to it is in tables, and to be true to that the leader first has what is in the
@@ -57,9 +57,9 @@ impl<'a> Ingestion<'a> {
         let place = Place::base(LEVELS as u8 - 1);
         Ok(Ingestion {
             keyspace,
-            number: store.visible().max(1),
+            number: store.visible() + 1,
             table_bytes: store.form_of(levels).table_bytes,
-            sink: Some(TableFiles::new(store, levels, place, Purpose::Flush)),
+            sink: Some(store.table_files(levels, place, Purpose::Flush)),
             failure: None,
             tables: Vec::new(),
             last_key: None,

@@ -151,7 +151,7 @@ fn read_arenas(
     Ok((arenas, false))
 }
 
-fn facts_of(found: &Recovered) -> ArenaFacts {
+pub(crate) fn facts_of(found: &Recovered) -> ArenaFacts {
     ArenaFacts {
         same_boot: found.is_same_boot,
         activated: found.is_activated,
@@ -163,7 +163,7 @@ fn facts_of(found: &Recovered) -> ArenaFacts {
 }
 
 /// Builds a MemTable over the taken frames of each arena that has some.
-fn take(
+pub(crate) fn take(
     arenas: &[Recovered],
     plan: &Plan,
     options: &Options,

@@ -84,6 +84,16 @@ pub(crate) fn given(
     }
 }
 
+/// Whose region a directory is, and which one: the numbers of the store and of the region.
+pub(crate) fn owner(
+    storage: &dyn Storage,
+    path: &Path,
+    directory: &Path,
+) -> Result<Option<(u128, u128)>> {
+    let identity = examine(storage, path, directory)?;
+    Ok(identity.map(|identity| (identity.store_id, identity.region_id)))
+}
+
 /// Finds the old arenas and takes the new home.
 ///
 /// # Errors

@@ -1,20 +1,18 @@
 //! Tables being written, and tables written that nobody lists yet.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use terrace_storage::{File, Purpose, Storage};
 
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
 use crate::key::InternalKey;
-use crate::levels::{KeyRange, KeyspaceLevels, Place, TableMeta};
+use crate::levels::{KeyspaceLevels, Place, TableMeta};
 use crate::options::keyspace::KeyspaceOptions;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::{TableOptions, TableWriter, table_path};
 use crate::{KeyspaceId, Result, SequenceNumber};
-
-/// The device class of the store's own directory.
-const OWN_DIRECTORY: u8 = 1;
 
 /// Files that no edit names yet. Whoever holds them settles them.
 pub(crate) struct NewFiles {
@@ -35,7 +33,40 @@ impl NewFiles {
     }
 }
 
+/// Where tables are written, and what all of a store's have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct TableHome<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) directory: &'a Path,
+    /// A file's path, from the directory and its number.
+    pub(crate) path_of: fn(&Path, u64) -> PathBuf,
+    pub(crate) next_table: &'a AtomicU64,
+    pub(crate) hash_seed: u64,
+}
+
 impl Store {
+    pub(crate) fn table_files(
+        &self,
+        levels: &KeyspaceLevels,
+        place: Place,
+        purpose: Purpose,
+    ) -> TableFiles<'_> {
+        let home = TableHome {
+            storage: &*self.storage,
+            directory: &self.path,
+            path_of: table_path,
+            next_table: &self.next_table,
+            hash_seed: self.hash_seed,
+        };
+        TableFiles::new(
+            home,
+            levels.id,
+            self.form_of(levels).clone(),
+            place,
+            purpose,
+        )
+    }
+
     /// Removes a finished file of a keyspace that was dropped meanwhile.
     pub(crate) fn remove_unlisted(&self, number: u64) {
         self.tables.remove(number);
@@ -57,7 +88,7 @@ impl Store {
 
 /// Writes tables for one place of one keyspace.
 pub(crate) struct TableFiles<'a> {
-    store: &'a Store,
+    home: TableHome<'a>,
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
     place: Place,
@@ -67,15 +98,16 @@ pub(crate) struct TableFiles<'a> {
 
 impl<'a> TableFiles<'a> {
     pub(crate) fn new(
-        store: &'a Store,
-        levels: &KeyspaceLevels,
+        home: TableHome<'a>,
+        keyspace: KeyspaceId,
+        form: KeyspaceOptions,
         place: Place,
         purpose: Purpose,
     ) -> Self {
         TableFiles {
-            store,
-            keyspace: levels.id,
-            form: store.form_of(levels).clone(),
+            home,
+            keyspace,
+            form,
             place,
             open: None,
             files: NewFiles {
@@ -114,8 +146,8 @@ impl<'a> TableFiles<'a> {
 
     fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
         if self.open.is_none() {
-            let store = self.store;
-            let number = store.next_table.fetch_add(1, Ordering::Relaxed);
+            let home = self.home;
+            let number = home.next_table.fetch_add(1, Ordering::Relaxed);
             self.files.numbers.push(number);
             let form = &self.form;
             let options = TableOptions {
@@ -123,13 +155,13 @@ impl<'a> TableFiles<'a> {
                 restart_interval: form.restart_interval,
                 compression: form.compression_of(usize::from(self.place.level)),
                 filter_bits_per_key: form.filter_bits_per_key,
-                hash_seed: store.hash_seed,
+                hash_seed: home.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,
                 purpose: self.files.purpose,
             };
-            let path = table_path(&store.path, number);
-            self.open = Some((number, TableWriter::create(&*store.storage, path, options)?));
+            let path = (home.path_of)(home.directory, number);
+            self.open = Some((number, TableWriter::create(home.storage, path, options)?));
         }
         match &mut self.open {
             Some((_, writer)) => Ok(writer),
@@ -166,20 +198,9 @@ impl TableSink for TableFiles<'_> {
         };
         let (properties, file) = writer.finish_unsynced()?;
         self.files.unsynced.push(file);
-        let bounds = KeyRange::of_file(&properties);
-        Ok(Some(TableMeta {
-            number,
-            keyspace: self.keyspace,
-            size_bytes: properties.file_bytes,
-            entries: properties.entries,
-            tombstones: properties.tombstones,
-            range_tombstones: properties.range_tombstones(),
-            bounds: bounds.ok_or_else(|| crate::Error::invalid("a table without keys"))?,
-            narrowed: false,
-            min_sequence: properties.smallest_sequence,
-            max_sequence: properties.largest_sequence,
-            assigned: false,
-            tier: OWN_DIRECTORY,
-        }))
+        let table = TableMeta::of_file(number, &properties);
+        table
+            .map(Some)
+            .ok_or_else(|| crate::Error::invalid("a table without keys"))
     }
 }

@@ -142,6 +142,42 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     })
 }
 
+/// What can still be told of a store from the newest of its manifests that begins well: its state
+/// before the first damage. `None` if no manifest does.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a manifest of another version, and failed reads.
+pub(crate) fn remains(storage: &dyn Storage, directory: &Path) -> Result<Option<ManifestState>> {
+    let mut numbers = manifests(storage, directory)?;
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    for number in numbers {
+        let path = directory.join(manifest_file_name(number));
+        let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
+            Err(Error::Corruption { .. }) => continue,
+            read => read?,
+        };
+        let records = match Records::new(&path, &bytes, number) {
+            Err(Error::Corruption { .. }) => continue,
+            records => records?,
+        };
+        let mut state: Option<ManifestState> = None;
+        for edit in records.map(|record| record?.edit(&path)) {
+            let next = match (edit, &state) {
+                (Err(Error::Corruption { .. }), _) => break,
+                (Err(error), _) => return Err(error),
+                (Ok(edit), None) => ManifestState::begin(&edit),
+                (Ok(edit), Some(state)) => state.apply(&edit),
+            };
+            let Ok(next) = next else { break };
+            state = Some(next);
+        }
+        if state.is_some() {
+            return Ok(state);
+        }
+    }
+    Ok(None)
+}
+
 /// The whole of a file that is no longer than `longest_bytes`.
 pub(crate) fn read_file(
     storage: &dyn Storage,
@@ -403,23 +439,25 @@ impl Fresh {
     }
 }
 
-/// Writes the manifest of a store that nobody has opened yet, and makes `CURRENT` name it; both are
-/// durable on return. `CURRENT` comes last.
+/// Writes the manifest of a store that nobody has open, and makes `CURRENT` name it; both are
+/// durable on return. `CURRENT` comes last. Gives the manifest's number.
 pub(crate) fn write_manifest(
     storage: &dyn Storage,
     directory: &Path,
     state: &ManifestState,
-) -> Result<()> {
+) -> Result<u64> {
     let number = next_number(storage, directory, 0)?;
     Fresh::write(storage, directory, number, &state.as_edit()).map_err(|error| match error {
         ManifestError::NotWritten(error) | ManifestError::Poison(error) => error,
     })?;
     current::switch(storage, directory, number).map_err(|error| match error {
         SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
-    })
+    })?;
+    Ok(number)
 }
 
-fn manifests(storage: &dyn Storage, directory: &Path) -> Result<Vec<u64>> {
+/// The numbers of a directory's manifests.
+pub(crate) fn manifests(storage: &dyn Storage, directory: &Path) -> Result<Vec<u64>> {
     let entries = storage.list(directory)?;
     Ok(entries
         .iter()

@@ -39,12 +39,13 @@ pub(crate) use edit::{
     TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use manifest::{
-    Manifest, ManifestError, ManifestOptions, load, manifest_number, read_file, write_manifest,
+    Manifest, ManifestError, ManifestOptions, load, manifest_file_name, manifest_number, manifests,
+    read_file, remains, write_manifest,
 };
 pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{Bounds, KeyRange, ObsoleteTables, Table, TableMeta};
-pub(crate) use version::{KeyspaceLevels, Level, Place, SubLevel, Version};
+pub(crate) use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 
 /// The name of the keyspace that every store has.
 pub(crate) const DEFAULT_NAME: &str = "default";

@@ -156,7 +156,29 @@ pub(crate) struct TableMeta {
     pub(crate) tier: u8,
 }
 
+/// The device class of the store's own directory.
+const OWN_DIRECTORY: u8 = 1;
+
 impl TableMeta {
+    /// How a table in the store's own directory is listed by what its file says; `None` if it holds
+    /// nothing.
+    pub(crate) fn of_file(number: u64, properties: &TableProperties) -> Option<Self> {
+        Some(TableMeta {
+            number,
+            keyspace: properties.keyspace,
+            size_bytes: properties.file_bytes,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            range_tombstones: properties.range_tombstones(),
+            bounds: KeyRange::of_file(properties)?,
+            narrowed: false,
+            min_sequence: properties.smallest_sequence,
+            max_sequence: properties.largest_sequence,
+            assigned: false,
+            tier: OWN_DIRECTORY,
+        })
+    }
+
     /// The same table, all of whose entries have this number.
     pub(crate) fn assigned(self, sequence: SequenceNumber) -> Self {
         TableMeta {

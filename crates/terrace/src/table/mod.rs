@@ -28,6 +28,7 @@ mod properties;
 mod range_block;
 mod read_ahead;
 mod reader;
+mod salvage;
 mod sample;
 mod source;
 mod tally;
@@ -42,6 +43,7 @@ pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use salvage::Salvaged;
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 

@@ -1,0 +1,113 @@
+//! A damaged store made openable again.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use terrace::{DamagedTable, ManifestRepair, RepairReport, repair};
+
+use crate::arguments::Maintenance;
+use crate::commands::print;
+use crate::failure::Result;
+use crate::report::things;
+use crate::store;
+
+pub fn run(arguments: &Maintenance) -> Result<()> {
+    let path = &arguments.store.directory.path;
+    let bar = match io::stderr().is_terminal() {
+        true => ProgressBar::new(0),
+        false => ProgressBar::hidden(),
+    };
+    let options = store::options_to_write(&arguments.store)?;
+    let report = repair(path, options, |done, tables| {
+        bar.set_length(tables as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    match arguments.json {
+        true => print(format!("{:#}\n", as_json(&report))),
+        false => print(as_text(&report)),
+    }
+}
+
+fn as_text(report: &RepairReport) -> String {
+    let mut lines = Vec::new();
+    match &report.manifest {
+        ManifestRepair::Kept => lines.push("the manifest is whole".to_owned()),
+        ManifestRepair::Rebuilt(why) => {
+            lines.push(format!("a new manifest is made; the old one: {why}"));
+        }
+    }
+    lines.extend(report.damaged.iter().map(of_table));
+    if let Some(damage) = &report.arena_damage {
+        lines.push(format!("damaged arenas: {damage}"));
+    }
+    if let Some((first, last)) = report.dropped {
+        lines.push(format!(
+            "writes {first} to {last} lie behind the damage and are not in the store; their files \
+             are kept with .damaged behind their names"
+        ));
+    }
+    lines.push(format!(
+        "{} whole, {} written, {} taken from arenas",
+        things(report.tables as u64, "table"),
+        report.tables_written,
+        things(report.writes_from_arenas, "write"),
+    ));
+    for name in &report.named {
+        lines.push(format!(
+            "a keyspace whose name is lost is called {name:?} now"
+        ));
+    }
+    if !report.is_changed() {
+        lines.push("nothing is damaged; nothing was changed".to_owned());
+    } else if report.may_resurrect() {
+        lines.push(
+            "keys that had been deleted may be back: what deleted them may have been in what is \
+             lost"
+                .to_owned(),
+        );
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn of_table(table: &DamagedTable) -> String {
+    let of = table
+        .entries
+        .map_or_else(String::new, |entries| format!(" of {entries}"));
+    let kept = things(table.entries_kept, "version");
+    let file = match &table.kept_as {
+        Some(file) => format!("; the damaged file is {}", file.display()),
+        None => String::new(),
+    };
+    format!("damaged table: {}; {kept}{of} read{file}", table.error)
+}
+
+fn as_json(report: &RepairReport) -> Value {
+    let table = |table: &DamagedTable| {
+        json!({
+            "error": table.error.to_string(),
+            "kept_as": table.kept_as,
+            "versions": table.entries,
+            "versions_kept": table.entries_kept,
+        })
+    };
+    let why = match &report.manifest {
+        ManifestRepair::Kept => None,
+        ManifestRepair::Rebuilt(why) => Some(why.to_string()),
+    };
+    json!({
+        "changed": report.is_changed(),
+        "deleted_keys_may_be_back": report.may_resurrect(),
+        "manifest_damage": why,
+        "tables": report.tables,
+        "tables_written": report.tables_written,
+        "damaged_tables": report.damaged.iter().map(table).collect::<Vec<_>>(),
+        "arena_damage": report.arena_damage.as_ref().map(ToString::to_string),
+        "writes_from_arenas": report.writes_from_arenas,
+        "dropped": report.dropped,
+        "keyspaces_named": report.named,
+    })
+}

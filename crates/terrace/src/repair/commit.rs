@@ -1,0 +1,291 @@
+//! New tables written, and the one step that makes them the store's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_storage::{ErrorKind, Storage};
+
+use super::arenas::ArenasFound;
+use super::merge::{REBUILT, merge_overlapping};
+use super::report::RepairReport;
+use super::site::{Site, aside};
+use super::state::Basis;
+use super::tables::{DamagedTable, Examined};
+use crate::db::flush::write_memtable;
+use crate::db::regions::region_error;
+use crate::levels::{
+    Edit, KeyspaceCreated, ManifestState, ObsoleteTables, StructureError, Table, TableAdded,
+    TableMeta, TableRemoved, Version, manifest_file_name, manifests, write_manifest,
+};
+use crate::sync::atomic::Ordering;
+use crate::table::{Salvaged, table_path};
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
+
+/// New tables, which nobody lists yet.
+pub(super) struct Written {
+    /// For each damaged table, what could be read of it.
+    salvaged: Vec<(Option<TableMeta>, Salvaged)>,
+    /// What was in arenas; with a new manifest, everything.
+    added: Vec<TableAdded>,
+    tables_written: usize,
+}
+
+impl Site {
+    /// Writes what is readable of damaged tables and arenas to new tables; where nobody knows the
+    /// order of the tables, merges all that overlap.
+    pub(super) fn write(
+        &self,
+        basis: &Basis,
+        tables: &Examined,
+        arenas: &ArenasFound,
+    ) -> Result<Written> {
+        let written = self.write_all(basis, tables, arenas);
+        if written.is_err() {
+            // Space may be what was missing. The cause is told; what stays, the next repair removes.
+            let _ = self.finish_earlier(basis.listed());
+        }
+        written
+    }
+
+    fn write_all(&self, basis: &Basis, tables: &Examined, arenas: &ArenasFound) -> Result<Written> {
+        let salvage = |damaged: &DamagedTable| match damaged.is_there {
+            true => damaged.salvage(self, basis),
+            false => Ok(Default::default()),
+        };
+        let salvaged = tables.damaged.iter().map(salvage);
+        let salvaged = salvaged.collect::<Result<Vec<_>>>()?;
+        let mut added = self.flush(basis, arenas)?;
+        let read = salvaged.iter().filter_map(|(table, _)| table.as_ref());
+        let flushed = added.iter().map(|added| &added.table);
+        let mut new: BTreeSet<u64> = read.clone().chain(flushed).map(|t| t.number).collect();
+        let mut tables_written = new.len();
+        if basis.manifest.is_none() {
+            let obsolete = Arc::new(ObsoleteTables::default());
+            let flushed = added.iter().map(|added| &added.table);
+            let written = read.chain(flushed);
+            let written = written.map(|table| Arc::new(Table::new(table.clone(), &obsolete)));
+            let all = tables.sound.iter().cloned().chain(written).collect();
+            let last_sequence = last_sequence(tables, arenas);
+            let rebuilt = merge_overlapping(self, basis, all, &mut new, last_sequence)?;
+            let is_new = |table: &&TableMeta| new.contains(&table.number);
+            tables_written = rebuilt.iter().filter(is_new).count();
+            let at = |table| TableAdded {
+                place: REBUILT,
+                table,
+            };
+            added = rebuilt.into_iter().map(at).collect();
+        }
+        self.storage.sync_directory(&self.path)?;
+        Ok(Written {
+            salvaged,
+            added,
+            tables_written,
+        })
+    }
+
+    /// The arenas' writes as tables, each arena's above all before.
+    fn flush(&self, basis: &Basis, arenas: &ArenasFound) -> Result<Vec<TableAdded>> {
+        let mut added = Vec::new();
+        for (above, memtable) in (0..).zip(&arenas.memtables) {
+            memtable.arena().verify().map_err(region_error)?;
+            for keyspace in memtable.keyspaces() {
+                let levels = basis.state.version.keyspace(keyspace);
+                if basis.manifest.is_some() && levels.is_none() {
+                    // What is left of a keyspace that was dropped.
+                    continue;
+                }
+                let mut place = REBUILT;
+                if basis.manifest.is_some() {
+                    place = basis.state.next_flush_place(keyspace);
+                    place.sub_level += above;
+                    place.age += above;
+                }
+                let form = self.form_of(levels.map(|levels| &**levels));
+                let seed = basis.state.identity.hash_seed;
+                let mut sink = self.table_files(keyspace, form, place, seed);
+                let snapshots = [arenas.last_sequence];
+                let written = write_memtable(memtable, keyspace, &snapshots, &mut sink);
+                sink.sync()?;
+                let written = written?.into_iter();
+                added.extend(written.map(|table| TableAdded { place, table }));
+            }
+        }
+        Ok(added)
+    }
+
+    /// Makes it so, and then gives every file its name.
+    pub(super) fn commit(
+        &self,
+        mut basis: Basis,
+        tables: Examined,
+        arenas: ArenasFound,
+        written: Written,
+        mut report: RepairReport,
+    ) -> Result<RepairReport> {
+        report.tables_written = written.tables_written;
+        for (damaged, (_, salvaged)) in report.damaged.iter_mut().zip(&written.salvaged) {
+            damaged.entries_kept = salvaged.entries;
+        }
+        let misfit = |error: StructureError| {
+            Error::corruption(&self.path, 0, format!("the repaired store: {error}"))
+        };
+        let version = match basis.manifest.take() {
+            Some(mut manifest) => {
+                for edit in self.mended(&basis, &tables, &arenas, written) {
+                    let next = basis.state.apply(&edit).map_err(misfit)?;
+                    manifest.append(&edit, &next)?;
+                    basis.state = next;
+                }
+                Arc::clone(&basis.state.version)
+            }
+            None => {
+                let edit = self.rebuilt(&basis, &tables, &arenas, written.added, &mut report.named);
+                let state = ManifestState::begin(&edit).map_err(misfit)?;
+                let number = write_manifest(&*self.storage, &self.path, &state)?;
+                self.put_manifests_aside(number)?;
+                state.version
+            }
+        };
+        self.put_tables_aside(&tables, &version)?;
+        self.finish_earlier(Some(&version))?;
+        for file in &arenas.files_left {
+            // A device of another kind has no files; what it held is told in the report.
+            let _ = self.put_aside(file);
+        }
+        self.storage.sync_directory(&self.path)?;
+        Ok(report)
+    }
+
+    /// The edits of a store whose manifest is whole: each takes one step, and could be the last.
+    fn mended(
+        &self,
+        basis: &Basis,
+        tables: &Examined,
+        arenas: &ArenasFound,
+        written: Written,
+    ) -> Vec<Edit> {
+        let state = &basis.state;
+        let is_flushed = !arenas.retired.is_empty();
+        // It stays true while nothing is taken from the arenas: nothing has been written since.
+        let clean_close = state.clean_close.filter(|_| !is_flushed);
+        let mut edits = Vec::new();
+        for (damaged, (salvaged, _)) in tables.damaged.iter().zip(written.salvaged) {
+            let Some((place, meta)) = &damaged.listed else {
+                continue;
+            };
+            let removed = TableRemoved {
+                keyspace: meta.keyspace,
+                number: meta.number,
+            };
+            let place = *place;
+            edits.push(Edit {
+                tables_removed: vec![removed],
+                tables_added: salvaged
+                    .map(|table| TableAdded { place, table })
+                    .into_iter()
+                    .collect(),
+                next_table_number: Some(self.next_table_number(state)),
+                clean_close,
+                ..Edit::default()
+            });
+        }
+        if is_flushed {
+            edits.push(Edit {
+                tables_added: written.added,
+                arenas_retired: arenas.retired.clone(),
+                flushed_sequence: Some(arenas.last_sequence),
+                next_table_number: Some(self.next_table_number(state)),
+                ..Edit::default()
+            });
+        }
+        edits
+    }
+
+    /// The only edit of a new manifest.
+    fn rebuilt(
+        &self,
+        basis: &Basis,
+        tables: &Examined,
+        arenas: &ArenasFound,
+        added: Vec<TableAdded>,
+        named: &mut Vec<String>,
+    ) -> Edit {
+        let state = &basis.state;
+        let mut names: BTreeMap<KeyspaceId, String> = BTreeMap::new();
+        for levels in state.version.keyspaces.values() {
+            names.insert(levels.id, levels.name.clone());
+        }
+        for keyspace in added.iter().map(|added| added.table.keyspace) {
+            if !names.contains_key(&keyspace) {
+                let mut name = format!("recovered-{keyspace}");
+                while names.values().any(|given| *given == name) {
+                    name.push('+');
+                }
+                named.push(name.clone());
+                names.insert(keyspace, name);
+            }
+        }
+        let next_keyspace = names.keys().next_back().map_or(0, |last| last.number());
+        let next_keyspace = next_keyspace.saturating_add(1).max(state.next_keyspace);
+        let created = names.into_iter();
+        let last_sequence = last_sequence(tables, arenas);
+        let of_state = ManifestState {
+            live_arenas: BTreeMap::new(),
+            version: Arc::clone(&state.version),
+            ..state.clone()
+        }
+        .as_edit();
+        Edit {
+            keyspaces_created: created
+                .map(|(id, name)| KeyspaceCreated { id, name })
+                .collect(),
+            tables_added: added,
+            flushed_sequence: Some(last_sequence),
+            persisted_until: Some(last_sequence),
+            next_table_number: Some(self.next_table_number(state)),
+            next_keyspace: Some(next_keyspace),
+            next_generation: Some(state.next_generation.max(arenas.next_generation)),
+            clean_close: None,
+            ..of_state
+        }
+    }
+
+    fn next_table_number(&self, state: &ManifestState) -> u64 {
+        let next = self.next_table.load(Ordering::Relaxed);
+        next.max(state.next_table_number)
+    }
+
+    fn put_manifests_aside(&self, in_use: u64) -> Result<()> {
+        for number in manifests(&*self.storage, &self.path)? {
+            if number != in_use {
+                self.put_aside(&self.path.join(manifest_file_name(number)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_tables_aside(&self, tables: &Examined, version: &Version) -> Result<()> {
+        let is_listed = |number| version.tables().any(|(_, table)| table.number == number);
+        for damaged in tables.damaged.iter().filter(|damaged| damaged.is_there) {
+            if !is_listed(damaged.number) {
+                self.put_aside(&table_path(&self.path, damaged.number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file a name under which no store looks at it.
+    fn put_aside(&self, file: &Path) -> Result<()> {
+        match self.storage.rename(file, &aside(file)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The last number in tables and arenas.
+fn last_sequence(tables: &Examined, arenas: &ArenasFound) -> SequenceNumber {
+    let in_tables = tables.sound.iter().map(|table| table.max_sequence).max();
+    in_tables.unwrap_or(0).max(arenas.last_sequence)
+}

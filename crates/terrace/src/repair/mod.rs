@@ -1,0 +1,100 @@
+//! Making a damaged store openable again, with everything in it that can still be read.
+//!
+//! Goal: whatever is readable is there afterwards, in the order in which it was written, and a
+//! repair that is cut short can be run again. What is not readable is named.
+//!
+//! Two cases. If the manifest can be read, it says which tables count and what is in arenas alone;
+//! then damaged tables are replaced by what can be read of them, and if acknowledged bytes of
+//! arenas are damaged, the writes before the damage go to tables. If the manifest cannot be read,
+//! or has lost its end, a new one is made. Nobody knows then which table lies above which, so
+//! tables whose keys overlap are merged by the numbers of their entries; and nobody knows which
+//! tables had been merged into others already, or which deletions were still to be carried out, so
+//! keys that had been deleted may be back.
+//!
+//! Invariants: (1) Nothing that was there is changed before it is committed: by an edit, or by the
+//! new manifest that `CURRENT` is made to name. New tables are written as `N.table.new` and get their
+//! names after it; a store that lists a table which has not got its name yet refuses to open, and
+//! the next repair finishes the renaming. Those that nobody lists the next repair removes. (2) What
+//! is damaged is kept beside the store, with `.damaged` behind its name.
+//!
+//! It does not go around an I/O error: a device that fails to read is to be copied first, and the
+//! copy repaired.
+
+mod arenas;
+mod commit;
+mod merge;
+mod report;
+mod site;
+mod state;
+mod tables;
+
+use std::path::Path;
+
+pub use report::{DamagedTable, ManifestRepair, RepairReport};
+
+use crate::Result;
+use crate::options::{Background, Options};
+use arenas::ArenasFound;
+use site::Site;
+use state::Basis;
+use tables::Examined;
+
+/// Repairs a store that nobody has open, and says what it did. A store without damage is left as
+/// it is. `progress` is told of every table looked at, with how many there are.
+///
+/// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
+/// table that no longer exists, cannot hide older versions any more. The report's
+/// [`may_resurrect`](RepairReport::may_resurrect) says whether that can be.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("store");
+/// # let db = terrace::Db::open(&path, terrace::Options::default())?;
+/// # db.put(b"key", b"value")?;
+/// # db.close()?;
+/// std::fs::remove_file(path.join("CURRENT")).unwrap();
+/// let report = terrace::repair(&path, terrace::Options::default(), |_, _| {})?;
+/// assert!(report.is_changed() && report.may_resurrect());
+/// let db = terrace::Db::open(&path, terrace::Options::default())?;
+/// assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::NoStore`](crate::Error::NoStore) if nothing of a store is there; [`Error::Busy`](crate::Error::Busy) if somebody has it open;
+/// [`Error::Unsupported`](crate::Error::Unsupported) for files of a newer version, which are not damaged;
+/// [`Error::WrongRegion`](crate::Error::WrongRegion) and
+/// [`Error::RegionLost`](crate::Error::RegionLost) as [`Db::open`](crate::Db::open);
+/// [`Error::Io`](crate::Error::Io) and [`Error::NoSpace`](crate::Error::NoSpace): run it again when the cause is gone.
+pub fn repair(
+    path: &Path,
+    options: Options,
+    progress: impl FnMut(usize, usize),
+) -> Result<RepairReport> {
+    let options = Options {
+        read_only: false,
+        create_if_missing: false,
+        inspect: false,
+        background: Background::Inline,
+        ..options
+    };
+    options.check()?;
+    let site = Site::take(path, options)?;
+    let mut basis = Basis::find(&site)?;
+    site.finish_earlier(basis.listed())?;
+    let home = basis.home(&site)?;
+    let tables = match basis.listed() {
+        Some(version) => Examined::listed(&site, version, progress)?,
+        None => Examined::all(&site, &mut basis, progress)?,
+    };
+    let arenas = match &home.region {
+        Some(region) => ArenasFound::read(&site, &basis, &tables, region)?,
+        None => ArenasFound::none(&basis),
+    };
+    let report = RepairReport::new(&site, &basis, &tables, &arenas);
+    if !report.is_changed() {
+        return Ok(report);
+    }
+    let written = site.write(&basis, &tables, &arenas);
+    site.commit(basis, tables, arenas, written?, report)
+}

@@ -1,0 +1,183 @@
+//! The directory under repair, and what is done in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{CountingStorage, ErrorKind, Lock, Purpose, Storage};
+
+use crate::db::table_files::{TableFiles, TableHome};
+use crate::db::{directory, files};
+use crate::levels::{KeyspaceLevels, Place, Table, Version};
+use crate::options::Options;
+use crate::options::keyspace::KeyspaceOptions;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::table::{BlockCache, CursorOptions, TableCache, TableCursor, TableReader, table_path};
+use crate::{Error, KeyspaceId, Result};
+
+/// The reads of a repair, past the cache: each block is wanted once.
+pub(super) const READS: CursorOptions = CursorOptions::uncached(Purpose::Recovery);
+
+pub(super) struct Site {
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    pub(super) storage: Arc<CountingStorage>,
+    /// The tables that have their names.
+    pub(super) tables: Arc<TableCache>,
+    pub(super) blocks: Arc<BlockCache>,
+    /// Above every table in the directory.
+    pub(super) next_table: AtomicU64,
+    _lock: Option<Box<dyn Lock>>,
+}
+
+impl Site {
+    pub(super) fn take(path: &Path, options: Options) -> Result<Self> {
+        let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
+        let no_store = |detail: &str| Error::NoStore {
+            path: path.to_path_buf(),
+            detail: detail.to_owned(),
+        };
+        let entries = match storage.list(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(no_store("there is no such directory"));
+            }
+            entries => entries?,
+        };
+        // Before the lock, which makes a file.
+        let is_left = |name: &str| name != files::LOCK && files::is_ours(name);
+        if !entries.iter().any(|entry| is_left(&entry.name)) {
+            return Err(no_store("no file of a store is there"));
+        }
+        let lock = directory::lock(&*storage, path, &options)?;
+        let numbers = entries.iter().filter_map(|entry| {
+            let name = entry.name.as_str();
+            files::table_number(name.strip_suffix(files::DAMAGED).unwrap_or(name))
+        });
+        let next_table = numbers.max().unwrap_or(0).saturating_add(1);
+        let blocks = Arc::new(BlockCache::new(0));
+        let tables = TableCache::new(
+            Arc::clone(&storage) as Arc<dyn Storage>,
+            path.to_path_buf(),
+            options.max_open_tables,
+            Arc::clone(&blocks),
+        )?;
+        Ok(Site {
+            path: path.to_path_buf(),
+            options,
+            storage,
+            tables: Arc::new(tables),
+            blocks,
+            next_table: AtomicU64::new(next_table),
+            _lock: lock,
+        })
+    }
+
+    /// The numbers of the tables that have their names.
+    pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
+        let entries = self.storage.list(&self.path)?;
+        let numbers = entries
+            .iter()
+            .filter_map(|entry| files::table_number(&entry.name));
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The form of a keyspace's tables.
+    pub(super) fn form_of(&self, levels: Option<&KeyspaceLevels>) -> KeyspaceOptions {
+        let own = levels.and_then(|levels| levels.options.as_deref());
+        own.cloned().unwrap_or_else(|| self.options.keyspace_form())
+    }
+
+    /// Writes new tables, which have no names yet.
+    pub(super) fn table_files(
+        &self,
+        keyspace: KeyspaceId,
+        form: KeyspaceOptions,
+        place: Place,
+        hash_seed: u64,
+    ) -> TableFiles<'_> {
+        let home = TableHome {
+            storage: &*self.storage,
+            directory: &self.path,
+            path_of: new_path,
+            next_table: &self.next_table,
+            hash_seed,
+        };
+        TableFiles::new(home, keyspace, form, place, Purpose::Recovery)
+    }
+
+    /// Opens a table, whether it has its name or not.
+    pub(super) fn open(&self, table: &Table, is_new: bool) -> Result<Arc<TableReader>> {
+        if is_new {
+            return self.open_file(new_path(&self.path, table.number), table.number);
+        }
+        Ok(Arc::clone(&*table.open(&self.tables)?))
+    }
+
+    pub(super) fn open_file(&self, path: PathBuf, number: u64) -> Result<Arc<TableReader>> {
+        TableReader::open(&*self.storage, path, number, Arc::clone(&self.blocks))
+    }
+
+    pub(super) fn cursor(&self, table: &Table, is_new: bool) -> Result<TableCursor> {
+        let cursor = self.open(table, is_new)?.cursor(READS);
+        Ok(cursor.with_assigned(table.assigned_sequence()))
+    }
+
+    /// Ends what an earlier repair began: gives the tables it listed their names, and removes the
+    /// others.
+    pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<()> {
+        let present = self.table_numbers()?;
+        let mut is_renamed = false;
+        for entry in self.storage.list(&self.path)? {
+            let Some(number) = files::new_table_number(&entry.name) else {
+                continue;
+            };
+            let file = self.path.join(&entry.name);
+            let listed = listed.filter(|_| !present.contains(&number));
+            let is_awaited = match listed {
+                Some(version) => self.is_listed_as(version, &file, number)?,
+                None => false,
+            };
+            if is_awaited {
+                self.storage
+                    .rename(&file, &table_path(&self.path, number))?;
+                is_renamed = true;
+            } else {
+                self.storage.remove(&file)?;
+            }
+            self.next_table
+                .fetch_max(number.saturating_add(1), Ordering::Relaxed);
+        }
+        if is_renamed {
+            self.storage.sync_directory(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a file is the table that is listed with its number. A damaged one is, too: it is the
+    /// only one that there is.
+    fn is_listed_as(&self, version: &Version, file: &Path, number: u64) -> Result<bool> {
+        let Some((_, table)) = version.tables().find(|(_, table)| table.number == number) else {
+            return Ok(false);
+        };
+        match self.open_file(file.to_path_buf(), number) {
+            Ok(reader) => Ok(table.is_described_by(reader.properties())),
+            Err(Error::Corruption { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The name of a damaged file, under which no store looks at it.
+pub(super) fn aside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(files::DAMAGED);
+    name.into()
+}
+
+/// Where a table is written before the commit.
+pub(super) fn new_path(directory: &Path, number: u64) -> PathBuf {
+    let mut path = table_path(directory, number).into_os_string();
+    path.push(files::NEW);
+    path.into()
+}

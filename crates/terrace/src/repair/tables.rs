@@ -1,0 +1,221 @@
+//! The tables: which of them are whole, and what can be read of the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_storage::ErrorKind;
+
+use super::site::Site;
+use super::state::Basis;
+use crate::compaction::merge::TableSink;
+use crate::compaction::slices::Slice;
+use crate::db::table_files::TableFiles;
+use crate::key::{InternalKey, Tag};
+use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
+use crate::range_tombstones::RangeTombstone;
+use crate::table::{Salvaged, TableProperties, TableReader, table_path};
+use crate::{Error, Result};
+
+/// A table that cannot be kept as it is.
+pub(super) struct DamagedTable {
+    pub(super) number: u64,
+    pub(super) error: Error,
+    /// How it was listed, and where; `None` if the manifest does not say.
+    pub(super) listed: Option<(Place, TableMeta)>,
+    /// Whether there is a file.
+    pub(super) is_there: bool,
+}
+
+/// What was found of the store's tables.
+#[derive(Default)]
+pub(super) struct Examined {
+    pub(super) sound: Vec<Arc<Table>>,
+    pub(super) damaged: Vec<DamagedTable>,
+}
+
+impl Examined {
+    /// The tables that a manifest lists.
+    pub(super) fn listed(
+        site: &Site,
+        version: &Version,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let count = version.tables().count();
+        let mut examined = Examined::default();
+        for (at, (place, table)) in version.tables().enumerate() {
+            progress(at, count);
+            let checked = site.open(table, false).and_then(|reader| reader.verify());
+            match checked {
+                Ok(_) => examined.sound.push(Arc::clone(table)),
+                Err(error) => examined.damaged.push(DamagedTable {
+                    number: table.number,
+                    is_there: !is_missing(&error),
+                    error: damage(error)?,
+                    listed: Some((place, (***table).clone())),
+                }),
+            }
+        }
+        progress(count, count);
+        Ok(examined)
+    }
+
+    /// The tables in the directory, whoever listed them.
+    pub(super) fn all(
+        site: &Site,
+        basis: &mut Basis,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let numbers = site.table_numbers()?;
+        let obsolete = Arc::new(ObsoleteTables::default());
+        let (mut found, mut examined) = (Vec::new(), Examined::default());
+        for (at, &number) in numbers.iter().enumerate() {
+            progress(at, numbers.len());
+            let path = table_path(&site.path, number);
+            let checked = site.open_file(path, number).and_then(|reader| {
+                reader.verify()?;
+                Ok(reader.properties().clone())
+            });
+            match checked {
+                Ok(properties) => found.push((number, properties)),
+                Err(error) => examined.damaged.push(DamagedTable {
+                    number,
+                    error: damage(error)?,
+                    listed: None,
+                    is_there: true,
+                }),
+            }
+        }
+        progress(numbers.len(), numbers.len());
+        if !basis.is_known
+            && let Some(seed) = most_common(found.iter().map(|(_, table)| table.hash_seed))
+        {
+            basis.state.identity.hash_seed = seed;
+        }
+        for (number, properties) in found {
+            match meta_of_file(basis, number, &properties) {
+                Ok(Some(meta)) => examined.sound.push(Arc::new(Table::new(meta, &obsolete))),
+                // It holds nothing.
+                Ok(None) => {}
+                Err(error) => examined.damaged.push(DamagedTable {
+                    number,
+                    error,
+                    listed: None,
+                    is_there: true,
+                }),
+            }
+        }
+        Ok(examined)
+    }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// The error, if it tells of damage. What cannot be read, or is of a newer version, is not damaged.
+fn damage(error: Error) -> Result<Error> {
+    if matches!(error, Error::Corruption { .. }) || is_missing(&error) {
+        return Ok(error);
+    }
+    Err(error)
+}
+
+fn most_common(seeds: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts = BTreeMap::new();
+    seeds.for_each(|seed| *counts.entry(seed).or_insert(0) += 1);
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(seed, _)| seed)
+}
+
+/// How a file is to be listed: as it was, if that is known, or as it says itself. `None` if it
+/// holds nothing.
+fn meta_of_file(
+    basis: &Basis,
+    number: u64,
+    properties: &TableProperties,
+) -> Result<Option<TableMeta>> {
+    if properties.hash_seed != basis.state.identity.hash_seed {
+        let detail = "it is another store's table: its keys are hashed with another seed";
+        return Err(Error::corruption(
+            format!("{number}.table").as_ref(),
+            0,
+            detail,
+        ));
+    }
+    let listed = basis.meta_of(number);
+    if let Some(meta) = listed.filter(|meta| meta.is_described_by(properties)) {
+        return Ok(Some(meta.clone()));
+    }
+    Ok(TableMeta::of_file(number, properties))
+}
+
+impl DamagedTable {
+    /// Writes what can be read to a table of its own. `None` if that is nothing.
+    pub(super) fn salvage(
+        &self,
+        site: &Site,
+        basis: &Basis,
+    ) -> Result<(Option<TableMeta>, Salvaged)> {
+        let nothing = (None, Salvaged::default());
+        let path = table_path(&site.path, self.number);
+        let reader = match site.open_file(path, self.number) {
+            Ok(reader) => reader,
+            Err(error) => return damage(error).map(|_| nothing),
+        };
+        let properties = reader.properties();
+        let listed = self.listed.as_ref().map(|(_, meta)| meta);
+        let is_stranger = properties.hash_seed != basis.state.identity.hash_seed
+            || listed.is_some_and(|meta| !meta.is_described_by(properties));
+        let bounds = match listed {
+            Some(meta) => Some(meta.bounds.clone()),
+            None => KeyRange::of_file(properties),
+        };
+        let Some(bounds) = bounds.filter(|_| !is_stranger) else {
+            return Ok(nothing);
+        };
+        let place = self.listed.as_ref().map(|(place, _)| *place);
+        let levels = basis.state.version.keyspace(properties.keyspace);
+        let mut sink = site.table_files(
+            properties.keyspace,
+            site.form_of(levels.map(|levels| &**levels)),
+            place.unwrap_or(super::merge::REBUILT),
+            basis.state.identity.hash_seed,
+        );
+        let assigned = listed.and_then(TableMeta::assigned_sequence);
+        let salvaged = copy_readable(&reader, &bounds, assigned, &mut sink)?;
+        let table = sink.finish()?;
+        sink.sync()?;
+        Ok((table, salvaged))
+    }
+}
+
+fn copy_readable(
+    reader: &TableReader,
+    bounds: &KeyRange,
+    assigned: Option<u64>,
+    sink: &mut TableFiles<'_>,
+) -> Result<Salvaged> {
+    let salvaged = reader.salvage(|key, value| {
+        if !bounds.contains(key.user_key) {
+            return Ok(());
+        }
+        let tag = match (assigned, key.tag.kind()) {
+            (Some(sequence), Some(kind)) => Tag::new(sequence, kind),
+            _ => key.tag,
+        };
+        let user_key = key.user_key;
+        sink.add(InternalKey { user_key, tag }, value)
+    })?;
+    let ranges = reader.range_tombstones().into_iter();
+    let ranges = ranges.flat_map(|set| set.iter()).map(RangeTombstone::from);
+    let mut ranges: Vec<_> = ranges
+        .filter_map(|found| Slice::ALL.clip(found, bounds))
+        .collect();
+    ranges.sort_by(|a, b| a.start.cmp(&b.start).then(b.sequence.cmp(&a.sequence)));
+    for range in ranges {
+        sink.add_range_tombstone(&range.start, &range.end, range.sequence)?;
+    }
+    Ok(salvaged)
+}

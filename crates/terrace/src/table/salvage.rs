@@ -1,0 +1,103 @@
+//! What can still be read of a table with damaged blocks.
+
+use std::sync::Arc;
+
+use terrace_storage::Purpose;
+
+use super::block::BlockCursor;
+use super::format::BlockHandle;
+use super::reader::{CursorOptions, TableReader};
+use crate::key::{InternalKey, Kind};
+use crate::{Error, Result};
+
+/// How much of a table could be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Salvaged {
+    pub(crate) entries: u64,
+    /// Blocks that are damaged, of entries or of the index; the latter lead to many of the former.
+    pub(crate) damaged_blocks: u64,
+}
+
+impl TableReader {
+    /// Gives `take` the entries of the blocks that are whole, in order.
+    ///
+    /// # Errors
+    /// A failed read, and the first error of `take`. Damage is none.
+    pub(crate) fn salvage(
+        &self,
+        mut take: impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
+    ) -> Result<Salvaged> {
+        let options = CursorOptions {
+            purpose: Purpose::Recovery,
+            fill_cache: false,
+            ask_cache: false,
+        };
+        let mut salvaged = Salvaged::default();
+        let mut last_key = Vec::new();
+        for at in 0..self.top_index().len() {
+            let partition = match self.partition(at, options) {
+                Ok(Some(partition)) => partition,
+                Ok(None) => break,
+                Err(error) => {
+                    salvaged.skip(error)?;
+                    continue;
+                }
+            };
+            for handle in (0..partition.len()).filter_map(|at| partition.child(at)) {
+                let read = self.salvage_block(handle, &mut last_key, &mut take);
+                match read {
+                    Ok(entries) => salvaged.entries += entries,
+                    Err(error) => salvaged.skip(error)?,
+                }
+            }
+        }
+        Ok(salvaged)
+    }
+
+    /// All entries of a block, or none: what is inside a block that does not check is not believed.
+    fn salvage_block(
+        &self,
+        handle: BlockHandle,
+        last_key: &mut Vec<u8>,
+        take: &mut impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
+    ) -> Result<u64> {
+        let block = Arc::new(self.source().read_block(handle, Purpose::Recovery)?);
+        let properties = self.properties();
+        let sequences = properties.smallest_sequence..=properties.largest_sequence;
+        let mut is_sound = true;
+        self.for_each_entry(handle, &block, &mut |entry| {
+            let key = entry.key();
+            let is_known = matches!(key.tag.kind(), Some(Kind::Put | Kind::Delete));
+            let ascends = InternalKey::decode(last_key).is_none_or(|last| last < key);
+            is_sound &= is_known && ascends && sequences.contains(&key.sequence());
+            last_key.clear();
+            key.encode_into(last_key);
+            Ok(())
+        })?;
+        if !is_sound {
+            let detail = "its entries are not those of a table";
+            return Err(Error::corruption(self.path(), handle.offset, detail));
+        }
+        let mut entries = 0;
+        let mut cursor = BlockCursor::new(block);
+        let corruption = |fault| self.source().corruption(handle, fault);
+        cursor.seek_to_first().map_err(corruption)?;
+        while cursor.valid() {
+            take(cursor.key(), cursor.value())?;
+            entries += 1;
+            cursor.next().map_err(corruption)?;
+        }
+        Ok(entries)
+    }
+}
+
+impl Salvaged {
+    /// Goes on behind damage, and behind nothing else.
+    fn skip(&mut self, error: Error) -> Result<()> {
+        if !matches!(error, Error::Corruption { .. }) {
+            return Err(error);
+        }
+        self.damaged_blocks += 1;
+        Ok(())
+    }
+}
