@@ -81,6 +81,7 @@ pub fn repair(
     options.check()?;
     let site = Site::take(path, options)?;
     let mut basis = Basis::find(&site)?;
+    site.skip_numbers_below(basis.state.next_table_number);
     site.finish_earlier(basis.listed())?;
     let home = basis.home(&site)?;
     let tables = match basis.listed() {

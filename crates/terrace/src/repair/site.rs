@@ -71,6 +71,11 @@ impl Site {
         })
     }
 
+    /// Tables that the manifest names may be missing from the directory: their numbers are taken.
+    pub(super) fn skip_numbers_below(&self, next_table: u64) {
+        self.next_table.fetch_max(next_table, Ordering::Relaxed);
+    }
+
     /// The numbers of the tables that have their names.
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
         let entries = self.storage.list(&self.path)?;
@@ -145,8 +150,7 @@ impl Site {
             } else {
                 self.storage.remove(&file)?;
             }
-            self.next_table
-                .fetch_max(number.saturating_add(1), Ordering::Relaxed);
+            self.skip_numbers_below(number.saturating_add(1));
         }
         if is_renamed {
             self.storage.sync_directory(&self.path)?;
