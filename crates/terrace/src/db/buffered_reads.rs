@@ -6,7 +6,7 @@ use crate::db::Store;
 use crate::db::read::Lookup;
 use crate::db::value::Value;
 use crate::key::Tag;
-use crate::read_buffer::{Found, Key, Version};
+use crate::read_buffer::{Found, Key, ReadBuffer, Version};
 use crate::{KeyspaceId, SequenceNumber};
 
 impl<'a> Lookup<'a> {
@@ -33,8 +33,9 @@ impl Store {
         if let Some(buffer) = &self.read_buffer {
             let sequence = tag.sequence();
             let version = Version { sequence, value };
-            let claim = buffer.fill(&lookup.buffered(), version, lookup.began_at);
-            self.settle_claim(claim);
+            if buffer.fill(&lookup.buffered(), version, lookup.began_at) {
+                self.settle_claim(buffer);
+            }
         }
     }
 
@@ -47,9 +48,10 @@ impl Store {
 
     /// After a frame is in the index and before it is visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
-        if let Some(buffer) = &self.read_buffer {
-            let claim = buffer.forward(payload, numbers);
-            self.settle_claim(claim);
+        if let Some(buffer) = &self.read_buffer
+            && buffer.forward(payload, numbers)
+        {
+            self.settle_claim(buffer);
         }
     }
 
@@ -63,9 +65,7 @@ impl Store {
     }
 
     /// One budget: what the read buffer takes, the block cache gives.
-    fn settle_claim(&self, claim: Option<u64>) {
-        if let Some(bytes) = claim {
-            self.tables.blocks().lend(bytes);
-        }
+    fn settle_claim(&self, buffer: &ReadBuffer) {
+        self.tables.blocks().lend(|| buffer.claimed_bytes());
     }
 }

@@ -132,6 +132,11 @@ impl Statistics {
             "Entries of the read buffer that made room for others.",
         );
         text.sample("read_buffer_evictions_total", &[], buffer.evictions);
+        text.counter(
+            "read_buffer_sleeps_total",
+            "How often the read buffer was put to sleep because hits did not pay for writes.",
+        );
+        text.sample("read_buffer_sleeps_total", &[], buffer.sleeps);
     }
 
     fn write_levels(&self, text: &mut Text) {

@@ -19,8 +19,10 @@
 //! newest version up to `s`, since it is the newest of all. Versions that were overwritten are not
 //! kept, so old snapshots miss. Iterators, flushes and merges never come here.
 //!
-//! The buffer sleeps until the first back-fill (the first get that reads a table) wants it: it takes
-//! no memory, and a write costs one store, of the number up to which stripes know nothing.
+//! The buffer sleeps until the first back-fill (the first get that reads a table) wants it, and
+//! again when it is not worth what writes pay for it (`worth`): it takes no memory, and a write costs
+//! one store, of the number up to which stripes know nothing. That number is a floor for all: what is
+//! from before it counts no more.
 //!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
 //! forwarded again.
@@ -30,6 +32,7 @@ mod options;
 mod ordered;
 mod statistics;
 mod structure;
+mod worth;
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -44,6 +47,7 @@ use crate::{KeyspaceId, SequenceNumber};
 use self::hash::HashBuffer;
 use self::ordered::OrderedBuffer;
 use self::structure::{Counts, Fill, Structure};
+use self::worth::Worth;
 
 pub use self::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
 pub use self::statistics::ReadBufferStatistics;
@@ -63,15 +67,22 @@ pub(crate) struct ReadBuffer {
     structure: OnceLock<Box<dyn Structure>>,
     /// The structure is there, and forwards go to it.
     awake: AtomicBool,
-    /// The last number forwarded to a sleeping buffer: stripes know of newer ones only.
-    slept_until: AtomicU64,
-    /// The most that was ever held, rounded up to steps: the budget that is taken.
+    slept_until: SleptUntil,
+    worth: Worth,
+    /// How often it was put to sleep.
+    sleeps: AtomicU64,
+    /// The most that was held since it woke, rounded up to steps: the budget that is taken.
     claimed_bytes: AtomicU64,
     fills_taken: AtomicU64,
     fills_dropped: AtomicU64,
     /// Stored and skipped; only the leader writes them.
     forwards: [AtomicU64; 2],
 }
+
+/// The last number forwarded to a sleeping buffer: stripes know of newer ones only. On a line of its
+/// own, which nobody writes to while the buffer is awake.
+#[repr(align(64))]
+struct SleptUntil(AtomicU64);
 
 impl ReadBuffer {
     /// `hash_seed` is that of the hashes which come with keys.
@@ -83,7 +94,9 @@ impl ReadBuffer {
             floors: std::array::from_fn(|_| AtomicU64::new(0)),
             structure: OnceLock::new(),
             awake: AtomicBool::new(false),
-            slept_until: AtomicU64::new(0),
+            slept_until: SleptUntil(AtomicU64::new(0)),
+            worth: Worth::default(),
+            sleeps: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
             fills_taken: AtomicU64::new(0),
             fills_dropped: AtomicU64::new(0),
@@ -94,24 +107,30 @@ impl ReadBuffer {
     /// What the key has at `snapshot`, if the buffer knows. The caller took `snapshot` before.
     #[inline]
     pub(crate) fn get(&self, key: &Key<'_>, snapshot: SequenceNumber) -> Option<Found> {
-        let structure = self.structure.get()?;
-        let floor = self.floor(key.keyspace).load(Ordering::Acquire);
-        structure.get(key, floor, snapshot)
+        if !self.awake.load(Ordering::Acquire) {
+            return None;
+        }
+        // Not older than `snapshot`: what was written before it was forwarded, or slept through.
+        let floor = self.floor_of(key.keyspace);
+        self.structure.get()?.get(key, floor, snapshot)
     }
 
     /// Offers what a read at `read_at` found in the tables. A structure takes what is read again and
-    /// again. The answer is the new claim on the budget, if it has grown.
+    /// again. Whether the claim on the budget has changed.
     pub(crate) fn fill(
         &self,
         key: &Key<'_>,
         mut version: Version<'_>,
         read_at: SequenceNumber,
-    ) -> Option<u64> {
+    ) -> bool {
+        if !self.awake.load(Ordering::SeqCst) && !self.worth.wakes() {
+            return false;
+        }
         let structure = self.awaken();
-        let floor = self.floor(key.keyspace).load(Ordering::Acquire);
-        if read_at < floor || read_at < self.slept_until.load(Ordering::SeqCst) {
+        let floor = self.floor_of(key.keyspace);
+        if read_at < floor {
             self.fills_dropped.fetch_add(1, Ordering::Relaxed);
-            return None;
+            return false;
         }
         // The read saw what raised the floor, and still found this version.
         version.sequence = version.sequence.max(floor);
@@ -135,18 +154,20 @@ impl ReadBuffer {
     }
 
     /// Tells of a frame's records, which are in the index and not yet visible; `numbers` are theirs.
-    /// The leader calls it, frame by frame. The answer is the new claim on the budget, if it has
-    /// grown.
+    /// The leader calls it, frame by frame. Whether the claim on the budget has changed.
     pub(crate) fn forward(
         &self,
         payload: &[&[u8]],
         numbers: RangeInclusive<SequenceNumber>,
-    ) -> Option<u64> {
+    ) -> bool {
         let stores_all = self.options.policy != ForwardPolicy::Resident;
-        let structure = if stores_all {
-            self.awaken()
-        } else {
-            self.awake_or_told(*numbers.end())?
+        let awake = match stores_all {
+            true => Some(self.awaken()),
+            false => self.awake_or_told(*numbers.end()),
+        };
+        let Some(structure) = awake else {
+            self.worth.spared(1 + numbers.end() - numbers.start());
+            return false;
         };
         let (mut stored, mut told) = (0, 0);
         self.for_each(payload, *numbers.start(), |key, record, sequence| {
@@ -166,14 +187,28 @@ impl ReadBuffer {
         for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
+        if !stores_all && self.worth.told(told) && !self.worth.pays(structure.counts().hits) {
+            self.fall_asleep(structure);
+            return true;
+        }
         self.claim(structure)
+    }
+
+    /// The leader's, between two frames: the next one is not forwarded any more, and raises the floor
+    /// of everything that is held until the buffer wakes.
+    fn fall_asleep(&self, structure: &dyn Structure) {
+        self.awake.store(false, Ordering::SeqCst);
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+        structure.clear();
+        self.claimed_bytes
+            .store(structure.memory_bytes(), Ordering::Relaxed);
     }
 
     /// The structure, if the buffer is awake. If not, all its stripes are raised by one store; a
     /// fill wakes the buffer before it looks at that number, so one of the two notices the other.
     fn awake_or_told(&self, last_sequence: SequenceNumber) -> Option<&dyn Structure> {
         if !self.awake.load(Ordering::SeqCst) {
-            self.slept_until.store(last_sequence, Ordering::SeqCst);
+            self.slept_until.0.store(last_sequence, Ordering::SeqCst);
             if !self.awake.load(Ordering::SeqCst) {
                 return None;
             }
@@ -225,23 +260,35 @@ impl ReadBuffer {
             .fetch_max(sequence, Ordering::AcqRel);
     }
 
+    /// What is from before this number counts no more, in a keyspace. In the one order of all threads:
+    /// who finds the buffer awake finds what it slept through.
+    #[inline]
+    fn floor_of(&self, keyspace: u32) -> SequenceNumber {
+        let of_keyspace = self.floor(keyspace).load(Ordering::Acquire);
+        of_keyspace.max(self.slept_until.0.load(Ordering::SeqCst))
+    }
+
     fn floor(&self, keyspace: u32) -> &AtomicU64 {
         let [first, ..] = &self.floors;
         let place = keyspace as usize % FLOORS;
         self.floors.get(place).unwrap_or(first)
     }
 
-    /// The new claim on the budget, if it has grown. What was claimed is not given back.
-    fn claim(&self, structure: &dyn Structure) -> Option<u64> {
+    /// Claims what is held. Whether that is more than was claimed before.
+    fn claim(&self, structure: &dyn Structure) -> bool {
         let bytes = structure.memory_bytes();
         if bytes <= self.claimed_bytes.load(Ordering::Relaxed) {
-            return None;
+            return false;
         }
         let claimed = bytes
             .next_multiple_of(BUDGET_STEP_BYTES)
             .min(self.capacity_bytes);
-        let before = self.claimed_bytes.fetch_max(claimed, Ordering::Relaxed);
-        (claimed > before).then_some(claimed)
+        self.claimed_bytes.fetch_max(claimed, Ordering::Relaxed) < claimed
+    }
+
+    /// What the buffer takes of its budget.
+    pub(crate) fn claimed_bytes(&self) -> u64 {
+        self.claimed_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn statistics(&self) -> ReadBufferStatistics {
@@ -257,6 +304,7 @@ impl ReadBuffer {
             fills_taken: self.fills_taken.load(Ordering::Relaxed),
             fills_dropped: self.fills_dropped.load(Ordering::Relaxed),
             evictions: counts.evictions,
+            sleeps: self.sleeps.load(Ordering::Relaxed),
             bytes: structure.map_or(0, |structure| structure.memory_bytes()),
             capacity_bytes: self.capacity_bytes,
         }

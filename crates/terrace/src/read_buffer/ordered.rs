@@ -215,6 +215,13 @@ impl Structure for OrderedBuffer {
         Fill::Taken
     }
 
+    fn clear(&self) {
+        let mut tree = self.tree.lock();
+        tree.entries.clear();
+        tree.entries_bytes = 0;
+        self.memory_bytes.store(self.fixed_bytes, Ordering::Relaxed);
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

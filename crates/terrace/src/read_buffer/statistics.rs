@@ -22,6 +22,8 @@ pub struct ReadBufferStatistics {
     pub fills_dropped: u64,
     /// Entries that made room for others.
     pub evictions: u64,
+    /// How often it was put to sleep, because hits did not pay for what writes paid.
+    pub sleeps: u64,
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
     /// The most that it may take.

@@ -76,6 +76,9 @@ pub(super) trait Structure: Send + Sync {
     /// that the entry can be found by a forward.
     fn fill(&self, key: &Key<'_>, version: Version<'_>, read_at: SequenceNumber) -> Fill;
 
+    /// Drops all entries and their memory. The stripes stay.
+    fn clear(&self);
+
     /// Memory taken, bookkeeping included.
     fn memory_bytes(&self) -> u64;
 

@@ -67,7 +67,8 @@ fn what_is_read_twice_is_kept_and_only_for_who_may_see_it() {
             sequence: 5,
             value: Some(b"five"),
         };
-        assert_eq!(buffer.fill(&of(b"k"), version, 9), Some(64 << 10));
+        assert!(buffer.fill(&of(b"k"), version, 9));
+        assert_eq!(buffer.claimed_bytes(), 64 << 10);
         assert_eq!(get(&buffer, b"k", 9), None);
         buffer.fill(&of(b"k"), version, 9);
         assert_eq!(get(&buffer, b"k", 9), value(b"five"));
@@ -303,10 +304,75 @@ fn what_is_read_once_is_not_taken() {
 #[test]
 fn a_buffer_that_nobody_reads_takes_no_memory() {
     for buffer in each() {
-        assert_eq!(buffer.forward(&[put(b"k", b"v").payload()], 1..=1), None);
+        assert!(!buffer.forward(&[put(b"k", b"v").payload()], 1..=1));
         assert_eq!(buffer.statistics().bytes, 0);
         fill(&buffer, b"k", 1, b"v", 1);
         assert!(buffer.statistics().bytes > 0);
         assert_eq!(get(&buffer, b"k", 1), value(b"v"));
+    }
+}
+
+/// A window of writes without a hit, and whatever is left of the last one.
+fn write_a_window(buffer: &ReadBuffer, from: u64) -> u64 {
+    let writes = worth::WINDOW_WRITES;
+    for number in from..from + writes {
+        write(buffer, &put(&number.to_be_bytes(), b"value"), number);
+    }
+    from + writes
+}
+
+#[test]
+fn a_buffer_that_does_not_pay_sleeps_and_forgets() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"old", 1);
+        fill(&buffer, b"other", 1, b"same", 1);
+        assert_eq!(get(&buffer, b"k", 1), value(b"old"));
+        let next = write_a_window(&buffer, 2);
+        assert_eq!(buffer.statistics().sleeps, 1);
+        assert!(
+            buffer.claimed_bytes() < 64 << 10,
+            "{}",
+            buffer.claimed_bytes()
+        );
+        assert_eq!(get(&buffer, b"k", next), None);
+        // A write that it sleeps through.
+        write(&buffer, &put(b"k", b"new"), next);
+        // A read from before it, which comes late, and then so many that it wakes.
+        for read in 0..100_000 {
+            buffer.fill(
+                &of(b"k"),
+                Version {
+                    sequence: 1,
+                    value: Some(b"old"),
+                },
+                next - 1,
+            );
+            if read % 100 == 0 {
+                fill(&buffer, b"other", 1, b"same", next);
+            }
+        }
+        assert_eq!(get(&buffer, b"k", next), None);
+        assert_eq!(get(&buffer, b"other", next), value(b"same"));
+        assert_eq!(
+            get(&buffer, b"other", next - 1),
+            None,
+            "nobody knows what was there"
+        );
+        write(&buffer, &put(b"other", b"newer"), next + 1);
+        assert_eq!(get(&buffer, b"other", next + 1), value(b"newer"));
+    }
+}
+
+#[test]
+fn a_buffer_that_pays_stays_awake() {
+    for buffer in each() {
+        fill(&buffer, b"k", 1, b"v", 1);
+        for number in 2..2 + 2 * worth::WINDOW_WRITES {
+            write(&buffer, &put(b"elsewhere", b"v"), number);
+            if number % 3 == 0 {
+                assert_eq!(get(&buffer, b"k", number), value(b"v"));
+            }
+        }
+        assert_eq!(buffer.statistics().sleeps, 0);
     }
 }

@@ -187,11 +187,11 @@ impl BlockCache {
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
     }
 
-    /// Lends so much of the budget, all in all, to another cache.
-    pub(crate) fn lend(&self, bytes: u64) {
+    /// Lends so much of the budget, all in all, to another cache. It is asked how much under the
+    /// lock: of claims that change at the same time the last one counts.
+    pub(crate) fn lend(&self, bytes: impl FnOnce() -> u64) {
         let mut given = self.given.lock();
-        // Claims only grow, and may come in another order.
-        given.lent_bytes = given.lent_bytes.max(bytes);
+        given.lent_bytes = bytes();
         self.give(*given);
     }
 

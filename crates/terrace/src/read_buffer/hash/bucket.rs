@@ -103,6 +103,11 @@ impl Bucket {
         (least, displaced)
     }
 
+    /// Names nothing any more.
+    pub(super) fn clear(&self) {
+        self.slots.iter().for_each(clear);
+    }
+
     /// Notes a miss; whether the same key was among the last `among` ones.
     pub(super) fn missed_before(&self, hash: u64, among: u32) -> bool {
         // Never zero, as empty lanes are.

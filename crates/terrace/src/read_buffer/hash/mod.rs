@@ -265,6 +265,16 @@ impl Structure for HashBuffer {
         Fill::Taken
     }
 
+    fn clear(&self) {
+        let each = (self.buckets.len() / self.shards.len()).max(1);
+        for (shard, buckets) in self.shards.iter().zip(self.buckets.chunks(each)) {
+            let mut inner = shard.inner.lock();
+            buckets.iter().for_each(Bucket::clear);
+            let freed = inner.ring.clear();
+            self.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
+        }
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

@@ -109,6 +109,14 @@ impl Ring {
         (self.chunks.len() * self.chunk_bytes) as u64
     }
 
+    /// Drops all entries and their memory, and says how much that was.
+    pub(super) fn clear(&mut self) -> u64 {
+        let freed = self.memory_bytes();
+        self.chunks = Vec::new();
+        (self.head, self.tail) = (0, 0);
+        freed
+    }
+
     fn place(&self, at: u64) -> u32 {
         (at % self.capacity_bytes / STEP_BYTES as u64) as u32
     }
