@@ -21,8 +21,8 @@ use terrace::{
     RepairReport, inspect, repair,
 };
 use terrace_storage::{
-    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, SimulatedStorage,
-    Storage,
+    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, OpenMode, OpenOptions,
+    Purpose, SimulatedStorage, Storage,
 };
 
 const BOOT: u64 = 1;
@@ -347,7 +347,7 @@ fn writes_up_to_the_damage_in_an_arena_are_kept() {
 #[test]
 fn a_repair_cut_short_at_any_step_is_taken_up_again() {
     let scripted = Scripted::new(8, 260, false);
-    let (once, content) = written_once();
+    let (once, _) = written_once();
     let table = tables(&once).pop().unwrap();
     let arena = once.names(|name| name.starts_with("arena-")).pop().unwrap();
     let bare = scripted.without_manifest();
@@ -358,8 +358,28 @@ fn a_repair_cut_short_at_any_step_is_taken_up_again() {
         repaired(&disk);
         contents(&open(&disk))
     };
-    let _ = content;
-    for image in [bare, damaged_table, damaged_arena] {
+    let without_another = damaged_table.without(&tables(&once)[0]);
+    let lost = |image: Image| {
+        let mut image = image;
+        image.files.remove("CURRENT").unwrap();
+        image
+    };
+    let manifest = scripted
+        .image
+        .names(|name| name.starts_with("MANIFEST"))
+        .pop()
+        .unwrap();
+    let no_current = lost(scripted.image.clone());
+    let all_of_it = lost(damaged_table.clone());
+    let images = [
+        (bare, vec![]),
+        (damaged_table, vec![table.clone()]),
+        (without_another, vec![table.clone()]),
+        (damaged_arena, vec![arena]),
+        (no_current, vec![manifest]),
+        (all_of_it, vec![table]),
+    ];
+    for (image, damaged) in images {
         let expected = complete(&image);
         for kind in [CrashKind::Kill, CrashKind::PowerCut] {
             let mut steps = 0;
@@ -382,8 +402,21 @@ fn a_repair_cut_short_at_any_step_is_taken_up_again() {
                 }
                 println!("{kind:?} {step}");
                 support::model::assert_same(&contents(&open(&disk)), &expected);
-                let left = Image::of(&disk).names(|name| name.ends_with(".new"));
+                let after = Image::of(&disk);
+                let left = after.names(|name| name.ends_with(".new"));
                 assert!(left.is_empty(), "{left:?}");
+                let is_kept = |file: &String| {
+                    let kept = after.names(|name| name.starts_with(&format!("{file}.damaged")));
+                    kept.iter()
+                        .any(|name| after.files[name] == image.files[file])
+                };
+                // After a power cut a damaged frame is a torn tail, and no damage.
+                let is_told =
+                    |file: &&String| kind == CrashKind::Kill || !file.starts_with("arena-");
+                assert!(
+                    damaged.iter().filter(is_told).all(is_kept),
+                    "{kind:?} {step}"
+                );
                 if is_over {
                     break;
                 }
@@ -401,7 +434,9 @@ fn a_repair_that_failed_is_run_again() {
     let (once, _) = written_once();
     let table = tables(&once).pop().unwrap();
     let damaged_table = once.with(&table, |bytes| bytes[40] ^= 1);
-    for image in [bare, damaged_table] {
+    let arena = once.names(|name| name.starts_with("arena-")).pop().unwrap();
+    let damaged_arena = once.with(&arena, |bytes| bytes[4096 + 200] ^= 1);
+    for image in [bare, damaged_table, damaged_arena] {
         let whole = image.disk(BOOT);
         repaired(&whole);
         let expected = contents(&open(&whole));
@@ -445,6 +480,10 @@ fn whatever_is_damaged_a_repair_gives_a_store_or_an_error() {
         for _ in 0..random.random_range(1..6) {
             damage(&mut image, &mut random);
         }
+        let holds_writes = |name: &str| name.ends_with(".table") || name.starts_with("arena-");
+        let changed = scripted.image.names(|name| {
+            holds_writes(name) && image.files.get(name) != scripted.image.files.get(name)
+        });
         let disk = image.disk(BOOT);
         match repair(STORE.as_ref(), options(&disk), |_, _| {}) {
             Ok(_) => {
@@ -454,6 +493,9 @@ fn whatever_is_damaged_a_repair_gives_a_store_or_an_error() {
                     "{round}: {:?}",
                     verified.problems
                 );
+                if changed.is_empty() {
+                    scripted.check(&open(&disk), true);
+                }
                 for (keyspace, content) in contents(&open(&disk)) {
                     for (key, value) in content {
                         let values = scripted.ever.get(&(keyspace, key.clone()));
@@ -546,4 +588,175 @@ fn what_is_no_store_or_in_use_or_newer_is_refused_and_left_alone() {
     let disk = newer.disk(BOOT);
     assert!(matches!(refused(&disk), Err(Error::Unsupported { .. })));
     assert_eq!(Image::of(&disk), newer);
+}
+
+/// No arena holds anything, and no other table tells the seed of the hashes or a higher number.
+#[test]
+fn the_only_table_is_read_although_a_block_is_damaged() {
+    let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    for number in 0..60u8 {
+        db.put(&[number], &[number; 40]).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let mut image = Image::of(&disk);
+    image.files.retain(|name, _| name.ends_with(".table"));
+    let [table] = &tables(&image)[..] else {
+        panic!("{:?}", tables(&image))
+    };
+    let dump = inspect::dump(&disk, &Path::new(STORE).join(table)).unwrap();
+    let filter = dump
+        .items
+        .iter()
+        .find(|item| item.kind == "filter")
+        .unwrap();
+    // In a data block, and in the filter, which is not needed.
+    for (offset, least) in [(40, 54), (filter.offset as usize + 4, 60)] {
+        let disk = image.with(table, |bytes| bytes[offset] ^= 1).disk(BOOT);
+        let report = repaired(&disk);
+        assert!(
+            report.damaged[0].entries_kept >= least,
+            "{offset}: {report:?}"
+        );
+        let db = open(&disk);
+        let found = of_default(&db);
+        assert!(found.len() >= least as usize);
+        // A new write is newer than what was read.
+        for key in found.keys() {
+            db.put(key, b"new").unwrap();
+        }
+        assert!(of_default(&db).values().all(|value| value == b"new"));
+    }
+}
+
+/// The edit of a merge is lost: its inputs are gone, its outputs are not listed.
+#[test]
+fn a_merge_that_the_manifest_does_not_know_is_found() {
+    let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    for round in 0..3u8 {
+        for number in 0..60u8 {
+            db.put(&[number], &[round; 40]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let before = Image::of(&disk);
+    db.compact_range(..).unwrap();
+    drop(db);
+    let mut image = Image::of(&disk);
+    assert_ne!(tables(&image), tables(&before));
+    image.files.retain(|name, _| !is_manifest(name));
+    let manifests = before.files.iter().filter(|(name, _)| is_manifest(name));
+    image
+        .files
+        .extend(manifests.map(|(name, bytes)| (name.clone(), bytes.clone())));
+    let disk = image.disk(BOOT);
+    assert!(Db::open(STORE, options(&disk)).is_err());
+    let report = repaired(&disk);
+    assert!(matches!(report.manifest, ManifestRepair::Rebuilt(_)));
+    let found = of_default(&open(&disk));
+    assert_eq!(found.len(), 60);
+    assert!(found.values().all(|value| *value == [2; 40]));
+}
+
+#[test]
+fn a_bulk_load_is_above_what_was_there_and_below_what_came() {
+    for is_bare in [false, true] {
+        let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+        let db = Db::open(STORE, options(&disk)).unwrap();
+        let write = |from: u8, value: u8| {
+            (from..60).for_each(|number| db.put(&[number], &[value; 40]).unwrap());
+            db.flush().unwrap();
+        };
+        write(0, 1);
+        let mut load = db.ingest().unwrap();
+        (0..60u8).for_each(|number| load.put(&[number], &[2; 40]).unwrap());
+        load.finish().unwrap();
+        write(30, 3);
+        drop(db);
+        let mut image = Image::of(&disk);
+        let lost = |name: &str| {
+            if is_bare {
+                is_manifest(name)
+            } else {
+                name == "CURRENT"
+            }
+        };
+        image.files.retain(|name, _| !lost(name));
+        // With a table of each in turn damaged, the others keep their order.
+        let damaged = tables(&image).into_iter().map(Some);
+        for damaged in damaged.chain([None]) {
+            let image = match &damaged {
+                Some(table) => image.with(table, |bytes| bytes[40] ^= 1),
+                None => image.clone(),
+            };
+            let disk = image.disk(BOOT);
+            repaired(&disk);
+            let found = of_default(&open(&disk));
+            assert!(found.len() >= if damaged.is_some() { 54 } else { 60 });
+            let right = |number: u8| [if number < 30 { 2 } else { 3 }; 40];
+            let wrong = found.iter().filter(|(key, value)| **value != right(key[0]));
+            assert!(wrong.count() <= if damaged.is_some() { 6 } else { 0 });
+        }
+    }
+}
+
+#[test]
+fn an_arena_of_an_impossible_size_is_kept_aside() {
+    let (image, content) = written_once();
+    let arena = image
+        .names(|name| name.starts_with("arena-"))
+        .pop()
+        .unwrap();
+    let damaged = image.with(&arena, |bytes| bytes.truncate(bytes.len() - 100));
+    for is_bare in [false, true] {
+        let mut damaged = damaged.clone();
+        damaged
+            .files
+            .retain(|name, _| !is_bare || !is_manifest(name));
+        let disk = damaged.disk(BOOT);
+        let report = repaired(&disk);
+        assert!(report.arena_damage.is_some());
+        let after = Image::of(&disk);
+        assert_eq!(
+            after.files[&format!("{arena}.damaged")],
+            damaged.files[&arena]
+        );
+        let found = of_default(&open(&disk));
+        assert!(found.iter().all(|(key, value)| content[key] == *value));
+        assert!(found.len() >= 551);
+    }
+}
+
+#[test]
+fn arenas_that_had_moved_are_found_where_they_are_now() {
+    let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    db.put(b"flushed", b"1").unwrap();
+    db.close().unwrap();
+    let before = Image::of(&disk);
+    let moved = Options {
+        region_dir: Some("/fast".into()),
+        ..options(&disk)
+    };
+    let db = Db::open(STORE, moved.clone()).unwrap();
+    db.put(b"in the new home", b"2").unwrap();
+    drop(db);
+    // The manifest of before the move.
+    for (name, bytes) in before.files.iter().filter(|(name, _)| is_manifest(name)) {
+        let path = Path::new(STORE).join(name);
+        let _ = disk.remove(&path);
+        let new = OpenOptions::buffered(OpenMode::CreateNew);
+        let file = disk.open(&path, new).unwrap();
+        file.write_at(bytes, 0, Purpose::Other).unwrap();
+    }
+    assert!(Db::open(STORE, moved.clone()).is_err());
+    repair(STORE.as_ref(), moved.clone(), |_, _| {}).unwrap();
+    let db = Db::open(STORE, moved).unwrap();
+    assert_eq!(db.get(b"flushed").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(
+        db.get(b"in the new home").unwrap().as_deref(),
+        Some(&b"2"[..])
+    );
 }

@@ -19,6 +19,11 @@ pub(crate) fn is_arena(name: &str) -> bool {
 /// What follows the name of a file that `repair` found damaged and put aside.
 pub(crate) const DAMAGED: &str = ".damaged";
 
+/// The name that a file had before it was put aside.
+pub(crate) fn without_damaged(name: &str) -> &str {
+    name.split_once(DAMAGED).map_or(name, |(name, _)| name)
+}
+
 /// What follows the name of a table that `repair` is writing.
 pub(crate) const NEW: &str = ".new";
 
@@ -34,7 +39,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
-    let name = name.strip_suffix(DAMAGED).unwrap_or(name);
+    let name = without_damaged(name);
     [LOCK, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
@@ -74,7 +79,7 @@ mod tests {
             "7.table",
             "7.table.new",
             "7.table.damaged",
-            "arena-3.damaged",
+            "arena-3.damaged-2",
         ] {
             assert!(is_ours(ours), "{ours}");
         }

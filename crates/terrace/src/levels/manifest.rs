@@ -142,15 +142,20 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     })
 }
 
-/// What can still be told of a store from the newest of its manifests that begins well: its state
-/// before the first damage. `None` if no manifest does.
+/// What can still be told of a store from the manifest that `CURRENT` names, or else from the newest
+/// that begins well and is believed: its state before the first damage. `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a manifest of another version, and failed reads.
-pub(crate) fn remains(storage: &dyn Storage, directory: &Path) -> Result<Option<ManifestState>> {
+pub(crate) fn remains(
+    storage: &dyn Storage,
+    directory: &Path,
+    is_believed: impl Fn(&ManifestState) -> bool,
+) -> Result<Option<ManifestState>> {
+    let current = current::read(storage, directory).ok();
     let mut numbers = manifests(storage, directory)?;
-    numbers.sort_unstable_by(|a, b| b.cmp(a));
-    for number in numbers {
+    numbers.sort_unstable_by_key(|&number| (Some(number) == current, number));
+    for number in numbers.into_iter().rev() {
         let path = directory.join(manifest_file_name(number));
         let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
             Err(Error::Corruption { .. }) => continue,
@@ -171,7 +176,7 @@ pub(crate) fn remains(storage: &dyn Storage, directory: &Path) -> Result<Option<
             let Ok(next) = next else { break };
             state = Some(next);
         }
-        if state.is_some() {
+        if state.as_ref().is_some_and(&is_believed) {
             return Ok(state);
         }
     }

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_region::{Recovered, Region};
+use terrace_region::{FrameInfo, Recovered, Region};
 
 use super::site::Site;
 use super::state::Basis;
@@ -23,9 +23,6 @@ use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber};
 
-/// Readable numbers that were dropped, the first and the last.
-type Dropped = Option<(SequenceNumber, SequenceNumber)>;
-
 /// What is taken from arenas.
 #[derive(Default)]
 pub(super) struct ArenasFound {
@@ -34,20 +31,29 @@ pub(super) struct ArenasFound {
     /// The last number that was given, as far as is known.
     pub(super) last_sequence: SequenceNumber,
     pub(super) writes: u64,
-    pub(super) dropped: Dropped,
+    /// Readable numbers that were dropped, the first and the last.
+    pub(super) dropped: Option<(SequenceNumber, SequenceNumber)>,
     /// Why they cannot stay as they are.
     pub(super) damage: Option<Error>,
     /// Above every generation found.
     pub(super) next_generation: u64,
     /// The generations that end with the repair.
     pub(super) retired: Vec<u64>,
-    /// The files of those that held more than was taken.
+    /// The files of those that held more than was taken, or that nobody can read.
     pub(super) files_left: Vec<PathBuf>,
+}
+
+/// What a slot turned out to be.
+enum Reading {
+    Arena(Box<Recovered>),
+    /// No arena, or of a generation that nobody knows.
+    Unreadable(Error),
+    Missing,
 }
 
 impl ArenasFound {
     /// Nothing is in arenas, or nothing is to be done about it.
-    pub(super) fn none(basis: &Basis) -> Self {
+    fn none(basis: &Basis) -> Self {
         ArenasFound {
             last_sequence: basis.state.flushed_sequence,
             ..ArenasFound::default()
@@ -58,11 +64,14 @@ impl ArenasFound {
         site: &Site,
         basis: &Basis,
         tables: &Examined,
-        region: &Region,
+        regions: &[Region],
     ) -> Result<Self> {
         if basis.manifest.is_none() {
-            return ArenasFound::without_manifest(site, basis, tables, region);
+            return ArenasFound::without_manifest(site, basis, tables, regions);
         }
+        let Some(region) = regions.first() else {
+            return Ok(ArenasFound::none(basis));
+        };
         match recover(region, &basis.state, &site.options) {
             Ok(_) => Ok(ArenasFound::none(basis)),
             Err(damage @ Error::Corruption { .. }) => {
@@ -74,16 +83,25 @@ impl ArenasFound {
 
     fn up_to_damage(site: &Site, basis: &Basis, region: &Region, damage: Error) -> Result<Self> {
         let state = &basis.state;
-        let mut arenas = Vec::new();
+        let (mut arenas, mut unreadable) = (Vec::new(), Vec::new());
         for (&generation, live) in &state.live_arenas {
-            arenas.extend(readable(region, live.slot, generation)?);
+            match read(region, live.slot, Some(generation))? {
+                Reading::Arena(arena) => arenas.push(*arena),
+                Reading::Unreadable(_) => unreadable.push(region.file(live.slot)),
+                Reading::Missing => {}
+            }
         }
         let facts: Vec<ArenaFacts> = arenas.iter().map(lenient).collect();
         let plan = judge(&facts, state.flushed_sequence, 0);
         let plan = plan.map_err(|_| damage.clone())?;
         let mut found = ArenasFound::taken(site, basis, &arenas, &plan)?;
+        for (arena, &taken) in arenas.iter().zip(&plan.frames_taken) {
+            found.leave(arena, taken);
+        }
         found.damage = Some(damage);
         found.retired = state.live_arenas.keys().copied().collect();
+        found.files_left.extend(unreadable);
+        found.settle_numbers(basis);
         Ok(found)
     }
 
@@ -91,47 +109,48 @@ impl ArenasFound {
         site: &Site,
         basis: &Basis,
         tables: &Examined,
-        region: &Region,
+        regions: &[Region],
     ) -> Result<Self> {
-        let (slots, mut is_damage_about) = basis.slots(region)?;
-        let next_generation = slots.keys().max().map_or(1, |last| last.saturating_add(1));
-        let mut arenas = Vec::new();
-        for (generation, slot) in slots {
-            let arena = readable(region, slot, generation)?;
-            is_damage_about |= arena.is_none();
-            arenas.extend(arena);
-        }
-        let is_merged_over = |last: SequenceNumber| {
-            let mut tables = tables.sound.iter();
-            tables.any(|table| table.min_sequence <= last && last < table.max_sequence)
-        };
-        let mut plan = Plan {
-            frames_taken: vec![0; arenas.len()],
-            ..Plan::default()
-        };
-        // Of the youngest arenas taken so far.
-        let mut first_sequence = SequenceNumber::MAX;
-        for (arena, taken) in arenas.iter().zip(&mut plan.frames_taken).rev() {
-            is_damage_about |= arena.scan.is_damaged();
-            let frames = &arena.scan.frames;
-            let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
-                continue;
-            };
-            let last = last.last_sequence();
-            let is_youngest = first_sequence == SequenceNumber::MAX;
-            let has_gap = !is_youngest && last.saturating_add(1) < first_sequence;
-            if is_merged_over(last) || (has_gap && !is_damage_about) {
-                break;
-            }
-            // Numbers that were given twice belong to the younger arena.
-            *taken = frames.partition_point(|frame| frame.last_sequence() < first_sequence);
-            if *taken > 0 {
-                plan.last_sequence = plan.last_sequence.max(last);
-                first_sequence = first.first_sequence;
+        let mut arenas: Vec<Recovered> = Vec::new();
+        let (mut damage, mut files_left) = (None, Vec::new());
+        let mut next_generation = 1;
+        for region in regions {
+            for (slot, generation) in basis.slots(region)? {
+                let following = generation.unwrap_or(0).saturating_add(1);
+                next_generation = following.max(next_generation);
+                match read(region, slot, generation)? {
+                    Reading::Arena(arena) => arenas.push(*arena),
+                    Reading::Unreadable(error) => {
+                        damage.get_or_insert(error);
+                        files_left.push(region.file(slot));
+                    }
+                    Reading::Missing => {}
+                }
             }
         }
+        arenas.sort_by_key(|arena| arena.arena.generation());
+        let is_there = |generation: &u64| {
+            let mut arenas = arenas.iter();
+            arenas.any(|arena| arena.arena.generation() == *generation)
+        };
+        let is_one_gone = !basis.state.live_arenas.keys().all(is_there);
+        let (plan, first_needed) = choose(&arenas, tables, is_one_gone || damage.is_some());
         let mut found = ArenasFound::taken(site, basis, &arenas, &plan)?;
+        let needed = arenas.iter().zip(&plan.frames_taken).skip(first_needed);
+        for (arena, &taken) in needed {
+            found.leave(arena, taken);
+            if !arena.scan.behind.is_empty() {
+                damage.get_or_insert_with(|| {
+                    let detail = "whole frames lie behind one that is damaged";
+                    let offset = arena.scan.end_bytes as u64;
+                    Error::corruption(arena.arena.file(), offset, detail)
+                });
+            }
+        }
         found.next_generation = next_generation;
+        found.damage = damage;
+        found.files_left.extend(files_left);
+        found.settle_numbers(basis);
         Ok(found)
     }
 
@@ -140,39 +159,89 @@ impl ArenasFound {
         let RecoveredWrites {
             memtables, report, ..
         } = take(arenas, plan, &site.options, seed)?;
-        let mut found = ArenasFound {
+        Ok(ArenasFound {
             memtables,
             writes: report.writes,
             last_sequence: plan.last_sequence,
-            ..ArenasFound::none(basis)
-        };
-        for (arena, &taken) in arenas.iter().zip(&plan.frames_taken) {
-            let frames = arena.scan.frames.iter().skip(taken);
-            let left = frames.chain(&arena.scan.behind);
-            let left = left.filter(|frame| frame.last_sequence() > plan.last_sequence);
-            let numbers = left.map(|frame| (frame.first_sequence, frame.last_sequence()));
-            let hull = |(from, to): (u64, u64), (first, last)| (from.min(first), to.max(last));
-            if let Some(numbers) = numbers.reduce(hull) {
-                found.dropped = Some(found.dropped.map_or(numbers, |all| hull(all, numbers)));
-                found.files_left.push(arena.arena.file().to_path_buf());
-            }
+            ..ArenasFound::default()
+        })
+    }
+
+    /// Notes what of an arena is not taken.
+    fn leave(&mut self, arena: &Recovered, taken: usize) {
+        let frames = arena.scan.frames.iter().skip(taken);
+        let left = frames.chain(&arena.scan.behind);
+        let numbers = left.map(|frame| (frame.first_sequence, frame.last_sequence()));
+        let hull = |(from, to): (u64, u64), (first, last)| (from.min(first), to.max(last));
+        if let Some(numbers) = numbers.reduce(hull) {
+            self.dropped = Some(self.dropped.map_or(numbers, |all| hull(all, numbers)));
+            self.files_left.push(arena.arena.file().to_path_buf());
         }
-        let dropped = found.dropped.map_or(0, |(_, last)| last);
+    }
+
+    /// No number is given twice that was given once.
+    fn settle_numbers(&mut self, basis: &Basis) {
+        let dropped = self.dropped.map_or(0, |(_, last)| last);
         let known = basis
             .state
             .persisted_until
             .max(basis.state.flushed_sequence);
-        found.last_sequence = found.last_sequence.max(dropped).max(known);
-        Ok(found)
+        self.last_sequence = self.last_sequence.max(dropped).max(known);
     }
 }
 
-/// `None` for a file that is not there, or is no arena's.
-fn readable(region: &Region, slot: u64, generation: u64) -> Result<Option<Recovered>> {
-    use terrace_region::Error as Region;
+/// How many frames of each arena are taken where no manifest tells, and the first arena that was
+/// not flushed for all that is known. `arenas` are in the order of their generations.
+fn choose(arenas: &[Recovered], tables: &Examined, is_one_gone: bool) -> (Plan, usize) {
+    let is_merged_over = |last: SequenceNumber| {
+        let mut tables = tables.sound.iter();
+        tables.any(|table| table.min_sequence <= last && last < table.max_sequence)
+    };
+    let mut plan = Plan {
+        frames_taken: vec![0; arenas.len()],
+        ..Plan::default()
+    };
+    let mut is_damage_about = is_one_gone;
+    // Of the youngest arenas taken so far.
+    let mut first_sequence = None;
+    let mut first_needed = arenas.len();
+    for (arena, taken) in arenas.iter().zip(&mut plan.frames_taken).rev() {
+        is_damage_about |= arena.scan.is_damaged();
+        let last = arena.scan.frames.last().map(FrameInfo::last_sequence);
+        if let Some(last) = last {
+            let has_gap = first_sequence.is_some_and(|first| last.saturating_add(1) < first);
+            if is_merged_over(last) || (has_gap && !is_damage_about) {
+                break;
+            }
+        }
+        first_needed -= 1;
+        // Numbers that were given twice belong to the younger arena.
+        let frames = &arena.scan.frames;
+        let is_older =
+            |frame: &FrameInfo| first_sequence.is_none_or(|first| frame.last_sequence() < first);
+        *taken = frames.partition_point(is_older);
+        if let Some((first, last)) = frames
+            .first()
+            .zip(frames.get(..*taken).and_then(<[_]>::last))
+        {
+            plan.last_sequence = plan.last_sequence.max(last.last_sequence());
+            first_sequence = Some(first.first_sequence);
+        }
+    }
+    (plan, first_needed)
+}
+
+fn read(region: &Region, slot: u64, generation: Option<u64>) -> Result<Reading> {
+    use terrace_region::Error as Fault;
+    let Some(generation) = generation else {
+        let detail = "the header is damaged, and nobody knows the generation";
+        let error = Error::corruption(&region.file(slot), 0, detail);
+        return Ok(Reading::Unreadable(error));
+    };
     match region.recover(slot, generation) {
-        Ok(found) => Ok(Some(found)),
-        Err(Region::Missing { .. } | Region::Corruption { .. }) => Ok(None),
+        Ok(found) => Ok(Reading::Arena(Box::new(found))),
+        Err(Fault::Missing { .. }) => Ok(Reading::Missing),
+        Err(error @ Fault::Corruption { .. }) => Ok(Reading::Unreadable(region_error(error))),
         Err(error) => Err(region_error(error)),
     }
 }
@@ -180,7 +249,7 @@ fn readable(region: &Region, slot: u64, generation: u64) -> Result<Option<Recove
 /// The facts, without those that forbid to go on.
 fn lenient(found: &Recovered) -> ArenaFacts {
     let facts = facts_of(found);
-    let without_promise = |frame| terrace_region::FrameInfo {
+    let without_promise = |frame| FrameInfo {
         persisted_until: 0,
         ..frame
     };

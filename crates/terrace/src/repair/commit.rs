@@ -1,25 +1,24 @@
 //! New tables written, and the one step that makes them the store's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{ErrorKind, Storage};
+use terrace_storage::Storage;
 
 use super::arenas::ArenasFound;
 use super::merge::{REBUILT, merge_overlapping};
 use super::report::RepairReport;
-use super::site::{Site, aside};
+use super::site::Site;
 use super::state::Basis;
 use super::tables::{DamagedTable, Examined};
 use crate::db::flush::write_memtable;
 use crate::db::regions::region_error;
 use crate::levels::{
     Edit, KeyspaceCreated, ManifestState, ObsoleteTables, StructureError, Table, TableAdded,
-    TableMeta, TableRemoved, Version, manifest_file_name, manifests, write_manifest,
+    TableMeta, TableRemoved, write_manifest,
 };
 use crate::sync::atomic::Ordering;
-use crate::table::{Salvaged, table_path};
+use crate::table::Salvaged;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.
@@ -29,6 +28,8 @@ pub(super) struct Written {
     /// What was in arenas; with a new manifest, everything.
     added: Vec<TableAdded>,
     tables_written: usize,
+    /// The last number in any table, new or not, and in arenas.
+    last_sequence: SequenceNumber,
 }
 
 impl Site {
@@ -60,13 +61,16 @@ impl Site {
         let flushed = added.iter().map(|added| &added.table);
         let mut new: BTreeSet<u64> = read.clone().chain(flushed).map(|t| t.number).collect();
         let mut tables_written = new.len();
+        let sound = tables.sound.iter().map(|table| table.max_sequence);
+        let written = read.clone().chain(added.iter().map(|added| &added.table));
+        let numbers = sound.chain(written.map(|table| table.max_sequence));
+        let last_sequence = numbers.fold(arenas.last_sequence, SequenceNumber::max);
         if basis.manifest.is_none() {
             let obsolete = Arc::new(ObsoleteTables::default());
             let flushed = added.iter().map(|added| &added.table);
             let written = read.chain(flushed);
             let written = written.map(|table| Arc::new(Table::new(table.clone(), &obsolete)));
             let all = tables.sound.iter().cloned().chain(written).collect();
-            let last_sequence = last_sequence(tables, arenas);
             let rebuilt = merge_overlapping(self, basis, all, &mut new, last_sequence)?;
             let is_new = |table: &&TableMeta| new.contains(&table.number);
             tables_written = rebuilt.iter().filter(is_new).count();
@@ -81,6 +85,7 @@ impl Site {
             salvaged,
             added,
             tables_written,
+            last_sequence,
         })
     }
 
@@ -118,8 +123,8 @@ impl Site {
     pub(super) fn commit(
         &self,
         mut basis: Basis,
-        tables: Examined,
-        arenas: ArenasFound,
+        tables: &Examined,
+        arenas: &ArenasFound,
         written: Written,
         mut report: RepairReport,
     ) -> Result<RepairReport> {
@@ -127,12 +132,13 @@ impl Site {
         for (damaged, (_, salvaged)) in report.damaged.iter_mut().zip(&written.salvaged) {
             damaged.entries_kept = salvaged.entries;
         }
+        self.put_aside(&basis, tables, arenas, &mut report)?;
         let misfit = |error: StructureError| {
             Error::corruption(&self.path, 0, format!("the repaired store: {error}"))
         };
         let version = match basis.manifest.take() {
             Some(mut manifest) => {
-                for edit in self.mended(&basis, &tables, &arenas, written) {
+                for edit in self.mended(&basis, tables, arenas, written) {
                     let next = basis.state.apply(&edit).map_err(misfit)?;
                     manifest.append(&edit, &next)?;
                     basis.state = next;
@@ -140,20 +146,13 @@ impl Site {
                 Arc::clone(&basis.state.version)
             }
             None => {
-                let edit = self.rebuilt(&basis, &tables, &arenas, written.added, &mut report.named);
+                let edit = self.rebuilt(&basis, arenas, written, &mut report.named);
                 let state = ManifestState::begin(&edit).map_err(misfit)?;
-                let number = write_manifest(&*self.storage, &self.path, &state)?;
-                self.put_manifests_aside(number)?;
+                write_manifest(&*self.storage, &self.path, &state)?;
                 state.version
             }
         };
-        self.put_tables_aside(&tables, &version)?;
         self.finish_earlier(Some(&version))?;
-        for file in &arenas.files_left {
-            // A device of another kind has no files; what it held is told in the report.
-            let _ = self.put_aside(file);
-        }
-        self.storage.sync_directory(&self.path)?;
         Ok(report)
     }
 
@@ -171,14 +170,13 @@ impl Site {
         let clean_close = state.clean_close.filter(|_| !is_flushed);
         let mut edits = Vec::new();
         for (damaged, (salvaged, _)) in tables.damaged.iter().zip(written.salvaged) {
-            let Some((place, meta)) = &damaged.listed else {
+            let Some((place, meta)) = damaged.place.zip(damaged.meta.as_ref()) else {
                 continue;
             };
             let removed = TableRemoved {
                 keyspace: meta.keyspace,
                 number: meta.number,
             };
-            let place = *place;
             edits.push(Edit {
                 tables_removed: vec![removed],
                 tables_added: salvaged
@@ -206,9 +204,8 @@ impl Site {
     fn rebuilt(
         &self,
         basis: &Basis,
-        tables: &Examined,
         arenas: &ArenasFound,
-        added: Vec<TableAdded>,
+        written: Written,
         named: &mut Vec<String>,
     ) -> Edit {
         let state = &basis.state;
@@ -216,6 +213,7 @@ impl Site {
         for levels in state.version.keyspaces.values() {
             names.insert(levels.id, levels.name.clone());
         }
+        let added = written.added;
         for keyspace in added.iter().map(|added| added.table.keyspace) {
             if !names.contains_key(&keyspace) {
                 let mut name = format!("recovered-{keyspace}");
@@ -229,7 +227,7 @@ impl Site {
         let next_keyspace = names.keys().next_back().map_or(0, |last| last.number());
         let next_keyspace = next_keyspace.saturating_add(1).max(state.next_keyspace);
         let created = names.into_iter();
-        let last_sequence = last_sequence(tables, arenas);
+        let last_sequence = written.last_sequence;
         let of_state = ManifestState {
             live_arenas: BTreeMap::new(),
             version: Arc::clone(&state.version),
@@ -255,37 +253,4 @@ impl Site {
         let next = self.next_table.load(Ordering::Relaxed);
         next.max(state.next_table_number)
     }
-
-    fn put_manifests_aside(&self, in_use: u64) -> Result<()> {
-        for number in manifests(&*self.storage, &self.path)? {
-            if number != in_use {
-                self.put_aside(&self.path.join(manifest_file_name(number)))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put_tables_aside(&self, tables: &Examined, version: &Version) -> Result<()> {
-        let is_listed = |number| version.tables().any(|(_, table)| table.number == number);
-        for damaged in tables.damaged.iter().filter(|damaged| damaged.is_there) {
-            if !is_listed(damaged.number) {
-                self.put_aside(&table_path(&self.path, damaged.number))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a file a name under which no store looks at it.
-    fn put_aside(&self, file: &Path) -> Result<()> {
-        match self.storage.rename(file, &aside(file)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The last number in tables and arenas.
-fn last_sequence(tables: &Examined, arenas: &ArenasFound) -> SequenceNumber {
-    let in_tables = tables.sound.iter().map(|table| table.max_sequence).max();
-    in_tables.unwrap_or(0).max(arenas.last_sequence)
 }

@@ -3,10 +3,12 @@
 //! Goal: whatever is readable is there afterwards, in the order in which it was written, and a
 //! repair that is cut short can be run again. What is not readable is named.
 //!
+//! Of a damaged table every block is kept that its index still leads to.
+//!
 //! Two cases. If the manifest can be read, it says which tables count and what is in arenas alone;
 //! then damaged tables are replaced by what can be read of them, and if acknowledged bytes of
 //! arenas are damaged, the writes before the damage go to tables. If the manifest cannot be read,
-//! or has lost its end, a new one is made. Nobody knows then which table lies above which, so
+//! or may have lost its end, a new one is made. Nobody knows then which table lies above which, so
 //! tables whose keys overlap are merged by the numbers of their entries; and nobody knows which
 //! tables had been merged into others already, or which deletions were still to be carried out, so
 //! keys that had been deleted may be back.
@@ -15,12 +17,14 @@
 //! new manifest that `CURRENT` is made to name. New tables are written as `N.table.new` and get their
 //! names after it; a store that lists a table which has not got its name yet refuses to open, and
 //! the next repair finishes the renaming. Those that nobody lists the next repair removes. (2) What
-//! is damaged is kept beside the store, with `.damaged` behind its name.
+//! is damaged has a second name or a copy beside the store, with `.damaged` behind its name, before
+//! anything is committed.
 //!
 //! It does not go around an I/O error: a device that fails to read is to be copied first, and the
 //! copy repaired.
 
 mod arenas;
+mod aside;
 mod commit;
 mod merge;
 mod report;
@@ -40,7 +44,8 @@ use state::Basis;
 use tables::Examined;
 
 /// Repairs a store that nobody has open, and says what it did. A store without damage is left as
-/// it is. `progress` is told of every table looked at, with how many there are.
+/// it is. If the arenas are in a directory of their own, name it as
+/// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress` is told of every table looked at, with how many there are.
 ///
 /// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
 /// table that no longer exists, cannot hide older versions any more. The report's
@@ -79,23 +84,29 @@ pub fn repair(
         ..options
     };
     options.check()?;
+    let mut progress = progress;
     let site = Site::take(path, options)?;
     let mut basis = Basis::find(&site)?;
     site.skip_numbers_below(basis.state.next_table_number);
-    site.finish_earlier(basis.listed())?;
+    let is_resumed = site.finish_earlier(basis.listed())?;
     let home = basis.home(&site)?;
-    let tables = match basis.listed() {
-        Some(version) => Examined::listed(&site, version, progress)?,
-        None => Examined::all(&site, &mut basis, progress)?,
+    let mut tables = None;
+    if let Some(version) = basis.listed() {
+        let listed = Examined::listed(&site, version, &mut progress)?;
+        match listed.doubt(&site, version)? {
+            Some(why) => basis.distrust(why),
+            None => tables = Some(listed),
+        }
+    }
+    let tables = match tables {
+        Some(tables) => tables,
+        None => Examined::all(&site, &mut basis, &mut progress)?,
     };
-    let arenas = match &home.region {
-        Some(region) => ArenasFound::read(&site, &basis, &tables, region)?,
-        None => ArenasFound::none(&basis),
-    };
-    let report = RepairReport::new(&site, &basis, &tables, &arenas);
-    if !report.is_changed() {
+    let arenas = ArenasFound::read(&site, &basis, &tables, &home.regions)?;
+    let report = RepairReport::new(&basis, &tables, &arenas, is_resumed);
+    if !report.is_needed() {
         return Ok(report);
     }
-    let written = site.write(&basis, &tables, &arenas);
-    site.commit(basis, tables, arenas, written?, report)
+    let written = site.write(&basis, &tables, &arenas)?;
+    site.commit(basis, &tables, &arenas, written, report)
 }

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use super::arenas::ArenasFound;
-use super::site::{Site, aside};
 use super::state::Basis;
 use super::tables::Examined;
-use crate::table::table_path;
 use crate::{Error, SequenceNumber};
 
 /// What became of the manifest.
@@ -22,7 +20,7 @@ pub enum ManifestRepair {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DamagedTable {
-    /// Where the damaged file is now; `None` if there was none.
+    /// Where the damaged file is kept; `None` if there was none.
     pub kept_as: Option<PathBuf>,
     /// What was found.
     pub error: Error,
@@ -32,12 +30,25 @@ pub struct DamagedTable {
     pub entries: Option<u64>,
 }
 
+impl DamagedTable {
+    fn new(table: &super::tables::DamagedTable) -> Self {
+        DamagedTable {
+            kept_as: None,
+            error: table.error.clone(),
+            entries_kept: 0,
+            entries: table.meta.as_ref().map(|meta| meta.entries),
+        }
+    }
+}
+
 /// What a repair found and did.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairReport {
     /// What became of the manifest.
     pub manifest: ManifestRepair,
+    /// An earlier repair, which had been cut short, was finished first.
+    pub is_resumed: bool,
     /// Tables that were whole.
     pub tables: usize,
     /// Tables that the repair wrote.
@@ -48,49 +59,43 @@ pub struct RepairReport {
     pub arena_damage: Option<Error>,
     /// Writes taken from arenas, if that had to be done here. Otherwise the next opening does it.
     pub writes_from_arenas: u64,
-    /// Writes that can be read but lie behind damage in the arenas: first and last number. They are
-    /// not in the store; the files that hold them are kept beside it.
+    /// Writes that can be read but lie behind damage in the arenas: first and last number. Not all
+    /// between may be meant. They are not in the store; copies of their files are beside it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
     /// Names given to keyspaces whose own are not known any more.
     pub named: Vec<String>,
 }
 
 impl RepairReport {
-    pub(super) fn new(site: &Site, basis: &Basis, tables: &Examined, arenas: &ArenasFound) -> Self {
+    pub(super) fn new(
+        basis: &Basis,
+        tables: &Examined,
+        arenas: &ArenasFound,
+        is_resumed: bool,
+    ) -> Self {
         RepairReport {
             manifest: match &basis.why_lost {
                 Some(error) => ManifestRepair::Rebuilt(error.clone()),
                 None => ManifestRepair::Kept,
             },
+            is_resumed,
             tables: tables.sound.len(),
             tables_written: 0,
-            damaged: Vec::new(),
+            damaged: tables.damaged.iter().map(DamagedTable::new).collect(),
             arena_damage: arenas.damage.clone(),
             writes_from_arenas: arenas.writes,
             dropped: arenas.dropped,
             named: Vec::new(),
         }
-        .with_damaged(site, tables)
-    }
-
-    fn with_damaged(mut self, site: &Site, tables: &Examined) -> Self {
-        self.damaged = tables
-            .damaged
-            .iter()
-            .map(|table| DamagedTable {
-                kept_as: table
-                    .is_there
-                    .then(|| aside(&table_path(&site.path, table.number))),
-                error: table.error.clone(),
-                entries_kept: 0,
-                entries: table.listed.as_ref().map(|(_, meta)| meta.entries),
-            })
-            .collect();
-        self
     }
 
     /// Whether anything was wrong, and so anything was done.
     pub fn is_changed(&self) -> bool {
+        self.is_resumed || self.is_needed()
+    }
+
+    /// Whether there is something to be done.
+    pub(super) fn is_needed(&self) -> bool {
         matches!(self.manifest, ManifestRepair::Rebuilt(_))
             || !self.damaged.is_empty()
             || self.arena_damage.is_some()
@@ -99,6 +104,8 @@ impl RepairReport {
     /// Whether keys may be there again that had been deleted: what deleted them may have been in
     /// what is lost.
     pub fn may_resurrect(&self) -> bool {
-        matches!(self.manifest, ManifestRepair::Rebuilt(_)) || !self.damaged.is_empty()
+        self.is_resumed
+            || matches!(self.manifest, ManifestRepair::Rebuilt(_))
+            || !self.damaged.is_empty()
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{CountingStorage, ErrorKind, Lock, Purpose, Storage};
+use terrace_storage::{CountingStorage, ErrorKind, Lock, OpenMode, OpenOptions, Purpose, Storage};
 
 use crate::db::table_files::{TableFiles, TableHome};
 use crate::db::{directory, files};
-use crate::levels::{KeyspaceLevels, Place, Table, Version};
+use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl Site {
         let lock = directory::lock(&*storage, path, &options)?;
         let numbers = entries.iter().filter_map(|entry| {
             let name = entry.name.as_str();
-            files::table_number(name.strip_suffix(files::DAMAGED).unwrap_or(name))
+            files::table_number(files::without_damaged(name))
         });
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
         let blocks = Arc::new(BlockCache::new(0));
@@ -123,14 +123,19 @@ impl Site {
         TableReader::open(&*self.storage, path, number, Arc::clone(&self.blocks))
     }
 
+    /// Opens what is whole of a damaged table.
+    pub(super) fn open_damaged(&self, path: PathBuf, number: u64) -> Result<Arc<TableReader>> {
+        TableReader::open_damaged(&*self.storage, path, number, Arc::clone(&self.blocks))
+    }
+
     pub(super) fn cursor(&self, table: &Table, is_new: bool) -> Result<TableCursor> {
         let cursor = self.open(table, is_new)?.cursor(READS);
         Ok(cursor.with_assigned(table.assigned_sequence()))
     }
 
     /// Ends what an earlier repair began: gives the tables it listed their names, and removes the
-    /// others.
-    pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<()> {
+    /// others. Whether there were some of the first kind.
+    pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<bool> {
         let present = self.table_numbers()?;
         let mut is_renamed = false;
         for entry in self.storage.list(&self.path)? {
@@ -155,7 +160,21 @@ impl Site {
         if is_renamed {
             self.storage.sync_directory(&self.path)?;
         }
-        Ok(())
+        Ok(is_renamed)
+    }
+
+    /// Whether a manifest is that of a repair which came no further: it lists tables that have no
+    /// names yet.
+    pub(super) fn is_unfinished(&self, state: &ManifestState) -> bool {
+        let mut tables = state.version.tables();
+        tables.any(|(_, table)| {
+            let exists = |path: &Path| {
+                let options = OpenOptions::buffered(OpenMode::Read);
+                self.storage.open(path, options).is_ok()
+            };
+            exists(&new_path(&self.path, table.number))
+                && !exists(&table_path(&self.path, table.number))
+        })
     }
 
     /// Whether a file is the table that is listed with its number. A damaged one is, too: it is the
@@ -170,13 +189,6 @@ impl Site {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The name of a damaged file, under which no store looks at it.
-pub(super) fn aside(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(files::DAMAGED);
-    name.into()
 }
 
 /// Where a table is written before the commit.

@@ -1,6 +1,5 @@
 //! What a repair goes by: the manifest, or what is left of it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_region::{HeaderState, Region};
@@ -13,7 +12,7 @@ use crate::db::regions::{open_region, region_error};
 use crate::levels::{
     ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, TableMeta, Version, remains,
 };
-use crate::options::Durability;
+use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
 /// What is known of the store without its tables and arenas.
@@ -30,8 +29,8 @@ pub(super) struct Basis {
 
 /// Where the arenas are; locked against others as long as this lives.
 pub(super) struct Home {
-    /// `None` if they are not at hand, and nothing of them is needed.
-    pub(super) region: Option<Region>,
+    /// The first is the one that the manifest means. None if no arena survives its process.
+    pub(super) regions: Vec<Region>,
     _lock: Option<Box<dyn Lock>>,
 }
 
@@ -54,7 +53,9 @@ impl Basis {
     }
 
     fn without_manifest(site: &Site, why: Error) -> Result<Self> {
-        let found = remains(&*site.storage, &site.path)?;
+        let found = remains(&*site.storage, &site.path, |state| {
+            !site.is_unfinished(state)
+        })?;
         let is_known = found.is_some();
         let state = match found {
             Some(state) => state,
@@ -81,61 +82,76 @@ impl Basis {
             .map(|(_, table)| &***table)
     }
 
-    /// Where the store's arenas are. A manifest that knows less than they do has lost its end, and
-    /// is not kept.
+    /// The manifest is not to be kept, for this reason.
+    pub(super) fn distrust(&mut self, why: Error) {
+        self.manifest = None;
+        self.why_lost = Some(why);
+    }
+
+    /// Where the store's arenas are: where the manifest says, and where the caller says that they
+    /// are now. A manifest that knows less than they do has lost its end, and is not kept.
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
         let storage = &*site.storage;
         let given = region_home::given(storage, &site.path, &site.options, true)?;
-        let homes = region_home::settle(storage, &site.path, given, &site.options, &self.state)?;
-        let OldArenas::In(directory) = homes.old else {
-            return Ok(Home {
-                region: None,
-                _lock: homes.lock,
-            });
+        // Nothing is written there by a repair.
+        let looking = Options {
+            read_only: true,
+            ..site.options.clone()
         };
-        let durability = Durability::of(self.state.identity.domain);
-        let region = open_region(&site.storage, &directory, &site.options, durability)?;
-        if self.manifest.is_some()
-            && let Err(error) = check_evidence(&region, &self.state)
+        let homes = region_home::settle(storage, &site.path, given, &looking, &self.state)?;
+        let mut directories = vec![homes.directory];
+        if let OldArenas::In(directory) = homes.old
+            && !directories.contains(&directory)
         {
-            if !matches!(error, Error::Corruption { .. }) {
-                return Err(error);
-            }
-            self.manifest = None;
-            self.why_lost = Some(error);
+            directories.insert(0, directory);
         }
-        Ok(Home {
-            region: Some(region),
+        let durability = Durability::of(self.state.identity.domain);
+        let mut home = Home {
+            regions: Vec::new(),
             _lock: homes.lock,
-        })
+        };
+        if durability == Durability::Volatile {
+            return Ok(home);
+        }
+        for directory in directories {
+            let region = open_region(&site.storage, &directory, &site.options, durability)?;
+            let evidence = check_evidence(&region, &self.state);
+            home.regions.push(region);
+            match evidence {
+                Err(why @ Error::Corruption { .. }) if self.manifest.is_some() => {
+                    self.distrust(why);
+                }
+                // Without a manifest there is none that could have lost its end.
+                Err(Error::Corruption { .. }) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(home)
     }
 
-    /// The slots that may hold writes, by generation: those whose headers tell theirs, and those
-    /// whose generation the manifest knows. Beside them, whether some tell nothing.
-    pub(super) fn slots(&self, region: &Region) -> Result<(BTreeMap<u64, u64>, bool)> {
-        let live = self.state.live_arenas.iter();
-        let mut slots: BTreeMap<u64, u64> = live
-            .map(|(&generation, arena)| (generation, arena.slot))
-            .collect();
-        let mut is_one_unreadable = false;
+    /// The generation of each slot that may hold writes: as its header tells, or the manifest. `None`
+    /// if neither does and it is damaged.
+    pub(super) fn slots(&self, region: &Region) -> Result<Vec<(u64, Option<u64>)>> {
+        let mut slots = Vec::new();
         for slot in region.slots().map_err(region_error)? {
+            let mut live = self.state.live_arenas.iter();
+            let known = live.find(|(_, arena)| arena.slot == slot.number);
             match slot.header {
                 HeaderState::Intact(header) => {
-                    slots.retain(|_, named| *named != slot.number);
-                    slots.insert(header.generation, slot.number);
+                    slots.push((slot.number, Some(header.generation)));
                 }
-                HeaderState::Blank => {}
+                HeaderState::Blank if known.is_none() => {}
+                HeaderState::Blank | HeaderState::Damaged(_) => {
+                    slots.push((slot.number, known.map(|(generation, _)| *generation)));
+                }
                 HeaderState::UnknownVersion(version) => {
                     let file = region.file(slot.number);
                     let detail = format!("arena format version {version}");
                     return Err(Error::unsupported(&file, detail));
                 }
-                HeaderState::Damaged(_) => {
-                    is_one_unreadable |= slots.values().all(|&named| named != slot.number);
-                }
             }
         }
-        Ok((slots, is_one_unreadable))
+        Ok(slots)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The tables: which of them are whole, and what can be read of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use terrace_storage::ErrorKind;
 
+use super::merge::REBUILT;
 use super::site::Site;
 use super::state::Basis;
 use crate::compaction::merge::TableSink;
@@ -20,8 +21,9 @@ use crate::{Error, Result};
 pub(super) struct DamagedTable {
     pub(super) number: u64,
     pub(super) error: Error,
-    /// How it was listed, and where; `None` if the manifest does not say.
-    pub(super) listed: Option<(Place, TableMeta)>,
+    /// How it was listed, and where; `None` if the manifest does not say, or not any more.
+    pub(super) meta: Option<TableMeta>,
+    pub(super) place: Option<Place>,
     /// Whether there is a file.
     pub(super) is_there: bool,
 }
@@ -38,7 +40,7 @@ impl Examined {
     pub(super) fn listed(
         site: &Site,
         version: &Version,
-        mut progress: impl FnMut(usize, usize),
+        progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
         let count = version.tables().count();
         let mut examined = Examined::default();
@@ -51,7 +53,8 @@ impl Examined {
                     number: table.number,
                     is_there: !is_missing(&error),
                     error: damage(error)?,
-                    listed: Some((place, (***table).clone())),
+                    meta: Some((***table).clone()),
+                    place: Some(place),
                 }),
             }
         }
@@ -63,31 +66,29 @@ impl Examined {
     pub(super) fn all(
         site: &Site,
         basis: &mut Basis,
-        mut progress: impl FnMut(usize, usize),
+        progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
         let numbers = site.table_numbers()?;
         let obsolete = Arc::new(ObsoleteTables::default());
         let (mut found, mut examined) = (Vec::new(), Examined::default());
+        let mut seeds = Vec::new();
         for (at, &number) in numbers.iter().enumerate() {
             progress(at, numbers.len());
             let path = table_path(&site.path, number);
+            let footer = site.open_damaged(path.clone(), number);
+            seeds.extend(footer.map(|table| table.properties().hash_seed));
             let checked = site.open_file(path, number).and_then(|reader| {
                 reader.verify()?;
                 Ok(reader.properties().clone())
             });
             match checked {
                 Ok(properties) => found.push((number, properties)),
-                Err(error) => examined.damaged.push(DamagedTable {
-                    number,
-                    error: damage(error)?,
-                    listed: None,
-                    is_there: true,
-                }),
+                Err(error) => examined.damaged(basis, number, damage(error)?),
             }
         }
         progress(numbers.len(), numbers.len());
         if !basis.is_known
-            && let Some(seed) = most_common(found.iter().map(|(_, table)| table.hash_seed))
+            && let Some(seed) = most_common(&seeds)
         {
             basis.state.identity.hash_seed = seed;
         }
@@ -96,15 +97,44 @@ impl Examined {
                 Ok(Some(meta)) => examined.sound.push(Arc::new(Table::new(meta, &obsolete))),
                 // It holds nothing.
                 Ok(None) => {}
-                Err(error) => examined.damaged.push(DamagedTable {
-                    number,
-                    error,
-                    listed: None,
-                    is_there: true,
-                }),
+                Err(error) => examined.damaged(basis, number, error),
             }
         }
         Ok(examined)
+    }
+
+    /// A damaged file of which the manifest says at most how it was listed once.
+    fn damaged(&mut self, basis: &Basis, number: u64, error: Error) {
+        self.damaged.push(DamagedTable {
+            number,
+            error,
+            meta: basis.meta_of(number).cloned(),
+            place: None,
+            is_there: true,
+        });
+    }
+
+    /// Why the manifest may have lost its end, though all that is left of it is whole: tables that
+    /// it lists are not, or not there, and others are that it does not list. What a merge made of
+    /// the ones may be in the others.
+    pub(super) fn doubt(&self, site: &Site, version: &Version) -> Result<Option<Error>> {
+        let Some(damaged) = self.damaged.first() else {
+            return Ok(None);
+        };
+        let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
+        // One that an earlier repair has replaced is only there until the next opening.
+        let is_left = |number: &u64| {
+            !listed.contains(number) && !site.is_aside(&table_path(&site.path, *number))
+        };
+        let unlisted = site.table_numbers()?.into_iter().find(is_left);
+        Ok(unlisted.map(|number| {
+            let detail = format!(
+                "it does not list {number}.table, and {}.table, which it lists, is damaged or \
+                 missing: it may have lost its end",
+                damaged.number
+            );
+            Error::corruption(&site.path.join("MANIFEST"), 0, detail)
+        }))
     }
 }
 
@@ -120,13 +150,13 @@ fn damage(error: Error) -> Result<Error> {
     Err(error)
 }
 
-fn most_common(seeds: impl Iterator<Item = u64>) -> Option<u64> {
+fn most_common(seeds: &[u64]) -> Option<u64> {
     let mut counts = BTreeMap::new();
-    seeds.for_each(|seed| *counts.entry(seed).or_insert(0) += 1);
-    counts
-        .into_iter()
-        .max_by_key(|(_, count)| *count)
-        .map(|(seed, _)| seed)
+    for seed in seeds {
+        *counts.entry(*seed).or_insert(0) += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(seed, _)| seed)
 }
 
 /// How a file is to be listed: as it was, if that is known, or as it says itself. `None` if it
@@ -160,27 +190,32 @@ impl DamagedTable {
     ) -> Result<(Option<TableMeta>, Salvaged)> {
         let nothing = (None, Salvaged::default());
         let path = table_path(&site.path, self.number);
-        let reader = match site.open_file(path, self.number) {
+        let reader = match site.open_damaged(path, self.number) {
             Ok(reader) => reader,
             Err(error) => return damage(error).map(|_| nothing),
         };
         let properties = reader.properties();
-        let listed = self.listed.as_ref().map(|(_, meta)| meta);
-        let is_stranger = properties.hash_seed != basis.state.identity.hash_seed
-            || listed.is_some_and(|meta| !meta.is_described_by(properties));
+        if properties.hash_seed != basis.state.identity.hash_seed {
+            return Ok(nothing);
+        }
+        let described = |meta: &&TableMeta| meta.is_described_by(properties);
+        let listed = self.meta.as_ref().filter(described);
+        if listed.is_none() && self.place.is_some() {
+            // Another file in the place of the one that was listed.
+            return Ok(nothing);
+        }
         let bounds = match listed {
             Some(meta) => Some(meta.bounds.clone()),
             None => KeyRange::of_file(properties),
         };
-        let Some(bounds) = bounds.filter(|_| !is_stranger) else {
+        let Some(bounds) = bounds else {
             return Ok(nothing);
         };
-        let place = self.listed.as_ref().map(|(place, _)| *place);
         let levels = basis.state.version.keyspace(properties.keyspace);
         let mut sink = site.table_files(
             properties.keyspace,
             site.form_of(levels.map(|levels| &**levels)),
-            place.unwrap_or(super::merge::REBUILT),
+            self.place.unwrap_or(REBUILT),
             basis.state.identity.hash_seed,
         );
         let assigned = listed.and_then(TableMeta::assigned_sequence);
@@ -197,10 +232,12 @@ fn copy_readable(
     assigned: Option<u64>,
     sink: &mut TableFiles<'_>,
 ) -> Result<Salvaged> {
+    let mut entries = 0;
     let salvaged = reader.salvage(|key, value| {
         if !bounds.contains(key.user_key) {
             return Ok(());
         }
+        entries += 1;
         let tag = match (assigned, key.tag.kind()) {
             (Some(sequence), Some(kind)) => Tag::new(sequence, kind),
             _ => key.tag,
@@ -217,5 +254,8 @@ fn copy_readable(
     for range in ranges {
         sink.add_range_tombstone(&range.start, &range.end, range.sequence)?;
     }
-    Ok(salvaged)
+    Ok(Salvaged {
+        entries,
+        ..salvaged
+    })
 }

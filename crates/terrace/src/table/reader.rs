@@ -118,11 +118,37 @@ impl TableReader {
         Self::from_file(file, path, number, cache)
     }
 
+    /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
+    /// damaged ones are taken for absent.
+    pub(crate) fn open_damaged(
+        storage: &dyn Storage,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
+        Self::assemble(file, path, number, cache, |fault| match fault {
+            Error::Corruption { .. } => Ok(()),
+            error => Err(error),
+        })
+    }
+
     pub(super) fn from_file(
         file: Arc<dyn File>,
         path: PathBuf,
         number: u64,
         cache: Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        Self::assemble(file, path, number, cache, Err)
+    }
+
+    /// `forgive` decides on faults in what a reader could do without.
+    fn assemble(
+        file: Arc<dyn File>,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+        forgive: impl Fn(Error) -> Result<()>,
     ) -> Result<Arc<Self>> {
         let source = BlockSource { file, path };
         let file_bytes = source.file.length_bytes()?;
@@ -136,14 +162,9 @@ impl TableReader {
                     format!("field {number} of the table's footer is not known"),
                 ),
             })?;
-        let filter = match properties.filter {
-            Some(handle) => {
-                source.check_place(handle, footer.offset, footer.offset)?;
-                let filter = Filter::new(&source.read(handle, Purpose::Read)?.contents);
-                let fault = Malformed::new(0, "the filter's length is wrong");
-                Some(filter.ok_or_else(|| source.corruption(handle, fault))?)
-            }
-            None => None,
+        let filter = match read_filter(&source, &properties, footer) {
+            Ok(filter) => filter,
+            Err(error) => forgive(error).map(|()| None)?,
         };
         let top_index = match properties.top_index {
             Some(handle) => {
@@ -152,7 +173,11 @@ impl TableReader {
             }
             None => IndexBlock::default(),
         };
-        let range_tombstones = read_range_tombstones(&source, &properties, footer, Purpose::Read)?;
+        let ranges = read_range_tombstones(&source, &properties, footer, Purpose::Read);
+        let range_tombstones = match ranges {
+            Ok(ranges) => ranges,
+            Err(error) => forgive(error).map(|()| None)?,
+        };
         Ok(Arc::new(TableReader {
             source,
             number,
@@ -378,6 +403,21 @@ impl TableReader {
             .check_place(handle, parent.offset, parent.offset)?;
         Ok(handle)
     }
+}
+
+fn read_filter(
+    source: &BlockSource,
+    properties: &TableProperties,
+    footer: BlockHandle,
+) -> Result<Option<Filter>> {
+    let Some(handle) = properties.filter else {
+        return Ok(None);
+    };
+    source.check_place(handle, footer.offset, footer.offset)?;
+    let filter = Filter::new(&source.read(handle, Purpose::Read)?.contents);
+    let fault = Malformed::new(0, "the filter's length is wrong");
+    let filter = filter.ok_or_else(|| source.corruption(handle, fault))?;
+    Ok(Some(filter))
 }
 
 /// Reads the block of range tombstones, if there is one, and checks it.
