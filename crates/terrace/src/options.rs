@@ -239,7 +239,7 @@ pub struct Options {
     pub background: Background,
     /// Open a socket named `inspect` in the store's directory, through which other processes of the
     /// same user can ask what the store holds and does, as `terrace stats`, `levels` and `events`
-    /// do; see [`inspect`](crate::inspect). Not for a read-only store. Where there can be no socket
+    /// do, and have it flushed, compacted and copied; see [`inspect`](crate::inspect). Not for a read-only store. Where there can be no socket
     /// opening is [`Error::NoInspection`](crate::Error::NoInspection). Default: false.
     pub inspect: bool,
     /// Is told what the store does in the background, as it happens. Default: nobody; see

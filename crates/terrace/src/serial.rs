@@ -214,7 +214,8 @@ impl TryFrom<TableForm> for TableReport {
     }
 }
 
-fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
+/// A key as text or, if it is none, in hexadecimal.
+pub(crate) fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
     let hex = |byte: u8| format!("{byte:02x}");
     match String::from_utf8(key) {
         Ok(text) => (Some(text), None),
@@ -225,11 +226,12 @@ fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<Vec<u8>, String> {
+/// The key that is written in one of two ways.
+pub(crate) fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<Vec<u8>, String> {
     let Some(hex) = hex else {
         return text
             .map(String::into_bytes)
-            .ok_or("a table without bounds".to_owned());
+            .ok_or("a key is missing".to_owned());
     };
     let digit = |digit: u8| {
         (digit as char)
@@ -241,5 +243,5 @@ fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<Vec<u8>, Str
     let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
     bytes
         .filter(|_| rest.is_empty())
-        .ok_or(format!("{hex:?} is not hexadecimal"))
+        .ok_or("a key is not in hexadecimal".to_owned())
 }

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::db::Store;
+use crate::inspect::socket::Server;
 use crate::levels::{CleanClose, Edit};
 use crate::sync::atomic::Ordering;
 
@@ -18,9 +19,7 @@ impl Store {
         self.closing.store(true, Ordering::Release);
         // While the lock is held: the next owner's socket has the same name.
         let inspection = self.inspection.lock().take();
-        if let Some(inspection) = inspection {
-            inspection.close();
-        }
+        let asked_for = inspection.map(Server::close);
         self.persist_timer.stop();
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
@@ -33,6 +32,9 @@ impl Store {
         self.stop_background();
         self.visitors.close();
         self.closed.store(true, Ordering::Release);
+        if let Some(asked_for) = asked_for {
+            asked_for.end();
+        }
         self.locks.lock().clear();
         *outcome = Some(finished.clone());
         finished

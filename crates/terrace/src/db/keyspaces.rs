@@ -18,7 +18,7 @@ use crate::options::keyspace::KeyspaceOptions;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.
-const MAX_NAME_BYTES: usize = 255;
+pub(crate) const MAX_KEYSPACE_NAME_BYTES: usize = 255;
 
 impl Store {
     /// The keyspace with a name.
@@ -46,9 +46,9 @@ impl Store {
     ) -> Result<KeyspaceId> {
         self.check_writable()?;
         options.check()?;
-        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_BYTES {
             return Err(Error::invalid(format!(
-                "the keyspace's name has {} bytes; it must have from 1 to {MAX_NAME_BYTES}",
+                "the keyspace's name has {} bytes; it must have from 1 to {MAX_KEYSPACE_NAME_BYTES}",
                 name.len()
             )));
         }

@@ -1,6 +1,7 @@
 //! Looking into a store from outside. [`verify()`] checks all of its files and [`dump()`] shows one,
 //! without changing them; [`statistics`], [`levels`] and [`events`] ask the process that owns the
-//! store, if it was opened with [`Options::inspect`](crate::Options::inspect).
+//! store, if it was opened with [`Options::inspect`](crate::Options::inspect), and [`flush`],
+//! [`compact`] and [`checkpoint`] have it put the store in order.
 
 mod dump;
 mod prometheus;
@@ -8,6 +9,9 @@ pub(crate) mod socket;
 mod verify;
 
 pub use dump::{Dump, DumpItem, dump};
-pub use socket::{Answer, Answers, EventLine, EventRequest, events, levels, statistics};
+pub use socket::{
+    Answer, Answers, EventLine, EventRequest, checkpoint, compact, events, flush, levels,
+    statistics,
+};
 pub(crate) use verify::verify_live;
 pub use verify::{Problem, VerifyReport, verify};

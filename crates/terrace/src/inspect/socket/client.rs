@@ -1,12 +1,20 @@
-//! Who asks: one connection for each question.
+//! Who asks: one connection for each request. Answers are waited for without a limit: a merge takes
+//! what it takes, and an owner that ends, however it does, hangs up.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Bound;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, absolute};
 
-use super::protocol::{Answer, EventRequest, Line, Request, VERSION, VersionOf, request_line};
+use serde::de::DeserializeOwned;
+
+use super::administration::{Administration, Outcome, check_name, check_path};
+use super::protocol::{
+    Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
+};
 use super::{SOCKET, address};
-use crate::{Error, LevelsReport, Result, Statistics};
+use crate::key::MAX_KEY_BYTES;
+use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 
 /// A line of an owner's is no longer; what is longer is none.
 const MAX_ANSWER_BYTES: u64 = 1 << 30;
@@ -56,6 +64,81 @@ pub fn events(store: &Path, wanted: EventRequest) -> Result<Answers> {
     ask(store, &Request::Events(wanted))
 }
 
+/// Writes everything acknowledged so far to tables, as [`Db::flush`](crate::Db::flush) does, in the
+/// process that owns the store.
+///
+/// # Errors
+/// As [`statistics`]; [`Error::Owner`], too, for what failed there.
+pub fn flush(store: &Path) -> Result<()> {
+    administer(store, Administration::Flush).map(|_| ())
+}
+
+/// Merges tables in the process that owns the store, which may take long: in a range of a keyspace's
+/// keys, as [`Keyspace::compact_range`](crate::Keyspace::compact_range) does, or for `None` until no
+/// level of any keyspace is over its target, as [`Db::compact`](crate::Db::compact) does. Without a
+/// name it is the default keyspace. The merge goes on if this process ends meanwhile.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("store");
+/// use std::ops::Bound;
+/// use terrace::{Db, Options, inspect};
+///
+/// let options = Options { inspect: true, ..Options::default() };
+/// let db = Db::open(&path, options)?;
+/// db.put(b"key", b"value")?;
+/// db.delete(b"key")?;
+///
+/// // Elsewhere, in another process:
+/// inspect::compact(&path, None, Some((Bound::Unbounded, Bound::Excluded(b"l"))))?;
+/// assert_eq!(inspect::statistics(&path)?.sequences.flushed, 2);
+/// # Ok::<(), terrace::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a key or a name that no keyspace can have;
+/// otherwise as [`flush`].
+pub fn compact(
+    store: &Path,
+    keyspace: Option<&str>,
+    range: Option<(Bound<&[u8]>, Bound<&[u8]>)>,
+) -> Result<()> {
+    keyspace
+        .map_or(Ok(()), check_name)
+        .map_err(Error::InvalidArgument)?;
+    let owned = |bound: Bound<&[u8]>| bound.map(<[u8]>::to_vec);
+    let wanted = Administration::Compact {
+        keyspace: keyspace.map(str::to_owned),
+        range: range.map(|(lower, upper)| (owned(lower), owned(upper))),
+    };
+    administer(store, wanted).map(|_| ())
+}
+
+/// Makes a store in another directory, as [`Db::checkpoint`](crate::Db::checkpoint) does, in the
+/// process that owns the store. A relative path is one from this process's working directory. The
+/// number of the last write that the checkpoint holds.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if the directory is not empty; otherwise as [`flush`].
+pub fn checkpoint(store: &Path, directory: &Path) -> Result<SequenceNumber> {
+    let directory = absolute(directory).map_err(|error| {
+        Error::invalid(format!(
+            "{:?} names no directory: {error}",
+            directory.display()
+        ))
+    })?;
+    check_path(&directory).map_err(Error::InvalidArgument)?;
+    administer(store, Administration::Checkpoint { directory })?.ok_or_else(|| {
+        Error::Owner("the store's owner does not say what the checkpoint holds".to_owned())
+    })
+}
+
+fn administer(store: &Path, wanted: Administration) -> Result<Option<SequenceNumber>> {
+    let mut answers = ask(store, &Request::Administration(wanted))?;
+    let line = answers.read_line()?.ok_or_else(hung_up)?;
+    parse_line::<Outcome>(&line)?.into_result()
+}
+
 /// The answers of an owner, as they come.
 #[derive(Debug)]
 pub struct Answers {
@@ -78,22 +161,26 @@ impl Iterator for Answers {
 
 impl Answers {
     fn read(&mut self) -> Result<Option<Answer>> {
+        let Some(line) = self.read_line()? else {
+            return Ok(None);
+        };
+        match parse_line(&line)? {
+            Answer::Error(what) => Err(Error::Owner(format!("the store's owner says: {what}"))),
+            answer => Ok(Some(answer)),
+        }
+    }
+
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.lines).take(MAX_ANSWER_BYTES);
         limited
             .read_until(b'\n', &mut line)
             .map_err(|error| Error::Owner(format!("the store's owner went silent: {error}")))?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        match parse_answer(&line)? {
-            Answer::Error(what) => Err(Error::Owner(format!("the store's owner says: {what}"))),
-            answer => Ok(Some(answer)),
-        }
+        Ok((!line.is_empty()).then_some(line))
     }
 }
 
-fn parse_answer(line: &[u8]) -> Result<Answer> {
+fn parse_line<A: DeserializeOwned>(line: &[u8]) -> Result<A> {
     let wrong = |error: serde_json::Error| {
         Error::Owner(format!(
             "the store's owner gave no answer that is known here: {error}"
@@ -106,16 +193,18 @@ fn parse_answer(line: &[u8]) -> Result<Answer> {
              the release that it uses"
         )));
     }
-    let line: Line<Answer> = serde_json::from_slice(line).map_err(wrong)?;
+    let line: Line<A> = serde_json::from_slice(line).map_err(wrong)?;
     Ok(line.answer)
 }
 
 fn ask_once(store: &Path, request: &Request) -> Result<Answer> {
-    ask(store, request)?.next().unwrap_or_else(|| {
-        Err(Error::Owner(
-            "the store's owner hung up before it answered".to_owned(),
-        ))
-    })
+    ask(store, request)?
+        .next()
+        .unwrap_or_else(|| Err(hung_up()))
+}
+
+fn hung_up() -> Error {
+    Error::Owner("the store's owner hung up before it answered".to_owned())
 }
 
 fn ask(store: &Path, request: &Request) -> Result<Answers> {
@@ -123,9 +212,17 @@ fn ask(store: &Path, request: &Request) -> Result<Answers> {
         let socket = store.join(SOCKET);
         Error::Owner(format!("nobody answers at {}: {error}", socket.display()))
     };
+    let line = request_line(request);
+    // Its end does not count.
+    if line.len() > MAX_REQUEST_BYTES + 1 {
+        return Err(Error::invalid(format!(
+            "a request of {} bytes is too long; keys have at most {MAX_KEY_BYTES} bytes",
+            line.len()
+        )));
+    }
     let mut stream = address::connect(store).map_err(failed)?;
     // An owner with too many clients answers before it is asked, and hangs up.
-    let asked = stream.write_all(request_line(request).as_bytes());
+    let asked = stream.write_all(line.as_bytes());
     match asked {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(failed(error)),
         _ => Ok(Answers {

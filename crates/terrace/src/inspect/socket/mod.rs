@@ -2,7 +2,8 @@
 //!
 //! The owner listens on a Unix socket in the store's directory; whoever may write that file (its
 //! owner, mode 0600) may ask. `protocol` says what a line holds, `address` where the socket is,
-//! `server` who answers, `client` who asks.
+//! `server` who answers, `wire` how it reads and writes, `client` who asks, `administration` what is
+//! asked to be done.
 //!
 //! The other end is not trusted: a request is one line of bounded length with a time limit, so is
 //! the patience with a client that does not read, and so many connections are served at a time. All
@@ -10,13 +11,15 @@
 //! them.
 
 mod address;
+mod administration;
 mod client;
 mod protocol;
 mod server;
 #[cfg(test)]
 mod tests;
+mod wire;
 
-pub use client::{Answers, events, levels, statistics};
+pub use client::{Answers, checkpoint, compact, events, flush, levels, statistics};
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
 pub(crate) use server::{Server, check};
 

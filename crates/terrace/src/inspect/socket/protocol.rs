@@ -5,9 +5,17 @@
 //! | `{"version":1,"request":"statistics"}` | `{"version":1,"statistics":{...}}` |
 //! | `{"version":1,"request":"levels"}` | `{"version":1,"levels":{...}}` |
 //! | `{"version":1,"request":"events"}` | `{"version":1,"event":{...}}` for each event that is kept |
+//! | `{"version":1,"request":"flush"}` | `{"version":1,"done":{}}`, when it is |
+//! | `{"version":1,"request":"compact"}` | the same |
+//! | `{"version":1,"request":"checkpoint","directory":PATH}` | `{"version":1,"done":{"sequence":N}}` |
 //!
-//! The last one takes `"after":N` (only events after number N), `"follow":true` (go on until one
+//! `events` takes `"after":N` (only events after number N), `"follow":true` (go on until one
 //! side hangs up) and `"statistics_every_seconds":S` (statistics between the events, when followed).
+//! `compact` takes `"keyspace":NAME` and `"range":{"from":{"key":KEY},"to":{"key":KEY}}`; either bound
+//! may be missing, or have `"excluded":true`. A key that is not UTF-8 is in hexadecimal, as
+//! `"key_hex"`, and such a path is, as `"directory_hex"`. An owner of an older release answers these
+//! with an error: it does not know the names.
+//!
 //! What is wrong with a request is answered by `{"version":1,"error":"..."}`. Then the owner hangs
 //! up: a connection is for one request.
 
@@ -15,13 +23,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::administration::{
+    Administration, Outcome, RangeForm, check_name, path_form, path_of_form,
+};
 use crate::db::events::Event;
 use crate::{LevelsReport, Statistics};
 
 /// Raised when an old client could misread an answer, or an old owner a request.
 pub(super) const VERSION: u32 = 1;
-/// The longest request, in bytes.
-pub(super) const MAX_REQUEST_BYTES: usize = 4 << 10;
+/// The longest request, in bytes: two keys of the greatest length, each byte escaped.
+pub(super) const MAX_REQUEST_BYTES: usize = 1 << 20;
+/// Of what is wrong with a request so many characters are told. It may quote all of it.
+const MAX_COMPLAINT_CHARACTERS: usize = 500;
 /// Statistics are sent no more often.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
@@ -32,6 +45,7 @@ pub(super) enum Request {
     Statistics,
     Levels,
     Events(EventRequest),
+    Administration(Administration),
 }
 
 /// Which events are wanted.
@@ -100,6 +114,9 @@ enum Name {
     Statistics,
     Levels,
     Events,
+    Flush,
+    Compact,
+    Checkpoint,
 }
 
 /// A request as it is on the line.
@@ -114,6 +131,30 @@ struct RequestLine {
     follow: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     statistics_every_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keyspace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<RangeForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory_hex: Option<String>,
+}
+
+impl RequestLine {
+    fn new(request: Name) -> Self {
+        RequestLine {
+            version: VERSION,
+            request,
+            after: 0,
+            follow: false,
+            statistics_every_seconds: None,
+            keyspace: None,
+            range: None,
+            directory: None,
+            directory_hex: None,
+        }
+    }
 }
 
 /// Read before the rest: a newer version may have any shape.
@@ -124,7 +165,11 @@ pub(super) struct VersionOf {
 
 /// A request, or what is wrong with it.
 pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
-    let wrong = |error: serde_json::Error| format!("not a request: {error}");
+    let wrong = |error: serde_json::Error| {
+        let error = error.to_string();
+        let told = error.chars().take(MAX_COMPLAINT_CHARACTERS);
+        format!("not a request: {}", told.collect::<String>())
+    };
     let VersionOf { version } = serde_json::from_slice(line).map_err(wrong)?;
     if version != VERSION {
         return Err(format!(
@@ -140,6 +185,17 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
             follow: line.follow,
             statistics_every: line.statistics_every_seconds.map(interval).transpose()?,
         }),
+        Name::Flush => Request::Administration(Administration::Flush),
+        Name::Compact => {
+            line.keyspace.as_deref().map_or(Ok(()), check_name)?;
+            Request::Administration(Administration::Compact {
+                keyspace: line.keyspace,
+                range: line.range.map(RangeForm::range).transpose()?,
+            })
+        }
+        Name::Checkpoint => Request::Administration(Administration::Checkpoint {
+            directory: path_of_form(line.directory, line.directory_hex)?,
+        }),
     })
 }
 
@@ -151,17 +207,43 @@ fn interval(seconds: f64) -> Result<Duration, String> {
 
 /// The line of a request, with its end.
 pub(super) fn request_line(request: &Request) -> String {
-    let (name, events) = match request {
-        Request::Statistics => (Name::Statistics, EventRequest::default()),
-        Request::Levels => (Name::Levels, EventRequest::default()),
-        Request::Events(events) => (Name::Events, *events),
-    };
-    as_line(&RequestLine {
+    as_line(&match request {
+        Request::Statistics => RequestLine::new(Name::Statistics),
+        Request::Levels => RequestLine::new(Name::Levels),
+        Request::Events(events) => RequestLine {
+            after: events.after,
+            follow: events.follow,
+            statistics_every_seconds: events.statistics_every.map(|every| every.as_secs_f64()),
+            ..RequestLine::new(Name::Events)
+        },
+        Request::Administration(wanted) => administration_line(wanted),
+    })
+}
+
+fn administration_line(wanted: &Administration) -> RequestLine {
+    match wanted {
+        Administration::Flush => RequestLine::new(Name::Flush),
+        Administration::Compact { keyspace, range } => RequestLine {
+            keyspace: keyspace.clone(),
+            range: range.as_ref().map(RangeForm::of),
+            ..RequestLine::new(Name::Compact)
+        },
+        Administration::Checkpoint { directory } => {
+            let (directory, directory_hex) = path_form(directory);
+            RequestLine {
+                directory,
+                directory_hex,
+                ..RequestLine::new(Name::Checkpoint)
+            }
+        }
+    }
+}
+
+/// The line of how an administrative request ended, with its end.
+pub(super) fn outcome_line(outcome: &Outcome) -> String {
+    as_line(&Line {
         version: VERSION,
-        request: name,
-        after: events.after,
-        follow: events.follow,
-        statistics_every_seconds: events.statistics_every.map(|every| every.as_secs_f64()),
+        answer: outcome,
     })
 }
 

@@ -4,8 +4,14 @@
 //! together. Closing wakes all of them: the accepting one by a pipe's end that is dropped, those
 //! that wait for a client by shutting their connections down, those that follow events by a
 //! condition variable. It returns when they have ended.
+//!
+//! A thread that carries out an administrative request holds the store for as long as that takes,
+//! which keeps no handle from closing it. Such a request ends when background work does, later in
+//! the same close, as it would for a caller of the store's own; so closing leaves these threads
+//! and their connections to [`UnderWay`], and the client hears how it ended. A client that hangs up
+//! meanwhile stops nothing.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,17 +20,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
-use super::protocol::{EventRequest, MAX_REQUEST_BYTES, Request, Told, answer_line, parse_request};
+use super::administration::{Administration, Outcome, Turns};
+use super::protocol::{EventRequest, Request, Told, outcome_line};
+use super::wire::{PATIENCE, has_hung_up, read_request, refuse, tell, write_line};
 use super::{SOCKET, address};
 use crate::db::Store;
 use crate::{Error, Result};
 
 /// Clients served at a time; one more is told so and sent away.
 const MAX_CONNECTIONS: usize = 8;
-/// A client that has not asked by then, or does not read for so long, is sent away.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Events are looked for so often while somebody follows them.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,6 +46,7 @@ pub(crate) struct Server {
 /// What the threads share.
 struct Shared {
     store: Weak<Store>,
+    turns: Turns,
     state: Mutex<State>,
     closed: Condvar,
 }
@@ -53,6 +60,27 @@ struct State {
 struct Connection {
     stream: UnixStream,
     thread: JoinHandle<()>,
+    /// It does what an administrative request wants.
+    administers: bool,
+}
+
+/// Administrative requests that were under way when the socket was closed.
+#[must_use = "their threads hold the store"]
+pub(crate) struct UnderWay(Vec<Connection>);
+
+impl UnderWay {
+    /// Waits until they have ended and been answered. Only when background work has ended: they
+    /// wait for it.
+    pub(crate) fn end(self) {
+        join(self.0.into_iter().map(|connection| connection.thread));
+    }
+}
+
+fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        // A panic has been reported on standard error already.
+        let _ = thread.join();
+    }
 }
 
 impl Server {
@@ -72,6 +100,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store: Arc::downgrade(store),
+            turns: Turns::default(),
             state: Mutex::default(),
             closed: Condvar::new(),
         });
@@ -88,14 +117,17 @@ impl Server {
         })
     }
 
-    /// Removes the socket and ends every connection. No thread of the server's is left.
-    pub(crate) fn close(mut self) {
+    /// Removes the socket and ends every connection, but those that wait for the store. No other
+    /// thread of the server's is left.
+    pub(crate) fn close(mut self) -> UnderWay {
         // What is left of it is replaced by the next owner.
         let _ = address::remove_socket(&self.directory);
-        let connections = {
+        let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
             state.is_closed = true;
             std::mem::take(&mut state.connections)
+                .into_iter()
+                .partition(|connection| connection.administers)
         };
         self.shared.closed.notify_all();
         self.wake = None;
@@ -103,10 +135,8 @@ impl Server {
             let _ = connection.stream.shutdown(Shutdown::Both);
         }
         let threads = connections.into_iter().map(|connection| connection.thread);
-        for thread in threads.chain(self.acceptor.take()) {
-            // A panic has been reported on standard error already.
-            let _ = thread.join();
-        }
+        join(threads.chain(self.acceptor.take()));
+        UnderWay(under_way)
     }
 }
 
@@ -161,7 +191,11 @@ impl Shared {
                 let _ = own.shutdown(Shutdown::Both);
             });
         if let Ok(thread) = thread {
-            state.connections.push(Connection { stream, thread });
+            state.connections.push(Connection {
+                stream,
+                thread,
+                administers: false,
+            });
         }
     }
 
@@ -187,7 +221,38 @@ impl Shared {
                 tell(stream, Told::Levels(&levels))
             }
             Request::Events(wanted) => self.tell_events(stream, wanted),
+            Request::Administration(wanted) => self.administer(stream, &wanted),
         }
+    }
+
+    fn administer(&self, stream: &UnixStream, wanted: &Administration) -> io::Result<()> {
+        let Some(turn) = self.turns.take() else {
+            refuse(
+                stream,
+                "too many flushes, merges and checkpoints are asked for already; try again later",
+            );
+            return Ok(());
+        };
+        let Some(store) = self.begin_administering() else {
+            return Ok(());
+        };
+        let ended = wanted.carry_out(&store);
+        drop(store);
+        // Who hears that it is done may ask for the next at once.
+        drop(turn);
+        write_line(stream, &outcome_line(&Outcome::of(ended)))
+    }
+
+    /// From here on closing leaves this thread its connection. `None` if it has begun already.
+    fn begin_administering(&self) -> Option<Arc<Store>> {
+        let mut state = self.state.lock();
+        let this = thread::current().id();
+        let connection = state
+            .connections
+            .iter_mut()
+            .find(|connection| connection.thread.thread().id() == this)?;
+        connection.administers = true;
+        self.store.upgrade()
     }
 
     fn tell_statistics(&self, stream: &UnixStream) -> io::Result<()> {
@@ -235,53 +300,6 @@ impl Shared {
         }
         state.is_closed
     }
-}
-
-/// The line of a request, `Err` for what is none. A client gets so much time for all of it.
-fn read_request(mut stream: &UnixStream) -> io::Result<std::result::Result<Request, String>> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut line = Vec::new();
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let mut bytes = [0; 512];
-        let count = stream.read(&mut bytes)?;
-        line.extend(bytes.iter().take(count));
-        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
-            line.truncate(end);
-            return Ok(parse_request(&line));
-        }
-        if count == 0 {
-            return Ok(Err("the request has no end".to_owned()));
-        }
-        if line.len() > MAX_REQUEST_BYTES {
-            return Ok(Err(format!(
-                "the request is longer than {MAX_REQUEST_BYTES} bytes"
-            )));
-        }
-    }
-}
-
-fn tell(mut stream: &UnixStream, told: Told<'_>) -> io::Result<()> {
-    stream.write_all(answer_line(told).as_bytes())
-}
-
-/// A line that fits any socket's buffer. Whether it arrives is the client's business.
-fn refuse(stream: &UnixStream, why: &str) {
-    let _ = tell(stream, Told::Error(why));
-}
-
-/// Whether a client has gone; one that has only nothing more to say has not.
-fn has_hung_up(stream: &UnixStream) -> bool {
-    let mut ready = [PollFd::new(stream, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut ready, Some(&now)).is_ok_and(|count| count > 0)
 }
 
 /// Whether a store's directory may have a socket: one on a simulated disk has not.

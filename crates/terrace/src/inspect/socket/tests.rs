@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use super::protocol::{MAX_REQUEST_BYTES, Request, parse_request};
 use super::{Answer, EventRequest, events, levels, statistics};
+
+mod administration;
 use crate::{Db, Error, Options};
 
 fn options() -> Options {
@@ -164,7 +166,7 @@ fn clients_that_say_nonsense_or_nothing_or_never_listen_harm_nobody() {
             b"{\"version\":1,\"request\":\"shutdown\"}\n",
             "unknown variant",
         ),
-        (&[b'['; 3 * MAX_REQUEST_BYTES], "longer than"),
+        (&vec![b'['; 3 * MAX_REQUEST_BYTES], "longer than"),
     ] {
         let mut request = request.to_vec();
         if answer == "the request has no end" {

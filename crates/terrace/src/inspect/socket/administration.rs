@@ -1,0 +1,265 @@
+//! What an owner is asked to do, where other requests only ask it to tell: a flush, a merge, a
+//! checkpoint. It does what the method of the same name does, on its own store.
+
+use std::ffi::OsString;
+use std::ops::Bound;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::db::Store;
+use crate::db::keyspaces::MAX_KEYSPACE_NAME_BYTES;
+use crate::levels::DEFAULT_NAME;
+use crate::serial::{key_form, key_of_form};
+use crate::{Error, Result, SequenceNumber};
+
+/// Requests that are carried out at a time. Fewer than clients that are served, so that those who
+/// only ask are answered whatever is being done.
+const MAX_TURNS: usize = 4;
+/// What the kernel takes. With a name's limit it keeps answers, which repeat what was asked for,
+/// short enough for a socket's buffer: telling one never waits for the client.
+const MAX_PATH_BYTES: usize = 4095;
+
+/// Keys from one bound to another.
+pub(super) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Administration {
+    Flush,
+    /// Without a range: until no level is over its target.
+    Compact {
+        keyspace: Option<String>,
+        range: Option<Range>,
+    },
+    /// The path is absolute: the owner may have another working directory than the client.
+    Checkpoint {
+        directory: PathBuf,
+    },
+}
+
+impl Administration {
+    /// Does it, however long that takes. A checkpoint's sequence number.
+    pub(super) fn carry_out(&self, store: &Store) -> Result<Option<SequenceNumber>> {
+        match self {
+            Administration::Flush => store.flush()?,
+            Administration::Compact { keyspace, range } => {
+                let name = keyspace.as_deref().unwrap_or(DEFAULT_NAME);
+                let keyspace = store.keyspace_named(name)?;
+                match range {
+                    None => store.settle()?,
+                    Some((lower, upper)) => {
+                        let lower = lower.as_ref().map(Vec::as_slice);
+                        let upper = upper.as_ref().map(Vec::as_slice);
+                        store.compact_range(keyspace, (lower, upper))?;
+                    }
+                }
+            }
+            Administration::Checkpoint { directory } => {
+                return store.checkpoint(directory).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// How many may still be carried out.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    taken: AtomicUsize,
+}
+
+/// Given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    /// `None` if all are taken.
+    pub(super) fn take(&self) -> Option<Turn<'_>> {
+        let more = |taken| (taken < MAX_TURNS).then_some(taken + 1);
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()
+            .map(|_| Turn(self))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A range as it is on the line; what is missing has no bound.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RangeForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<BoundForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<BoundForm>,
+}
+
+/// One end of a range: the key under one of two names, as in the levels' report.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BoundForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
+    /// Whether the key itself is left out.
+    #[serde(default)]
+    excluded: bool,
+}
+
+impl RangeForm {
+    pub(super) fn of((from, to): &Range) -> Self {
+        RangeForm {
+            from: BoundForm::of(from),
+            to: BoundForm::of(to),
+        }
+    }
+
+    pub(super) fn range(self) -> std::result::Result<Range, String> {
+        Ok((BoundForm::bound(self.from)?, BoundForm::bound(self.to)?))
+    }
+}
+
+impl BoundForm {
+    fn of(bound: &Bound<Vec<u8>>) -> Option<Self> {
+        let (key, excluded) = match bound {
+            Bound::Included(key) => (key, false),
+            Bound::Excluded(key) => (key, true),
+            Bound::Unbounded => return None,
+        };
+        let (key, key_hex) = key_form(key.clone());
+        Some(BoundForm {
+            key,
+            key_hex,
+            excluded,
+        })
+    }
+
+    fn bound(form: Option<Self>) -> std::result::Result<Bound<Vec<u8>>, String> {
+        let Some(form) = form else {
+            return Ok(Bound::Unbounded);
+        };
+        if form.key.is_some() && form.key_hex.is_some() {
+            return Err("a bound has one key, `key` or `key_hex`".to_owned());
+        }
+        let key = key_of_form(form.key, form.key_hex)?;
+        Ok(match form.excluded {
+            true => Bound::Excluded(key),
+            false => Bound::Included(key),
+        })
+    }
+}
+
+/// A path under one of two names, as a key is.
+pub(super) fn path_form(path: &Path) -> (Option<String>, Option<String>) {
+    key_form(path.as_os_str().as_bytes().to_vec())
+}
+
+/// The path of a checkpoint, or what is wrong with it.
+pub(super) fn path_of_form(
+    text: Option<String>,
+    hex: Option<String>,
+) -> std::result::Result<PathBuf, String> {
+    let bytes = match (&text, &hex) {
+        (None, None) | (Some(_), Some(_)) => {
+            return Err("a checkpoint has one path, `directory` or `directory_hex`".to_owned());
+        }
+        _ => key_of_form(text, hex)?,
+    };
+    let path = PathBuf::from(OsString::from_vec(bytes));
+    check_path(&path).map(|()| path)
+}
+
+pub(super) fn check_path(path: &Path) -> std::result::Result<(), String> {
+    let length_bytes = path.as_os_str().len();
+    if length_bytes > MAX_PATH_BYTES {
+        return Err(format!(
+            "a path has {length_bytes} bytes; it has at most {MAX_PATH_BYTES}"
+        ));
+    }
+    if !path.is_absolute() {
+        return Err("the path of a checkpoint is absolute".to_owned());
+    }
+    Ok(())
+}
+
+/// No keyspace has a name of another length.
+pub(super) fn check_name(name: &str) -> std::result::Result<(), String> {
+    if name.len() > MAX_KEYSPACE_NAME_BYTES {
+        return Err(format!(
+            "a keyspace's name has {} bytes; it has at most {MAX_KEYSPACE_NAME_BYTES}",
+            name.len()
+        ));
+    }
+    Ok(())
+}
+
+/// How it ended, as it is on the line. An error is one that every client understands; what it is
+/// about comes beside it, for those who tell such cases apart.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    done: Option<Done>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    no_keyspace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    invalid_argument: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sequence: Option<SequenceNumber>,
+}
+
+impl Outcome {
+    pub(super) fn of(ended: Result<Option<SequenceNumber>>) -> Self {
+        let mut outcome = Outcome::default();
+        match ended {
+            Ok(sequence) => outcome.done = Some(Done { sequence }),
+            Err(error) => {
+                outcome.error = Some(error.to_string());
+                match error {
+                    Error::NoKeyspace { name } => outcome.no_keyspace = Some(name),
+                    Error::InvalidArgument(detail) => outcome.invalid_argument = Some(detail),
+                    _ => {}
+                }
+            }
+        }
+        outcome
+    }
+
+    /// What the method would have returned.
+    pub(super) fn into_result(self) -> Result<Option<SequenceNumber>> {
+        match self {
+            Outcome {
+                no_keyspace: Some(name),
+                ..
+            } => Err(Error::NoKeyspace { name }),
+            Outcome {
+                invalid_argument: Some(detail),
+                ..
+            } => Err(Error::InvalidArgument(detail)),
+            Outcome {
+                error: Some(what), ..
+            } => Err(Error::Owner(format!("the store's owner says: {what}"))),
+            Outcome {
+                done: Some(Done { sequence }),
+                ..
+            } => Ok(sequence),
+            _ => Err(Error::Owner(
+                "the store's owner does not say how it ended".to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+use std::fmt;
+use std::fs;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::{connect, options, owner, said};
+use crate::db::events::{Event, EventKind, EventListener};
+use crate::inspect::socket::administration::{Administration, Turns};
+use crate::inspect::socket::protocol::{Request, parse_request, request_line};
+use crate::inspect::socket::{checkpoint, compact, flush, statistics};
+use crate::{Db, Error, KeyspaceOptions, Options};
+
+const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+
+/// Tables of two flushes that overlap, in level 0.
+fn put_two_tables(keyspace: &crate::Keyspace, db: &Db) {
+    for value in [b"old", b"new"] {
+        for key in [b"a", b"\xff"] {
+            keyspace.put(key, value).unwrap();
+        }
+        db.flush().unwrap();
+    }
+}
+
+fn versions(db: &Db, keyspace: &str) -> u64 {
+    let report = db.levels();
+    let found = report.keyspaces.iter().find(|found| found.name == keyspace);
+    let levels = found.unwrap().levels.iter().flatten();
+    let tables = levels.flat_map(|level| &level.tables);
+    tables.map(|table| table.entries).sum()
+}
+
+#[test]
+fn an_owner_flushes() {
+    let (_directory, path, db) = owner();
+    db.put(b"key", b"value").unwrap();
+    assert_eq!(db.statistics().sequences.flushed, 0);
+    flush(&path).unwrap();
+    assert_eq!(db.statistics().sequences.flushed, 1);
+    db.close().unwrap();
+    assert!(matches!(flush(&path), Err(Error::Owner(_))));
+}
+
+#[test]
+fn an_owner_compacts_what_it_is_told_to() {
+    let (_directory, path, db) = owner();
+    let lakes = db
+        .create_keyspace("lakes", KeyspaceOptions::default())
+        .unwrap();
+    put_two_tables(&db, &db);
+    put_two_tables(&lakes, &db);
+    compact(&path, None, None).unwrap();
+    // No level is over its target, and no key lies there.
+    let nothing = (Bound::Excluded(&b"\xff"[..]), Bound::Unbounded);
+    compact(&path, None, Some(nothing)).unwrap();
+    assert_eq!((versions(&db, "default"), versions(&db, "lakes")), (4, 4));
+    let last = (Bound::Included(&b"\xff"[..]), Bound::Unbounded);
+    compact(&path, None, Some(last)).unwrap();
+    assert_eq!((versions(&db, "default"), versions(&db, "lakes")), (2, 4));
+    compact(&path, Some("lakes"), Some(EVERYTHING)).unwrap();
+    assert_eq!(versions(&db, "lakes"), 2);
+
+    for range in [None, Some(EVERYTHING)] {
+        match compact(&path, Some("seas"), range) {
+            Err(Error::NoKeyspace { name }) => assert_eq!(name, "seas"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let error = compact(&path, Some(&"s".repeat(256)), None).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+}
+
+#[test]
+fn the_longest_keys_fit_a_request() {
+    let (_directory, path, _db) = owner();
+    // Each byte takes six on the line.
+    let key = vec![1; crate::key::MAX_KEY_BYTES];
+    let range = (Bound::Included(&key[..]), Bound::Excluded(&key[..]));
+    compact(&path, None, Some(range)).unwrap();
+    let key = vec![1; 2 * key.len()];
+    let range = (Bound::Included(&key[..]), Bound::Excluded(&key[..]));
+    let error = compact(&path, None, Some(range)).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+}
+
+#[test]
+fn an_owner_makes_a_checkpoint_and_refuses_a_directory_with_something_in_it() {
+    let (directory, path, db) = owner();
+    db.put(b"key", b"value").unwrap();
+    let copy = directory.path().join("copy");
+    assert_eq!(checkpoint(&path, &copy).unwrap(), 1);
+    match checkpoint(&path, &copy) {
+        Err(Error::InvalidArgument(what)) => assert!(what.contains("is not empty"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    let copy = Db::open(&copy, Options::default()).unwrap();
+    assert_eq!(copy.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    // What fails in the owner is told in its words.
+    fs::write(directory.path().join("file"), "").unwrap();
+    let nowhere = directory.path().join("file/copy");
+    match checkpoint(&path, &nowhere) {
+        Err(Error::Owner(what)) => assert!(what.contains("file/copy"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    // A relative path becomes an absolute one before the owner sees it.
+    match checkpoint(&path, Path::new("src")) {
+        Err(Error::InvalidArgument(what)) => {
+            let present = std::env::current_dir().unwrap().join("src");
+            assert!(what.contains(present.to_str().unwrap()), "{what}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let error = checkpoint(&path, Path::new("")).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+}
+
+/// Waits at the beginning of the first merge until it is told to go on.
+struct AtMerge {
+    begun: Sender<()>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl fmt::Debug for AtMerge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AtMerge")
+    }
+}
+
+impl EventListener for AtMerge {
+    fn event(&self, event: &Event) {
+        if let EventKind::MergeBegun { .. } = event.kind {
+            let _ = self.begun.send(());
+            // Later merges find the other end gone.
+            let _ = self.go_on.lock().unwrap().recv();
+        }
+    }
+}
+
+#[test]
+fn a_long_request_keeps_nobody_waiting_and_ends_with_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let listener = Arc::new(AtMerge {
+        begun,
+        go_on: Mutex::new(may_go_on),
+    });
+    let options = Options {
+        event_listener: Some(listener),
+        ..options()
+    };
+    let db = Db::open(&path, options).unwrap();
+    put_two_tables(&db, &db);
+    let asked = path.clone();
+    let client = thread::spawn(move || compact(&asked, None, Some(EVERYTHING)));
+    has_begun.recv().unwrap();
+    assert_eq!(statistics(&path).unwrap().merges, 0);
+
+    let closing = thread::spawn(move || db.close());
+    while path.join("inspect").exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!client.is_finished());
+    drop(go_on);
+    match client.join().unwrap() {
+        Err(Error::Owner(what)) => assert!(what.contains("the store is closed"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    closing.join().unwrap().unwrap();
+    // Nothing of the owner's is left in the way.
+    Db::open(&path, Options::default()).unwrap();
+}
+
+#[test]
+fn a_client_that_hangs_up_stops_nothing() {
+    let (_directory, path, db) = owner();
+    db.put(b"key", b"value").unwrap();
+    let mut stream = connect(&path);
+    std::io::Write::write_all(&mut stream, b"{\"version\":1,\"request\":\"flush\"}\n").unwrap();
+    drop(stream);
+    let flushed = (0..1000).any(|_| {
+        thread::sleep(Duration::from_millis(5));
+        db.statistics().sequences.flushed == 1
+    });
+    assert!(flushed);
+}
+
+#[test]
+fn turns_are_bounded_and_come_back() {
+    let turns = Turns::default();
+    let taken: Vec<_> = std::iter::from_fn(|| turns.take()).collect();
+    assert_eq!(taken.len(), 4);
+    drop(taken);
+    assert!(turns.take().is_some());
+}
+
+#[test]
+fn administrative_requests_are_read_as_they_are_written() {
+    let lakes = Some("lakes".to_owned());
+    let range = (Bound::Included(b"a".to_vec()), Bound::Unbounded);
+    let odd = (
+        Bound::Excluded(vec![0xff]),
+        Bound::Excluded(b"\"\n".to_vec()),
+    );
+    let compact = |range| Administration::Compact {
+        keyspace: lakes.clone(),
+        range,
+    };
+    let odd_path = std::os::unix::ffi::OsStringExt::from_vec(b"/\xff".to_vec());
+    for wanted in [
+        Administration::Flush,
+        compact(None),
+        compact(Some((Bound::Unbounded, Bound::Unbounded))),
+        compact(Some(range)),
+        compact(Some(odd)),
+        Administration::Checkpoint {
+            directory: "/copy".into(),
+        },
+        Administration::Checkpoint {
+            directory: std::ffi::OsString::into(odd_path),
+        },
+    ] {
+        let wanted = Request::Administration(wanted);
+        let line = request_line(&wanted);
+        let line = line.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        assert_eq!(parse_request(line.as_bytes()), Ok(wanted));
+    }
+}
+
+#[test]
+fn an_administrative_request_that_makes_no_sense_is_refused() {
+    let (directory, path, _db) = owner();
+    let long_name = format!(r#""compact","keyspace":"{}""#, "s".repeat(256));
+    let long_path = format!(r#""checkpoint","directory":"/{}""#, "d".repeat(4095));
+    for (request, answer) in [
+        (r#""checkpoint""#, "has one path"),
+        (r#""checkpoint","directory":"copy""#, "absolute"),
+        (
+            r#""checkpoint","directory":"/copy","directory_hex":"2f""#,
+            "has one path",
+        ),
+        (r#""checkpoint","directory_hex":"2""#, "hexadecimal"),
+        (
+            r#""compact","range":{"from":{"key_hex":"zz"}}"#,
+            "hexadecimal",
+        ),
+        (r#""compact","range":{"from":{}}"#, "a key is missing"),
+        (
+            r#""compact","range":{"to":{"key":"a","key_hex":"61"}}"#,
+            "one key",
+        ),
+        (r#""compact","range":{"unto":{"key":"a"}}"#, "unknown field"),
+        (&long_name, "at most 255"),
+        (&long_path, "at most 4095"),
+    ] {
+        let request = format!("{{\"version\":1,\"request\":{request}}}\n");
+        let said = said(&path, request.as_bytes());
+        assert!(
+            said.starts_with("{\"version\":1,\"error\":\"") && said.contains(answer),
+            "{request}: {said}"
+        );
+    }
+    // A complaint does not quote a whole request.
+    let nonsense = format!(
+        "{{\"version\":1,\"request\":\"{}\"}}\n",
+        "x".repeat(100_000)
+    );
+    assert!(said(&path, nonsense.as_bytes()).len() < 1000);
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn an_owner_of_an_older_release_is_understood() {
+    let (directory, path, db) = owner();
+    db.close().unwrap();
+    let older = std::os::unix::net::UnixListener::bind(path.join("inspect")).unwrap();
+    let answer = thread::spawn(move || {
+        let (mut client, _) = older.accept().unwrap();
+        let answer = b"{\"version\":1,\"error\":\"not a request: unknown variant `flush`\"}\n";
+        std::io::Write::write_all(&mut client, answer).unwrap();
+        // And one that ends without a word.
+        drop(older.accept().unwrap());
+    });
+    for told in ["unknown variant", "hung up"] {
+        match flush(&path) {
+            Err(Error::Owner(what)) => assert!(what.contains(told), "{what}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    answer.join().unwrap();
+    drop(directory);
+}
