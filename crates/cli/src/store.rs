@@ -79,6 +79,22 @@ fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Re
     }
 }
 
+/// Has the owner that kept us from opening the store do what was to be done, if it lets itself be
+/// asked. What it refuses is the same failure as here.
+pub fn have_done(failure: Failure, request: impl FnOnce() -> terrace::Result<()>) -> Result<()> {
+    match failure {
+        Failure::Store(
+            busy @ Error::Busy {
+                socket: Some(_), ..
+            },
+        ) => request().map_err(|error| match error {
+            Error::Owner(what) => Failure::Unanswered { busy, what },
+            refused => refused.into(),
+        }),
+        other => Err(other),
+    }
+}
+
 /// What a store's owner does. Where nobody answers, an attempt to open the store tells why.
 pub fn events(store: &StoreDirectory, wanted: EventRequest) -> Result<Answers> {
     inspect::events(&store.path, wanted).map_err(|unanswered| match open_to_read(store) {

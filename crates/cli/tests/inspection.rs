@@ -53,6 +53,72 @@ fn the_owner_is_asked_where_a_store_is_open() {
 }
 
 #[test]
+fn the_owner_flushes_compacts_and_copies_where_a_store_is_open() {
+    let shell = Shell::new();
+    let db = owner(&shell);
+    let told = shell.out(&["flush"]);
+    assert!(
+        told.starts_with("flushed by the store's owner in ") && told.contains(": 2 tables with"),
+        "{told}"
+    );
+    assert_eq!(db.statistics().sequences.flushed, 2);
+    let told = shell.json(&["compact", "--json"]);
+    assert_eq!((&told["merges"], &told["tables"]), (&0.into(), &2.into()));
+    db.delete(b"oslo").unwrap();
+    let told = shell.json(&["compact", "--prefix", "os", "--json"]);
+    assert_eq!(
+        (&told["by_owner"], &told["merges"]),
+        (&true.into(), &1.into())
+    );
+    assert_eq!(told["tables"], 1, "{told}");
+    db.delete(b"bern").unwrap();
+    let told = shell.json(&["compact", "--all", "--json"]);
+    assert_eq!((&told["merges"], &told["tables"]), (&1.into(), &1.into()));
+
+    // A path is the command's, wherever the owner runs.
+    let copy = shell.path("copy");
+    let checkpoint = || {
+        let mut command = shell.command(&["checkpoint", "copy"]);
+        let ran = command.current_dir(copy.parent().unwrap()).output();
+        ran.unwrap()
+    };
+    let ran = checkpoint();
+    let told = String::from_utf8(ran.stdout).unwrap();
+    assert!(
+        told.starts_with("copied by the store's owner in "),
+        "{told}"
+    );
+    assert_eq!(checkpoint().status.code(), Some(2));
+    let copied = shell.out(&["scan", "-d", copy.to_str().unwrap()]);
+    assert_eq!(copied, "rome\tItaly\n");
+    let ran = shell.run(&["compact", "--keyspace", "lakes"]);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    db.close().unwrap();
+    assert!(shell.out(&["flush"]).starts_with("flushed in "));
+}
+
+#[test]
+fn maintenance_that_no_owner_answers_finds_the_store_busy() {
+    let shell = Shell::with_tables();
+    let owner = Db::open(shell.store(), Options::default()).unwrap();
+    let maintain = |expected: &str| {
+        for command in [
+            &["flush"][..],
+            &["compact", "--all"],
+            &["checkpoint", "copy"],
+        ] {
+            let ran = shell.run(command);
+            assert_eq!(ran.code, 4, "{}", ran.stderr);
+            assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        }
+    };
+    maintain("is open elsewhere");
+    drop(std::os::unix::net::UnixListener::bind(shell.store().join("inspect")).unwrap());
+    maintain("nobody answers");
+    owner.close().unwrap();
+}
+
+#[test]
 fn events_and_statistics_are_followed_until_the_store_is_closed() {
     let shell = Shell::new();
     let db = owner(&shell);

@@ -1,50 +1,68 @@
-//! Putting a store in order: compact, flush, checkpoint.
+//! Putting a store in order: compact, flush, checkpoint. Where it is open elsewhere, its owner does it.
 
 use std::io::{self, IsTerminal};
 use std::ops::Bound;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use serde_json::json;
-use terrace::{Db, IterOptions, Purpose, Statistics};
+use serde_json::{Value, json};
+use terrace::{Db, IterOptions, Purpose, Statistics, inspect};
 
 use crate::arguments::{CheckpointTo, Compact, Maintenance};
 use crate::commands::print;
 use crate::commands::scan::range;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::report::{bytes, things};
 use crate::store;
 
 pub fn compact(arguments: &Compact) -> Result<()> {
     let IterOptions { lower, upper, .. } = range(&arguments.range)?;
     let whole = (&lower, &upper) == (&Bound::Unbounded, &Bound::Unbounded);
-    run(&arguments.maintenance, "compacting", "compacted", |db| {
-        let keyspace = db.keyspace(&arguments.keyspace.name)?;
-        if whole && !arguments.all {
+    let settles = whole && !arguments.all;
+    let lower = lower.as_ref().map(Vec::as_slice);
+    let upper = upper.as_ref().map(Vec::as_slice);
+    let name = arguments.keyspace.name.as_str();
+    let here = |db: &Db| {
+        let keyspace = db.keyspace(name)?;
+        if settles {
             db.flush()?;
             return db.compact();
         }
-        let lower = lower.as_ref().map(Vec::as_slice);
-        let upper = upper.as_ref().map(Vec::as_slice);
         keyspace.compact_range((lower, upper))
-    })
+    };
+    let by_owner = |store: &Path| {
+        if settles {
+            inspect::flush(store)?;
+            return inspect::compact(store, Some(name), None);
+        }
+        inspect::compact(store, Some(name), Some((lower, upper)))
+    };
+    let words = ("compacting", "compacted");
+    run(&arguments.maintenance, words, here, by_owner)
 }
 
 pub fn checkpoint(arguments: &CheckpointTo) -> Result<()> {
-    run(&arguments.maintenance, "copying", "copied", |db| {
-        db.checkpoint(&arguments.directory).map(|_| ())
-    })
+    let to = &arguments.directory;
+    run(
+        &arguments.maintenance,
+        ("copying", "copied"),
+        |db| db.checkpoint(to).map(|_| ()),
+        |store| inspect::checkpoint(store, to).map(|_| ()),
+    )
 }
 
 pub fn flush(arguments: &Maintenance) -> Result<()> {
-    run(arguments, "flushing", "flushed", Db::flush)
+    let words = ("flushing", "flushed");
+    run(arguments, words, Db::flush, inspect::flush)
 }
 
+/// Does it here or, where the store is open elsewhere, has its owner do it.
 fn run(
     arguments: &Maintenance,
-    doing: &'static str,
-    done: &str,
-    work: impl FnOnce(&Db) -> terrace::Result<()>,
+    (doing, done): (&'static str, &str),
+    here: impl FnOnce(&Db) -> terrace::Result<()>,
+    by_owner: impl FnOnce(&Path) -> terrace::Result<()>,
 ) -> Result<()> {
     let spinner = match io::stderr().is_terminal() {
         true => ProgressBar::new_spinner().with_message(doing),
@@ -52,39 +70,109 @@ fn run(
     };
     spinner.enable_steady_tick(Duration::from_millis(200));
     let began = Instant::now();
-    let db = store::open_to_maintain(&arguments.store)?;
-    let worked = work(&db);
+    let figures = match store::open_to_maintain(&arguments.store) {
+        Ok(db) => run_here(&db, here),
+        Err(failure) => run_by_owner(failure, &arguments.store.directory.path, by_owner),
+    };
     spinner.finish_and_clear();
+    print(summary(done, &figures?, began.elapsed(), arguments.json))
+}
+
+fn run_here(db: &Db, work: impl FnOnce(&Db) -> terrace::Result<()>) -> Result<Figures> {
+    let worked = work(db);
     let closed = db.close();
     worked?;
     closed?;
     // Only now has all that was done been counted.
-    let statistics = db.statistics();
-    print(summary(done, &statistics, began.elapsed(), arguments.json))
+    Ok(Figures {
+        by_owner: false,
+        counted: Some(Counted::of(&db.statistics(), None)),
+    })
 }
 
-fn summary(done: &str, statistics: &Statistics, elapsed: Duration, json: bool) -> String {
-    let levels = &statistics.levels;
-    let tables = levels.iter().map(|level| level.tables as u64).sum();
-    let table_bytes = levels.iter().map(|level| level.bytes).sum();
+fn run_by_owner(
+    failure: Failure,
+    store: &Path,
+    work: impl FnOnce(&Path) -> terrace::Result<()>,
+) -> Result<Figures> {
+    let mut before = None;
+    store::have_done(failure, || {
+        before = Some(inspect::statistics(store)?);
+        work(store)
+    })?;
+    // What is done is done, though the owner may have closed the store since.
+    let after = inspect::statistics(store).ok();
+    Ok(Figures {
+        by_owner: true,
+        counted: after.map(|after| Counted::of(&after, before.as_ref())),
+    })
+}
+
+/// What there is to tell.
+struct Figures {
+    by_owner: bool,
+    /// `None` if the owner no longer tells.
+    counted: Option<Counted>,
+}
+
+/// What the store holds, and what it did since it was opened or, in its owner's hands, meanwhile.
+struct Counted {
+    tables: u64,
+    table_bytes: u64,
+    merges: u64,
+    moves: u64,
+    written_bytes: u64,
+}
+
+impl Counted {
+    fn of(after: &Statistics, before: Option<&Statistics>) -> Self {
+        // Between two questions the store may have been opened anew, and counts from 0 again.
+        let meanwhile =
+            |count: fn(&Statistics) -> u64| count(after).saturating_sub(before.map_or(0, count));
+        let levels = &after.levels;
+        Counted {
+            tables: levels.iter().map(|level| level.tables as u64).sum(),
+            table_bytes: levels.iter().map(|level| level.bytes).sum(),
+            merges: meanwhile(|statistics| statistics.merges),
+            moves: meanwhile(|statistics| statistics.moves),
+            written_bytes: meanwhile(written_bytes),
+        }
+    }
+}
+
+fn written_bytes(statistics: &Statistics) -> u64 {
     let written = [Purpose::Flush, Purpose::Compaction].map(|purpose| statistics.io.of(purpose));
-    let written_bytes = written.iter().map(|io| io.written_bytes).sum();
+    written.iter().map(|io| io.written_bytes).sum()
+}
+
+fn summary(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> String {
     let seconds = elapsed.as_secs_f64();
+    let counted = figures.counted.as_ref();
     if json {
+        let count =
+            |figure: fn(&Counted) -> u64| counted.map_or(Value::Null, |it| figure(it).into());
         let summary = json!({
-            "tables": tables,
-            "table_bytes": table_bytes,
-            "merges": statistics.merges,
-            "moves": statistics.moves,
-            "written_bytes": written_bytes,
+            "tables": count(|counted| counted.tables),
+            "table_bytes": count(|counted| counted.table_bytes),
+            "merges": count(|counted| counted.merges),
+            "moves": count(|counted| counted.moves),
+            "written_bytes": count(|counted| counted.written_bytes),
             "seconds": seconds,
+            "by_owner": figures.by_owner,
         });
         return format!("{summary}\n");
     }
-    format!(
-        "{done} in {seconds:.2} s: {} with {}, {} written\n",
-        things(tables, "table"),
-        bytes(table_bytes),
-        bytes(written_bytes),
-    )
+    let by_owner = match figures.by_owner {
+        true => " by the store's owner",
+        false => "",
+    };
+    let counted = counted.map_or(String::new(), |counted| {
+        format!(
+            ": {} with {}, {} written",
+            things(counted.tables, "table"),
+            bytes(counted.table_bytes),
+            bytes(counted.written_bytes),
+        )
+    });
+    format!("{done}{by_owner} in {seconds:.2} s{counted}\n")
 }
