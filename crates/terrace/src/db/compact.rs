@@ -309,7 +309,12 @@ impl Store {
             input_bytes: work.slice.input_bytes,
             written_bytes: built.tables.iter().map(|table| table.size_bytes).sum(),
         });
-        if let Some(ended) = self.jobs.installed(&work) {
+        let count = |ended: &Ended| {
+            if ended.installed == ended.slices {
+                self.counters.merges.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        if let Some(ended) = self.jobs.installed(&work, count) {
             self.merge_ended(&ended);
         }
         Ok(())
@@ -340,9 +345,6 @@ impl Store {
     }
 
     fn merge_ended(&self, ended: &Ended) {
-        if ended.installed == ended.slices {
-            self.counters.merges.fetch_add(1, Ordering::Relaxed);
-        }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,
             installed: ended.installed,

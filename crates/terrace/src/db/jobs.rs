@@ -198,13 +198,17 @@ impl Jobs {
             .find_map(|job| job.built.remove(&job.installed))
     }
 
-    /// The slice is installed. The job, if this was its last one.
-    pub(crate) fn installed(&self, work: &SliceWork) -> Option<Ended> {
+    /// The slice is installed. The job, if this was its last one; `count` hears of it before those
+    /// who wait for the job do.
+    pub(crate) fn installed(&self, work: &SliceWork, count: impl FnOnce(&Ended)) -> Option<Ended> {
         let mut board = self.board.lock();
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
         }
         let ended = board.end_if_done(work.job);
+        if let Some(ended) = &ended {
+            count(ended);
+        }
         self.note(&mut board, Ok(true));
         ended
     }

@@ -14,6 +14,7 @@ use super::protocol::{
 };
 use super::{SOCKET, address};
 use crate::key::MAX_KEY_BYTES;
+use crate::levels::Bounds;
 use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 
 /// A line of an owner's is no longer; what is longer is none.
@@ -98,11 +99,7 @@ pub fn flush(store: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a key or a name that no keyspace can have;
 /// otherwise as [`flush`].
-pub fn compact(
-    store: &Path,
-    keyspace: Option<&str>,
-    range: Option<(Bound<&[u8]>, Bound<&[u8]>)>,
-) -> Result<()> {
+pub fn compact(store: &Path, keyspace: Option<&str>, range: Option<Bounds<'_>>) -> Result<()> {
     keyspace
         .map_or(Ok(()), check_name)
         .map_err(Error::InvalidArgument)?;

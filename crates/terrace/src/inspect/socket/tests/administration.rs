@@ -1,5 +1,6 @@
 use std::fmt;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -181,7 +182,9 @@ fn a_client_that_hangs_up_stops_nothing() {
     let (_directory, path, db) = owner();
     db.put(b"key", b"value").unwrap();
     let mut stream = connect(&path);
-    std::io::Write::write_all(&mut stream, b"{\"version\":1,\"request\":\"flush\"}\n").unwrap();
+    stream
+        .write_all(b"{\"version\":1,\"request\":\"flush\"}\n")
+        .unwrap();
     drop(stream);
     let flushed = (0..1000).any(|_| {
         thread::sleep(Duration::from_millis(5));
@@ -282,11 +285,15 @@ fn an_owner_of_an_older_release_is_understood() {
     db.close().unwrap();
     let older = std::os::unix::net::UnixListener::bind(path.join("inspect")).unwrap();
     let answer = thread::spawn(move || {
-        let (mut client, _) = older.accept().unwrap();
-        let answer = b"{\"version\":1,\"error\":\"not a request: unknown variant `flush`\"}\n";
-        std::io::Write::write_all(&mut client, answer).unwrap();
-        // And one that ends without a word.
-        drop(older.accept().unwrap());
+        let error = "{\"version\":1,\"error\":\"not a request: unknown variant `flush`\"}\n";
+        // The second ends without a word.
+        for answer in [error, ""] {
+            let (mut client, _) = older.accept().unwrap();
+            BufReader::new(&client)
+                .read_line(&mut String::new())
+                .unwrap();
+            client.write_all(answer.as_bytes()).unwrap();
+        }
     });
     for told in ["unknown variant", "hung up"] {
         match flush(&path) {
