@@ -569,6 +569,65 @@ fn arenas_in_a_region_directory_are_found() {
 }
 
 #[test]
+fn a_region_directory_that_does_not_know_whose_it_is_is_told() {
+    for is_gone in [false, true] {
+        let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+        let options = Options {
+            region_dir: Some("/fast".into()),
+            ..options(&disk)
+        };
+        let db = Db::open(STORE, options.clone()).unwrap();
+        db.put(b"in an arena", b"2").unwrap();
+        drop(db);
+        let file = Path::new("/fast/REGION");
+        if is_gone {
+            disk.remove(file).unwrap();
+        } else {
+            let file = disk
+                .open(file, OpenOptions::buffered(OpenMode::ReadWrite))
+                .unwrap();
+            file.write_at(b"x", 30, Purpose::Other).unwrap();
+        }
+        assert!(matches!(
+            Db::open(STORE, options.clone()),
+            Err(Error::Corruption { .. })
+        ));
+        let report = repair(STORE.as_ref(), options.clone(), |_, _| {}).unwrap();
+        assert!(report.is_changed() && report.region_damage.is_some());
+        assert!(!report.may_resurrect());
+        let db = Db::open(STORE, options.clone()).unwrap();
+        assert_eq!(db.get(b"in an arena").unwrap().as_deref(), Some(&b"2"[..]));
+        db.close().unwrap();
+        let report = repair(STORE.as_ref(), options, |_, _| {}).unwrap();
+        assert!(!report.is_changed());
+    }
+    // Another store's arenas are not taken for this one's.
+    let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+    let with_region = |store: &str, region: &str| {
+        let options = Options {
+            region_dir: Some(region.into()),
+            ..options(&disk)
+        };
+        let db = Db::open(store, options.clone()).unwrap();
+        db.put(b"key", b"value").unwrap();
+        drop(db);
+        options
+    };
+    with_region("/other", "/fast");
+    with_region(STORE, "/own");
+    disk.remove(Path::new("/fast/REGION")).unwrap();
+    let wrong = Options {
+        region_dir: Some("/fast".into()),
+        ..options(&disk)
+    };
+    let refused = repair(STORE.as_ref(), wrong, |_, _| {});
+    assert!(
+        matches!(refused, Err(Error::Corruption { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn what_is_no_store_or_in_use_or_newer_is_refused_and_left_alone() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let refused = |disk: &SimulatedStorage| repair(STORE.as_ref(), options(disk), |_, _| {});

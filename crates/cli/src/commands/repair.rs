@@ -39,6 +39,12 @@ fn as_text(report: &RepairReport) -> String {
             lines.push(format!("a new manifest is made; the old one: {why}"));
         }
     }
+    if report.is_resumed {
+        lines.push("an earlier repair, which had been cut short, is finished".to_owned());
+    }
+    if let Some(damage) = &report.region_damage {
+        lines.push(format!("the region directory is named anew: {damage}"));
+    }
     lines.extend(report.damaged.iter().map(of_table));
     if let Some(damage) = &report.arena_damage {
         lines.push(format!("damaged arenas: {damage}"));
@@ -102,6 +108,8 @@ fn as_json(report: &RepairReport) -> Value {
         "changed": report.is_changed(),
         "deleted_keys_may_be_back": report.may_resurrect(),
         "manifest_damage": why,
+        "resumed": report.is_resumed,
+        "region_damage": report.region_damage.as_ref().map(ToString::to_string),
         "tables": report.tables,
         "tables_written": report.tables_written,
         "damaged_tables": report.damaged.iter().map(table).collect::<Vec<_>>(),

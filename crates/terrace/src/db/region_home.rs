@@ -94,6 +94,24 @@ pub(crate) fn owner(
     Ok(identity.map(|identity| (identity.store_id, identity.region_id)))
 }
 
+/// Says anew whose region a directory is; what said so before is damaged or gone.
+pub(crate) fn restore(
+    storage: &dyn Storage,
+    directory: &Path,
+    (store_id, region_id): (u128, u128),
+) -> Result<()> {
+    let identity = RegionIdentity {
+        store_id,
+        region_id,
+    };
+    write(storage, directory, identity)
+}
+
+/// The file that says whose region a directory is.
+pub(crate) fn identity_file(directory: &Path) -> PathBuf {
+    directory.join(NAME)
+}
+
 /// Finds the old arenas and takes the new home.
 ///
 /// # Errors

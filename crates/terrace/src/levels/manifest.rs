@@ -143,7 +143,8 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
 }
 
 /// What can still be told of a store from the manifest that `CURRENT` names, or else from the newest
-/// that begins well and is believed: its state before the first damage. `None` if there is none.
+/// that begins well and is believed, or from the first that is not: its state before the first
+/// damage. `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a manifest of another version, and failed reads.
@@ -155,6 +156,7 @@ pub(crate) fn remains(
     let current = current::read(storage, directory).ok();
     let mut numbers = manifests(storage, directory)?;
     numbers.sort_unstable_by_key(|&number| (Some(number) == current, number));
+    let mut unbelieved = None;
     for number in numbers.into_iter().rev() {
         let path = directory.join(manifest_file_name(number));
         let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
@@ -179,8 +181,9 @@ pub(crate) fn remains(
         if state.as_ref().is_some_and(&is_believed) {
             return Ok(state);
         }
+        unbelieved = unbelieved.or(state);
     }
-    Ok(None)
+    Ok(unbelieved)
 }
 
 /// The whole of a file that is no longer than `longest_bytes`.

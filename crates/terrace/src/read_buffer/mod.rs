@@ -123,10 +123,15 @@ impl ReadBuffer {
         mut version: Version<'_>,
         read_at: SequenceNumber,
     ) -> bool {
-        if !self.awake.load(Ordering::SeqCst) && !self.worth.wakes() {
+        // Found awake, it is not woken again: it may be falling asleep at this moment.
+        let structure = if self.awake.load(Ordering::SeqCst) {
+            self.structure.get().map(|structure| &**structure)
+        } else {
+            self.worth.wakes(key.hash).then(|| self.awaken())
+        };
+        let Some(structure) = structure else {
             return false;
-        }
-        let structure = self.awaken();
+        };
         let floor = self.floor_of(key.keyspace);
         if read_at < floor {
             self.fills_dropped.fetch_add(1, Ordering::Relaxed);
@@ -200,8 +205,6 @@ impl ReadBuffer {
         self.awake.store(false, Ordering::SeqCst);
         self.sleeps.fetch_add(1, Ordering::Relaxed);
         structure.clear();
-        self.claimed_bytes
-            .store(structure.memory_bytes(), Ordering::Relaxed);
     }
 
     /// The structure, if the buffer is awake. If not, all its stripes are raised by one store; a
@@ -274,21 +277,25 @@ impl ReadBuffer {
         self.floors.get(place).unwrap_or(first)
     }
 
-    /// Claims what is held. Whether that is more than was claimed before.
+    /// Whether more is held than is claimed.
     fn claim(&self, structure: &dyn Structure) -> bool {
-        let bytes = structure.memory_bytes();
-        if bytes <= self.claimed_bytes.load(Ordering::Relaxed) {
-            return false;
-        }
-        let claimed = bytes
-            .next_multiple_of(BUDGET_STEP_BYTES)
-            .min(self.capacity_bytes);
-        self.claimed_bytes.fetch_max(claimed, Ordering::Relaxed) < claimed
+        structure.memory_bytes() > self.claimed_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the buffer takes of its budget.
-    pub(crate) fn claimed_bytes(&self) -> u64 {
-        self.claimed_bytes.load(Ordering::Relaxed)
+    /// What the buffer takes of its budget from now on. One thread at a time: the last one that is
+    /// told of a change sees all of it.
+    pub(crate) fn settle_claim(&self) -> u64 {
+        let held = self.structure.get();
+        let held = held.map_or(0, |structure| structure.memory_bytes());
+        let claimed = if self.awake.load(Ordering::SeqCst) {
+            let steps = held.next_multiple_of(BUDGET_STEP_BYTES);
+            let before = self.claimed_bytes.load(Ordering::Relaxed);
+            steps.min(self.capacity_bytes).max(before)
+        } else {
+            held
+        };
+        self.claimed_bytes.store(claimed, Ordering::Relaxed);
+        claimed
     }
 
     pub(crate) fn statistics(&self) -> ReadBufferStatistics {

@@ -18,6 +18,7 @@ use super::site::Site;
 use super::state::Basis;
 use super::tables::Examined;
 use crate::db::recover::{RecoveredWrites, facts_of, recover, take};
+use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
@@ -88,7 +89,8 @@ impl ArenasFound {
             match read(region, live.slot, Some(generation))? {
                 Reading::Arena(arena) => arenas.push(*arena),
                 Reading::Unreadable(_) => unreadable.push(region.file(live.slot)),
-                Reading::Missing => {}
+                Reading::Missing if site.options.accept_region_loss => {}
+                Reading::Missing => return Err(lost(state, &region.file(live.slot))),
             }
         }
         let facts: Vec<ArenaFacts> = arenas.iter().map(lenient).collect();

@@ -34,7 +34,7 @@ impl Site {
             }
         }
         for file in &arenas.files_left {
-            self.copy_aside(file)?;
+            self.keep_aside(file)?;
         }
         if basis.manifest.is_none() {
             for number in manifests(&*self.storage, &self.path)? {
@@ -58,9 +58,10 @@ impl Site {
         Ok(aside)
     }
 
-    fn copy_aside(&self, file: &Path) -> Result<()> {
+    /// Copies a file, if it is there.
+    pub(super) fn keep_aside(&self, file: &Path) -> Result<()> {
         if self.length_bytes(file)?.is_none() {
-            // A device of another kind has no files.
+            // A device of another kind has no files, and one may be gone.
             return Ok(());
         }
         let (aside, is_there) = self.free_name(file)?;

@@ -93,7 +93,7 @@ pub fn repair(
     let mut tables = None;
     if let Some(version) = basis.listed() {
         let listed = Examined::listed(&site, version, &mut progress)?;
-        match listed.doubt(&site, version)? {
+        match listed.doubt(&site, &basis)? {
             Some(why) => basis.distrust(why),
             None => tables = Some(listed),
         }
@@ -103,7 +103,7 @@ pub fn repair(
         None => Examined::all(&site, &mut basis, &mut progress)?,
     };
     let arenas = ArenasFound::read(&site, &basis, &tables, &home.regions)?;
-    let report = RepairReport::new(&basis, &tables, &arenas, is_resumed);
+    let report = RepairReport::new(&basis, &tables, &arenas, is_resumed, home.damaged_region);
     if !report.is_needed() {
         return Ok(report);
     }

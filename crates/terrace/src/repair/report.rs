@@ -49,6 +49,8 @@ pub struct RepairReport {
     pub manifest: ManifestRepair,
     /// An earlier repair, which had been cut short, was finished first.
     pub is_resumed: bool,
+    /// What was wrong with the file `REGION` of the region directory, which was written anew.
+    pub region_damage: Option<Error>,
     /// Tables that were whole.
     pub tables: usize,
     /// Tables that the repair wrote.
@@ -72,6 +74,7 @@ impl RepairReport {
         tables: &Examined,
         arenas: &ArenasFound,
         is_resumed: bool,
+        region_damage: Option<Error>,
     ) -> Self {
         RepairReport {
             manifest: match &basis.why_lost {
@@ -79,6 +82,7 @@ impl RepairReport {
                 None => ManifestRepair::Kept,
             },
             is_resumed,
+            region_damage,
             tables: tables.sound.len(),
             tables_written: 0,
             damaged: tables.damaged.iter().map(DamagedTable::new).collect(),
@@ -91,7 +95,7 @@ impl RepairReport {
 
     /// Whether anything was wrong, and so anything was done.
     pub fn is_changed(&self) -> bool {
-        self.is_resumed || self.is_needed()
+        self.is_resumed || self.region_damage.is_some() || self.is_needed()
     }
 
     /// Whether there is something to be done.

@@ -31,6 +31,8 @@ pub(super) struct Basis {
 pub(super) struct Home {
     /// The first is the one that the manifest means. None if no arena survives its process.
     pub(super) regions: Vec<Region>,
+    /// What was wrong with the region directory's own file, which is written anew.
+    pub(super) damaged_region: Option<Error>,
     _lock: Option<Box<dyn Lock>>,
 }
 
@@ -92,6 +94,7 @@ impl Basis {
     /// are now. A manifest that knows less than they do has lost its end, and is not kept.
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
         let storage = &*site.storage;
+        let damaged_region = self.mend_region(site)?;
         let given = region_home::given(storage, &site.path, &site.options, true)?;
         // Nothing is written there by a repair.
         let looking = Options {
@@ -108,6 +111,7 @@ impl Basis {
         let durability = Durability::of(self.state.identity.domain);
         let mut home = Home {
             regions: Vec::new(),
+            damaged_region,
             _lock: homes.lock,
         };
         if durability == Durability::Volatile {
@@ -127,6 +131,39 @@ impl Basis {
             }
         }
         Ok(home)
+    }
+
+    /// Writes anew what says whose region the given directory is, if that is damaged and an arena
+    /// which the manifest names is there: then it is this store's. What was wrong, if so.
+    fn mend_region(&self, site: &Site) -> Result<Option<Error>> {
+        let storage = &*site.storage;
+        let (Some(directory), ArenaHome::Region { id, .. }) =
+            (&site.options.region_dir, &self.state.arena_home)
+        else {
+            return Ok(None);
+        };
+        let damage = match region_home::owner(storage, &site.path, directory) {
+            Err(damage @ Error::Corruption { .. }) => damage,
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(None),
+        };
+        let durability = Durability::of(self.state.identity.domain);
+        let region = open_region(&site.storage, directory, &site.options, durability)?;
+        let live = &self.state.live_arenas;
+        let slots = region.slots().map_err(region_error)?;
+        let is_ours = slots.iter().any(|slot| match slot.header {
+            HeaderState::Intact(header) => {
+                let named = live.get(&header.generation);
+                named.is_some_and(|arena| arena.slot == slot.number)
+            }
+            _ => false,
+        });
+        if !is_ours {
+            return Err(damage);
+        }
+        site.keep_aside(&region_home::identity_file(directory))?;
+        region_home::restore(storage, directory, (self.state.identity.store_id, *id))?;
+        Ok(Some(damage))
     }
 
     /// The generation of each slot that may hold writes: as its header tells, or the manifest. `None`

@@ -114,13 +114,17 @@ impl Examined {
         });
     }
 
-    /// Why the manifest may have lost its end, though all that is left of it is whole: tables that
-    /// it lists are not, or not there, and others are that it does not list. What a merge made of
-    /// the ones may be in the others.
-    pub(super) fn doubt(&self, site: &Site, version: &Version) -> Result<Option<Error>> {
-        let Some(damaged) = self.damaged.first() else {
+    /// Why the manifest may have lost its end, though all that is left of it is whole: a table that it
+    /// lists is gone, or it ends in an edit that is not whole and such a table is damaged; and tables
+    /// are there that it does not list. What a merge made of the ones may be in the others.
+    pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
+        let manifest = basis.manifest.as_ref();
+        let is_torn = manifest.is_some_and(|manifest| manifest.torn_tail().is_some());
+        let mut damaged = self.damaged.iter();
+        let Some(damaged) = damaged.find(|damaged| is_torn || !damaged.is_there) else {
             return Ok(None);
         };
+        let version = &basis.state.version;
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
         // One that an earlier repair has replaced is only there until the next opening.
         let is_left = |number: &u64| {

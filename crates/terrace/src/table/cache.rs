@@ -158,8 +158,8 @@ impl BlockCache {
         self.blocks.insert(key, block);
     }
 
-    /// Whether something has to go to make room. What was full once is taken to stay so: asking
-    /// takes every shard's lock, and nothing leaves but for something else.
+    /// Whether something has to go to make room. What was full once is taken to stay so until room is
+    /// given back: asking takes every shard's lock, and nothing leaves but for something else.
     fn is_full(&self, bytes: u64) -> bool {
         let was_full = self.was_full.load(Ordering::Relaxed);
         let is_full = was_full || self.blocks.weight() + bytes > self.blocks.capacity();
@@ -191,7 +191,12 @@ impl BlockCache {
     /// lock: of claims that change at the same time the last one counts.
     pub(crate) fn lend(&self, bytes: impl FnOnce() -> u64) {
         let mut given = self.given.lock();
-        given.lent_bytes = bytes();
+        let bytes = bytes();
+        if bytes < given.lent_bytes {
+            // There is room again.
+            self.was_full.store(false, Ordering::Relaxed);
+        }
+        given.lent_bytes = bytes;
         self.give(*given);
     }
 

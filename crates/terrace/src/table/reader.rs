@@ -143,7 +143,7 @@ impl TableReader {
     }
 
     /// `forgive` decides on faults in what a reader could do without.
-    fn assemble(
+    pub(super) fn assemble(
         file: Arc<dyn File>,
         path: PathBuf,
         number: u64,

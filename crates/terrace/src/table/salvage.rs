@@ -34,7 +34,16 @@ impl TableReader {
         };
         let mut salvaged = Salvaged::default();
         let mut last_key = Vec::new();
+        let (mut partitions, mut blocks) = (Ascending::default(), Ascending::default());
         for at in 0..self.top_index().len() {
+            if !self
+                .top_index()
+                .child(at)
+                .is_some_and(|handle| partitions.takes(handle))
+            {
+                salvaged.damaged_blocks += 1;
+                continue;
+            }
             let partition = match self.partition(at, options) {
                 Ok(Some(partition)) => partition,
                 Ok(None) => break,
@@ -44,6 +53,10 @@ impl TableReader {
                 }
             };
             for handle in (0..partition.len()).filter_map(|at| partition.child(at)) {
+                if !blocks.takes(handle) {
+                    salvaged.damaged_blocks += 1;
+                    continue;
+                }
                 let read = self.salvage_block(handle, &mut last_key, &mut take);
                 match read {
                     Ok(entries) => salvaged.entries += entries,
@@ -64,20 +77,21 @@ impl TableReader {
         let block = Arc::new(self.source().read_block(handle, Purpose::Recovery)?);
         let properties = self.properties();
         let sequences = properties.smallest_sequence..=properties.largest_sequence;
-        let mut is_sound = true;
+        let (mut is_sound, mut last) = (true, last_key.clone());
         self.for_each_entry(handle, &block, &mut |entry| {
             let key = entry.key();
             let is_known = matches!(key.tag.kind(), Some(Kind::Put | Kind::Delete));
-            let ascends = InternalKey::decode(last_key).is_none_or(|last| last < key);
+            let ascends = InternalKey::decode(&last).is_none_or(|last| last < key);
             is_sound &= is_known && ascends && sequences.contains(&key.sequence());
-            last_key.clear();
-            key.encode_into(last_key);
+            last.clear();
+            key.encode_into(&mut last);
             Ok(())
         })?;
         if !is_sound {
             let detail = "its entries are not those of a table";
             return Err(Error::corruption(self.path(), handle.offset, detail));
         }
+        *last_key = last;
         let mut entries = 0;
         let mut cursor = BlockCursor::new(block);
         let corruption = |fault| self.source().corruption(handle, fault);
@@ -88,6 +102,22 @@ impl TableReader {
             cursor.next().map_err(corruption)?;
         }
         Ok(entries)
+    }
+}
+
+/// Blocks in the order in which they lie, so that no index makes a file longer than it is.
+#[derive(Default)]
+struct Ascending {
+    end: u64,
+}
+
+impl Ascending {
+    fn takes(&mut self, handle: BlockHandle) -> bool {
+        let ascends = handle.offset >= self.end;
+        if ascends {
+            self.end = handle.offset.saturating_add(handle.length_bytes);
+        }
+        ascends
     }
 }
 

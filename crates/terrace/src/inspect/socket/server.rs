@@ -76,6 +76,16 @@ impl UnderWay {
     }
 }
 
+/// Hangs up when it is dropped, however that comes: the other copy of the stream, kept for closing,
+/// would hold the connection open.
+struct HangsUp(UnixStream);
+
+impl Drop for HangsUp {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     for thread in threads {
         // A panic has been reported on standard error already.
@@ -186,9 +196,8 @@ impl Shared {
             .name("terrace-inspect".to_owned())
             // A client that hangs up, or none that can be served, is nothing to the store.
             .spawn(move || {
-                let _ = shared.serve(&own);
-                // The other copy, kept for closing, would hold the connection open.
-                let _ = own.shutdown(Shutdown::Both);
+                let own = HangsUp(own);
+                let _ = shared.serve(&own.0);
             });
         if let Ok(thread) = thread {
             state.connections.push(Connection {
