@@ -66,6 +66,6 @@ impl Store {
 
     /// One budget: what the read buffer takes, the block cache gives.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        self.tables.blocks().lend(|| buffer.settle_claim());
+        buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
     }
 }

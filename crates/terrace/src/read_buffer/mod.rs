@@ -39,6 +39,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use crate::key::Kind;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::key_hash;
 use crate::write_buffer::record::Records;
@@ -73,6 +74,7 @@ pub(crate) struct ReadBuffer {
     sleeps: AtomicU64,
     /// The most that was held since it woke, rounded up to steps: the budget that is taken.
     claimed_bytes: AtomicU64,
+    settling: Mutex<()>,
     fills_taken: AtomicU64,
     fills_dropped: AtomicU64,
     /// Stored and skipped; only the leader writes them.
@@ -98,6 +100,7 @@ impl ReadBuffer {
             worth: Worth::default(),
             sleeps: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
+            settling: Mutex::new(()),
             fills_taken: AtomicU64::new(0),
             fills_dropped: AtomicU64::new(0),
             forwards: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -282,9 +285,10 @@ impl ReadBuffer {
         structure.memory_bytes() > self.claimed_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the buffer takes of its budget from now on. One thread at a time: the last one that is
-    /// told of a change sees all of it.
-    pub(crate) fn settle_claim(&self) -> u64 {
+    /// Has `lend` told what the buffer takes of its budget from now on. One thread at a time, so that
+    /// the last one sees, and tells, what all have changed.
+    pub(crate) fn settle_claim(&self, lend: impl FnOnce(u64)) {
+        let _settling = self.settling.lock();
         let held = self.structure.get();
         let held = held.map_or(0, |structure| structure.memory_bytes());
         let claimed = if self.awake.load(Ordering::SeqCst) {
@@ -295,7 +299,7 @@ impl ReadBuffer {
             held
         };
         self.claimed_bytes.store(claimed, Ordering::Relaxed);
-        claimed
+        lend(claimed);
     }
 
     pub(crate) fn statistics(&self) -> ReadBufferStatistics {

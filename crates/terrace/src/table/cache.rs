@@ -187,11 +187,9 @@ impl BlockCache {
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
     }
 
-    /// Lends so much of the budget, all in all, to another cache. It is asked how much under the
-    /// lock: of claims that change at the same time the last one counts.
-    pub(crate) fn lend(&self, bytes: impl FnOnce() -> u64) {
+    /// Lends so much of the budget, all in all, to another cache.
+    pub(crate) fn lend(&self, bytes: u64) {
         let mut given = self.given.lock();
-        let bytes = bytes();
         if bytes < given.lent_bytes {
             // There is room again.
             self.was_full.store(false, Ordering::Relaxed);
