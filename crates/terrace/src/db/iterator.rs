@@ -321,14 +321,14 @@ impl DbIterator {
 
     /// The merge, and whether it stands where it was left: not if it is new, because the old one
     /// was taken away or pins too much.
-    fn take_source(&self) -> Result<(Source, bool)> {
+    fn take_source(&self) -> Result<(Box<Source>, bool)> {
         match self.source.take() {
             Some(source) if !self.store.is_to_be_released(&source) => Ok((source, true)),
             _ => {
                 let view = self.store.view.load_full();
                 let options = self.options.of_tables();
                 let source = self.store.source(view, self.keyspace, options)?;
-                Ok((source, false))
+                Ok((Box::new(source), false))
             }
         }
     }

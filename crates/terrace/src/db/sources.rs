@@ -15,16 +15,17 @@ pub(crate) struct Source {
     pub(crate) cover: RangeCover,
 }
 
-/// One iterator's source; empty while it moves, and after it was taken away.
+/// One iterator's source; empty while it moves, and after it was taken away. Boxed, since it is moved
+/// out and in with each row.
 #[derive(Default)]
-pub(crate) struct SharedSource(Mutex<Option<Source>>);
+pub(crate) struct SharedSource(Mutex<Option<Box<Source>>>);
 
 impl SharedSource {
-    pub(crate) fn take(&self) -> Option<Source> {
+    pub(crate) fn take(&self) -> Option<Box<Source>> {
         self.0.lock().take()
     }
 
-    pub(crate) fn put_back(&self, source: Source) {
+    pub(crate) fn put_back(&self, source: Box<Source>) {
         *self.0.lock() = Some(source);
     }
 }
