@@ -210,14 +210,12 @@ impl ReadBuffer {
         structure.clear();
     }
 
-    /// The structure, if the buffer is awake. If not, all its stripes are raised by one store; a
-    /// fill wakes the buffer before it looks at that number, so one of the two notices the other.
+    /// The structure, if the buffer is awake. If not, one store is enough: what a fill that wakes it
+    /// at this moment takes in is from before that number, and counts no more.
     fn awake_or_told(&self, last_sequence: SequenceNumber) -> Option<&dyn Structure> {
         if !self.awake.load(Ordering::SeqCst) {
             self.slept_until.0.store(last_sequence, Ordering::SeqCst);
-            if !self.awake.load(Ordering::SeqCst) {
-                return None;
-            }
+            return None;
         }
         self.structure.get().map(|structure| &**structure)
     }
