@@ -24,11 +24,11 @@ const MOST_SURPLUS: u64 = if IS_EXPLORED { 0 } else { 4 * WINDOW_WRITES };
 /// Gets that wake a buffer which was put to sleep once.
 const FEWEST_GETS: u64 = if IS_EXPLORED { 1 } else { 16 << 10 };
 /// So often that number doubles at most.
-const MOST_DOUBLINGS: u32 = 4;
+const MOST_DOUBLINGS: u32 = 8;
 /// One get in so many is counted, for as many: they all count in one place.
 const GETS_SAMPLED: u64 = if IS_EXPLORED { 1 } else { 16 };
 /// After so many writes asleep, what was counted counts half.
-const FADING_WRITES: u64 = 1 << 20;
+const FADING_WRITES: u64 = 8 << 20;
 
 /// What is counted for it. See the head of the file.
 #[derive(Default)]
