@@ -106,7 +106,6 @@ impl<'a> Ingestion<'a> {
         let sink = self.sink.as_mut().ok_or(failure)?;
         if sink.table_bytes() >= self.table_bytes {
             self.tables.extend(sink.finish()?);
-            sink.sync_if_many()?;
         }
         let version = InternalKey {
             user_key: key,

@@ -14,6 +14,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::{TableOptions, TableWriter, table_path};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
+/// Finished files that wait to be made durable together.
+const MOST_UNSYNCED: usize = 4;
+
 /// Files that no edit names yet. Whoever holds them settles them.
 pub(crate) struct NewFiles {
     purpose: Purpose,
@@ -135,15 +138,6 @@ impl<'a> TableFiles<'a> {
         self.files.sync()
     }
 
-    /// Makes the finished files durable if more than a few wait, which hold a descriptor each.
-    pub(crate) fn sync_if_many(&mut self) -> Result<()> {
-        const MOST_UNSYNCED: usize = 4;
-        if self.files.unsynced.len() > MOST_UNSYNCED {
-            self.files.sync()?;
-        }
-        Ok(())
-    }
-
     fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
         if self.open.is_none() {
             let home = self.home;
@@ -198,6 +192,10 @@ impl TableSink for TableFiles<'_> {
         };
         let (properties, file) = writer.finish_unsynced()?;
         self.files.unsynced.push(file);
+        // Each holds a descriptor, and a merge may write any number of tables.
+        if self.files.unsynced.len() > MOST_UNSYNCED {
+            self.files.sync()?;
+        }
         let table = TableMeta::of_file(number, &properties);
         table
             .map(Some)

@@ -147,7 +147,7 @@ impl ReadBuffer {
             Fill::Outdated => self.fills_dropped.fetch_add(1, Ordering::Relaxed),
             Fill::NotWanted => 0,
         };
-        self.claim(structure)
+        self.has_outgrown_claim(structure)
     }
 
     /// Prepares for a frame that is about to be stored. The leader calls it.
@@ -199,7 +199,7 @@ impl ReadBuffer {
             self.fall_asleep(structure);
             return true;
         }
-        self.claim(structure)
+        self.has_outgrown_claim(structure)
     }
 
     /// The leader's, between two frames: the next one is not forwarded any more, and raises the floor
@@ -279,7 +279,7 @@ impl ReadBuffer {
     }
 
     /// Whether more is held than is claimed.
-    fn claim(&self, structure: &dyn Structure) -> bool {
+    fn has_outgrown_claim(&self, structure: &dyn Structure) -> bool {
         structure.memory_bytes() > self.claimed_bytes.load(Ordering::Relaxed)
     }
 

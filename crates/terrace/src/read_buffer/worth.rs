@@ -20,7 +20,7 @@ pub(super) const WINDOW_WRITES: u64 = if IS_EXPLORED { 3 } else { 64 << 10 };
 /// A hit pays for so many writes: measured are some 700 ns against 150.
 const WRITES_PER_HIT: u64 = 4;
 /// The most that is paid in advance, in writes.
-const MOST_SURPLUS: u64 = if IS_EXPLORED { 0 } else { 4 * WINDOW_WRITES };
+const MOST_SURPLUS: u64 = if IS_EXPLORED { 1 } else { 4 * WINDOW_WRITES };
 /// Gets that wake a buffer which was put to sleep once.
 const FEWEST_GETS: u64 = if IS_EXPLORED { 1 } else { 16 << 10 };
 /// So often that number doubles at most.

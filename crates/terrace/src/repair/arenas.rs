@@ -67,7 +67,7 @@ impl ArenasFound {
         tables: &Examined,
         regions: &[Region],
     ) -> Result<Self> {
-        if basis.manifest.is_none() {
+        if basis.manifest.is_err() {
             return ArenasFound::without_manifest(site, basis, tables, regions);
         }
         let Some(region) = regions.first() else {

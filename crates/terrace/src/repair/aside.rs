@@ -36,7 +36,7 @@ impl Site {
         for file in &arenas.files_left {
             self.keep_aside(file)?;
         }
-        if basis.manifest.is_none() {
+        if basis.manifest.is_err() {
             for number in manifests(&*self.storage, &self.path)? {
                 self.link_aside(&self.path.join(manifest_file_name(number)))?;
             }

@@ -18,13 +18,12 @@ use crate::levels::{
     TableMeta, TableRemoved, write_manifest,
 };
 use crate::sync::atomic::Ordering;
-use crate::table::Salvaged;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.
 pub(super) struct Written {
     /// For each damaged table, what could be read of it.
-    salvaged: Vec<(Option<TableMeta>, Salvaged)>,
+    salvaged: Vec<Option<TableMeta>>,
     /// What was in arenas; with a new manifest, everything.
     added: Vec<TableAdded>,
     tables_written: usize,
@@ -52,12 +51,12 @@ impl Site {
     fn write_all(&self, basis: &Basis, tables: &Examined, arenas: &ArenasFound) -> Result<Written> {
         let salvage = |damaged: &DamagedTable| match damaged.is_there {
             true => damaged.salvage(self, basis),
-            false => Ok(Default::default()),
+            false => Ok(None),
         };
         let salvaged = tables.damaged.iter().map(salvage);
         let salvaged = salvaged.collect::<Result<Vec<_>>>()?;
         let mut added = self.flush(basis, arenas)?;
-        let read = salvaged.iter().filter_map(|(table, _)| table.as_ref());
+        let read = salvaged.iter().flatten();
         let flushed = added.iter().map(|added| &added.table);
         let mut new: BTreeSet<u64> = read.clone().chain(flushed).map(|t| t.number).collect();
         let mut tables_written = new.len();
@@ -65,7 +64,7 @@ impl Site {
         let written = read.clone().chain(added.iter().map(|added| &added.table));
         let numbers = sound.chain(written.map(|table| table.max_sequence));
         let last_sequence = numbers.fold(arenas.last_sequence, SequenceNumber::max);
-        if basis.manifest.is_none() {
+        if basis.manifest.is_err() {
             let obsolete = Arc::new(ObsoleteTables::default());
             let flushed = added.iter().map(|added| &added.table);
             let written = read.chain(flushed);
@@ -96,12 +95,12 @@ impl Site {
             memtable.arena().verify().map_err(region_error)?;
             for keyspace in memtable.keyspaces() {
                 let levels = basis.state.version.keyspace(keyspace);
-                if basis.manifest.is_some() && levels.is_none() {
+                if basis.manifest.is_ok() && levels.is_none() {
                     // What is left of a keyspace that was dropped.
                     continue;
                 }
                 let mut place = REBUILT;
-                if basis.manifest.is_some() {
+                if basis.manifest.is_ok() {
                     place = basis.state.next_flush_place(keyspace);
                     place.sub_level += above;
                     place.age += above;
@@ -122,31 +121,36 @@ impl Site {
     /// Makes it so, and then gives every file its name.
     pub(super) fn commit(
         &self,
-        mut basis: Basis,
+        basis: Basis,
         tables: &Examined,
         arenas: &ArenasFound,
         written: Written,
         mut report: RepairReport,
     ) -> Result<RepairReport> {
         report.tables_written = written.tables_written;
-        for (damaged, (_, salvaged)) in report.damaged.iter_mut().zip(&written.salvaged) {
-            damaged.entries_kept = salvaged.entries;
+        for (damaged, salvaged) in report.damaged.iter_mut().zip(&written.salvaged) {
+            damaged.entries_kept = salvaged.as_ref().map_or(0, |table| table.entries);
         }
         self.put_aside(&basis, tables, arenas, &mut report)?;
         let misfit = |error: StructureError| {
             Error::corruption(&self.path, 0, format!("the repaired store: {error}"))
         };
-        let version = match basis.manifest.take() {
-            Some(mut manifest) => {
-                for edit in self.mended(&basis, tables, arenas, written) {
-                    let next = basis.state.apply(&edit).map_err(misfit)?;
+        let Basis {
+            mut state,
+            manifest,
+            ..
+        } = basis;
+        let version = match manifest {
+            Ok(mut manifest) => {
+                for edit in self.mended(&state, tables, arenas, written) {
+                    let next = state.apply(&edit).map_err(misfit)?;
                     manifest.append(&edit, &next)?;
-                    basis.state = next;
+                    state = next;
                 }
-                Arc::clone(&basis.state.version)
+                state.version
             }
-            None => {
-                let edit = self.rebuilt(&basis, arenas, written, &mut report.named);
+            Err(_) => {
+                let edit = self.rebuilt(&state, arenas, written, &mut report.named);
                 let state = ManifestState::begin(&edit).map_err(misfit)?;
                 write_manifest(&*self.storage, &self.path, &state)?;
                 state.version
@@ -159,17 +163,16 @@ impl Site {
     /// The edits of a store whose manifest is whole: each takes one step, and could be the last.
     fn mended(
         &self,
-        basis: &Basis,
+        state: &ManifestState,
         tables: &Examined,
         arenas: &ArenasFound,
         written: Written,
     ) -> Vec<Edit> {
-        let state = &basis.state;
         let is_flushed = !arenas.retired.is_empty();
         // It stays true while nothing is taken from the arenas: nothing has been written since.
         let clean_close = state.clean_close.filter(|_| !is_flushed);
         let mut edits = Vec::new();
-        for (damaged, (salvaged, _)) in tables.damaged.iter().zip(written.salvaged) {
+        for (damaged, salvaged) in tables.damaged.iter().zip(written.salvaged) {
             let Some((place, meta)) = damaged.place.zip(damaged.meta.as_ref()) else {
                 continue;
             };
@@ -203,12 +206,11 @@ impl Site {
     /// The only edit of a new manifest.
     fn rebuilt(
         &self,
-        basis: &Basis,
+        state: &ManifestState,
         arenas: &ArenasFound,
         written: Written,
         named: &mut Vec<String>,
     ) -> Edit {
-        let state = &basis.state;
         let mut names: BTreeMap<KeyspaceId, String> = BTreeMap::new();
         for levels in state.version.keyspaces.values() {
             names.insert(levels.id, levels.name.clone());
@@ -228,24 +230,20 @@ impl Site {
         let next_keyspace = next_keyspace.saturating_add(1).max(state.next_keyspace);
         let created = names.into_iter();
         let last_sequence = written.last_sequence;
-        let of_state = ManifestState {
-            live_arenas: BTreeMap::new(),
-            version: Arc::clone(&state.version),
-            ..state.clone()
-        }
-        .as_edit();
         Edit {
             keyspaces_created: created
                 .map(|(id, name)| KeyspaceCreated { id, name })
                 .collect(),
             tables_added: added,
+            // What was in them is in the tables.
+            arenas_issued: Vec::new(),
             flushed_sequence: Some(last_sequence),
             persisted_until: Some(last_sequence),
             next_table_number: Some(self.next_table_number(state)),
             next_keyspace: Some(next_keyspace),
             next_generation: Some(state.next_generation.max(arenas.next_generation)),
             clean_close: None,
-            ..of_state
+            ..state.as_edit()
         }
     }
 

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use super::site::Site;
 use super::state::Basis;
 use crate::compaction::drop_rules::{DropRules, Keys};
-use crate::compaction::merge::{TableSink, merge};
+use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
 use crate::compaction::slices::Slice;
-use crate::db::table_files::TableFiles;
-use crate::key::InternalKey;
 use crate::levels::{KeyRange, LEVELS, Place, SubLevelCursor, Table, TableMeta};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::atomic::AtomicBool;
@@ -117,7 +115,7 @@ fn merge_group(
     };
     let mut versions = MergingCursor::new(runs(tables).into_iter().map(cursor).collect());
     let seed = basis.state.identity.hash_seed;
-    let mut sink = FewOpen(site.table_files(keyspace, form, REBUILT, seed));
+    let mut sink = site.table_files(keyspace, form, REBUILT, seed);
     let never = AtomicBool::new(false);
     let merged = merge(
         &mut versions,
@@ -127,36 +125,6 @@ fn merge_group(
         &never,
         &mut sink,
     );
-    sink.0.sync()?;
+    sink.sync()?;
     merged
-}
-
-/// Makes tables durable as they come: one left open for each would be more than a process may have.
-struct FewOpen<'a>(TableFiles<'a>);
-
-impl TableSink for FewOpen<'_> {
-    type Table = TableMeta;
-
-    fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
-        self.0.add(key, value)
-    }
-
-    fn add_range_tombstone(
-        &mut self,
-        start: &[u8],
-        end: &[u8],
-        sequence: SequenceNumber,
-    ) -> Result<()> {
-        self.0.add_range_tombstone(start, end, sequence)
-    }
-
-    fn table_bytes(&self) -> u64 {
-        self.0.table_bytes()
-    }
-
-    fn finish(&mut self) -> Result<Option<TableMeta>> {
-        let table = self.0.finish()?;
-        self.0.sync_if_many()?;
-        Ok(table)
-    }
 }

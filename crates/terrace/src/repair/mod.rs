@@ -14,7 +14,8 @@
 //! keys that had been deleted may be back.
 //!
 //! Invariants: (1) Nothing that was there is changed before it is committed: by an edit, or by the
-//! new manifest that `CURRENT` is made to name. New tables are written as `N.table.new` and get their
+//! new manifest that `CURRENT` is made to name. (Only a damaged `REGION` is written anew before: it
+//! says then what the manifest says.) New tables are written as `N.table.new` and get their
 //! names after it; a store that lists a table which has not got its name yet refuses to open, and
 //! the next repair finishes the renaming. Those that nobody lists the next repair removes. (2) What
 //! is damaged has a second name or a copy beside the store, with `.damaged` behind its name, before
@@ -36,6 +37,8 @@ use std::path::Path;
 
 pub use report::{DamagedTable, ManifestRepair, RepairReport};
 
+#[cfg(doc)]
+use crate::Error;
 use crate::Result;
 use crate::options::{Background, Options};
 use arenas::ArenasFound;
@@ -45,7 +48,8 @@ use tables::Examined;
 
 /// Repairs a store that nobody has open, and says what it did. A store without damage is left as
 /// it is. If the arenas are in a directory of their own, name it as
-/// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress` is told of every table looked at, with how many there are.
+/// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress` is
+/// told of every table looked at, with how many there are.
 ///
 /// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
 /// table that no longer exists, cannot hide older versions any more. The report's
@@ -66,15 +70,14 @@ use tables::Examined;
 /// ```
 ///
 /// # Errors
-/// [`Error::NoStore`](crate::Error::NoStore) if nothing of a store is there; [`Error::Busy`](crate::Error::Busy) if somebody has it open;
-/// [`Error::Unsupported`](crate::Error::Unsupported) for files of a newer version, which are not damaged;
-/// [`Error::WrongRegion`](crate::Error::WrongRegion) and
-/// [`Error::RegionLost`](crate::Error::RegionLost) as [`Db::open`](crate::Db::open);
-/// [`Error::Io`](crate::Error::Io) and [`Error::NoSpace`](crate::Error::NoSpace): run it again when the cause is gone.
+/// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if somebody has it open;
+/// [`Error::Unsupported`] for files of a newer version, which are not damaged;
+/// [`Error::WrongRegion`] and [`Error::RegionLost`] as [`Db::open`](crate::Db::open);
+/// [`Error::Io`] and [`Error::NoSpace`]: run it again when the cause is gone.
 pub fn repair(
     path: &Path,
     options: Options,
-    progress: impl FnMut(usize, usize),
+    mut progress: impl FnMut(usize, usize),
 ) -> Result<RepairReport> {
     let options = Options {
         read_only: false,
@@ -84,7 +87,6 @@ pub fn repair(
         ..options
     };
     options.check()?;
-    let mut progress = progress;
     let site = Site::take(path, options)?;
     let mut basis = Basis::find(&site)?;
     site.skip_numbers_below(basis.state.next_table_number);

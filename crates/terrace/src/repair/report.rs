@@ -77,9 +77,9 @@ impl RepairReport {
         region_damage: Option<Error>,
     ) -> Self {
         RepairReport {
-            manifest: match &basis.why_lost {
-                Some(error) => ManifestRepair::Rebuilt(error.clone()),
-                None => ManifestRepair::Kept,
+            manifest: match &basis.manifest {
+                Ok(_) => ManifestRepair::Kept,
+                Err(why) => ManifestRepair::Rebuilt(why.clone()),
             },
             is_resumed,
             region_damage,

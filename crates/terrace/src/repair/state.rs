@@ -19,10 +19,8 @@ use crate::{Error, Result};
 pub(super) struct Basis {
     /// What the manifest says, or what is left of it; invented where nothing is.
     pub(super) state: ManifestState,
-    /// Open where the manifest is to be kept.
-    pub(super) manifest: Option<Manifest>,
-    /// Why it is not to be kept.
-    pub(super) why_lost: Option<Error>,
+    /// The manifest, open, or why it is not to be kept.
+    pub(super) manifest: Result<Manifest>,
     /// Whether the state is that of a manifest, and not invented.
     pub(super) is_known: bool,
 }
@@ -45,8 +43,7 @@ impl Basis {
         match Manifest::open(storage, &site.path, options) {
             Ok((manifest, state)) => Ok(Basis {
                 state,
-                manifest: Some(manifest),
-                why_lost: None,
+                manifest: Ok(manifest),
                 is_known: true,
             }),
             Err(error @ Error::Corruption { .. }) => Basis::without_manifest(site, error),
@@ -65,15 +62,14 @@ impl Basis {
         };
         Ok(Basis {
             state,
-            manifest: None,
-            why_lost: Some(why),
+            manifest: Err(why),
             is_known,
         })
     }
 
     /// The version whose tables count, if the manifest is to be kept.
     pub(super) fn listed(&self) -> Option<&Version> {
-        self.manifest.as_ref().map(|_| &*self.state.version)
+        self.manifest.as_ref().ok().map(|_| &*self.state.version)
     }
 
     /// How the manifest, or what is left of it, lists a table.
@@ -86,8 +82,7 @@ impl Basis {
 
     /// The manifest is not to be kept, for this reason.
     pub(super) fn distrust(&mut self, why: Error) {
-        self.manifest = None;
-        self.why_lost = Some(why);
+        self.manifest = Err(why);
     }
 
     /// Where the store's arenas are: where the manifest says, and where the caller says that they
@@ -122,7 +117,7 @@ impl Basis {
             let evidence = check_evidence(&region, &self.state);
             home.regions.push(region);
             match evidence {
-                Err(why @ Error::Corruption { .. }) if self.manifest.is_some() => {
+                Err(why @ Error::Corruption { .. }) if self.manifest.is_ok() => {
                     self.distrust(why);
                 }
                 // Without a manifest there is none that could have lost its end.

@@ -14,7 +14,7 @@ use crate::db::table_files::TableFiles;
 use crate::key::{InternalKey, Tag};
 use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{Salvaged, TableProperties, TableReader, table_path};
+use crate::table::{TableProperties, TableReader, table_path};
 use crate::{Error, Result};
 
 /// A table that cannot be kept as it is.
@@ -75,9 +75,9 @@ impl Examined {
         for (at, &number) in numbers.iter().enumerate() {
             progress(at, numbers.len());
             let path = table_path(&site.path, number);
-            let footer = site.open_damaged(path.clone(), number);
-            seeds.extend(footer.map(|table| table.properties().hash_seed));
-            let checked = site.open_file(path, number).and_then(|reader| {
+            // What a strict opening refuses, the verification does, too.
+            let checked = site.open_damaged(path, number).and_then(|reader| {
+                seeds.push(reader.properties().hash_seed);
                 reader.verify()?;
                 Ok(reader.properties().clone())
             });
@@ -93,7 +93,7 @@ impl Examined {
             basis.state.identity.hash_seed = seed;
         }
         for (number, properties) in found {
-            match meta_of_file(basis, number, &properties) {
+            match meta_of_file(site, basis, number, &properties) {
                 Ok(Some(meta)) => examined.sound.push(Arc::new(Table::new(meta, &obsolete))),
                 // It holds nothing.
                 Ok(None) => {}
@@ -119,7 +119,7 @@ impl Examined {
     /// are there that it does not list. What a merge made of the ones may be in the others.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
         let manifest = basis.manifest.as_ref();
-        let is_torn = manifest.is_some_and(|manifest| manifest.torn_tail().is_some());
+        let is_torn = manifest.is_ok_and(|manifest| manifest.torn_tail().is_some());
         let mut damaged = self.damaged.iter();
         let Some(damaged) = damaged.find(|damaged| is_torn || !damaged.is_there) else {
             return Ok(None);
@@ -166,6 +166,7 @@ fn most_common(seeds: &[u64]) -> Option<u64> {
 /// How a file is to be listed: as it was, if that is known, or as it says itself. `None` if it
 /// holds nothing.
 fn meta_of_file(
+    site: &Site,
     basis: &Basis,
     number: u64,
     properties: &TableProperties,
@@ -173,7 +174,7 @@ fn meta_of_file(
     if properties.hash_seed != basis.state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
         return Err(Error::corruption(
-            format!("{number}.table").as_ref(),
+            &table_path(&site.path, number),
             0,
             detail,
         ));
@@ -187,33 +188,28 @@ fn meta_of_file(
 
 impl DamagedTable {
     /// Writes what can be read to a table of its own. `None` if that is nothing.
-    pub(super) fn salvage(
-        &self,
-        site: &Site,
-        basis: &Basis,
-    ) -> Result<(Option<TableMeta>, Salvaged)> {
-        let nothing = (None, Salvaged::default());
+    pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
         let path = table_path(&site.path, self.number);
         let reader = match site.open_damaged(path, self.number) {
             Ok(reader) => reader,
-            Err(error) => return damage(error).map(|_| nothing),
+            Err(error) => return damage(error).map(|_| None),
         };
         let properties = reader.properties();
         if properties.hash_seed != basis.state.identity.hash_seed {
-            return Ok(nothing);
+            return Ok(None);
         }
         let described = |meta: &&TableMeta| meta.is_described_by(properties);
         let listed = self.meta.as_ref().filter(described);
         if listed.is_none() && self.place.is_some() {
             // Another file in the place of the one that was listed.
-            return Ok(nothing);
+            return Ok(None);
         }
         let bounds = match listed {
             Some(meta) => Some(meta.bounds.clone()),
             None => KeyRange::of_file(properties),
         };
         let Some(bounds) = bounds else {
-            return Ok(nothing);
+            return Ok(None);
         };
         let levels = basis.state.version.keyspace(properties.keyspace);
         let mut sink = site.table_files(
@@ -223,10 +219,10 @@ impl DamagedTable {
             basis.state.identity.hash_seed,
         );
         let assigned = listed.and_then(TableMeta::assigned_sequence);
-        let salvaged = copy_readable(&reader, &bounds, assigned, &mut sink)?;
+        copy_readable(&reader, &bounds, assigned, &mut sink)?;
         let table = sink.finish()?;
         sink.sync()?;
-        Ok((table, salvaged))
+        Ok(table)
     }
 }
 
@@ -235,13 +231,11 @@ fn copy_readable(
     bounds: &KeyRange,
     assigned: Option<u64>,
     sink: &mut TableFiles<'_>,
-) -> Result<Salvaged> {
-    let mut entries = 0;
-    let salvaged = reader.salvage(|key, value| {
+) -> Result<()> {
+    reader.salvage(|key, value| {
         if !bounds.contains(key.user_key) {
             return Ok(());
         }
-        entries += 1;
         let tag = match (assigned, key.tag.kind()) {
             (Some(sequence), Some(kind)) => Tag::new(sequence, kind),
             _ => key.tag,
@@ -258,8 +252,5 @@ fn copy_readable(
     for range in ranges {
         sink.add_range_tombstone(&range.start, &range.end, range.sequence)?;
     }
-    Ok(Salvaged {
-        entries,
-        ..salvaged
-    })
+    Ok(())
 }

@@ -9,7 +9,7 @@ use terrace_storage::Purpose;
 use super::block::BlockCursor;
 use super::filter::{Filter, key_hash};
 use super::format::{BlockHandle, HEADER_BYTES, Malformed};
-use super::reader::{TableReader, read_range_tombstones};
+use super::reader::{TableReader, read_filter, read_range_tombstones};
 use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
 use crate::Result;
@@ -33,10 +33,7 @@ impl TableReader {
         let (source, properties) = (self.source(), self.properties());
         let file_bytes = source.file.length_bytes()?;
         source.read_frame(file_bytes, Purpose::Other)?;
-        let filter = match properties.filter {
-            Some(handle) => Filter::new(&source.read(handle, Purpose::Other)?.contents),
-            None => None,
-        };
+        let filter = read_filter(source, properties, self.footer(), Purpose::Other)?;
         let mut checker = Checker {
             table: self,
             filter,

@@ -11,7 +11,7 @@ use super::cache::BlockCache;
 use super::filter::{Filter, key_hash};
 use super::range_block::{self, RangeSummary};
 use super::reader::{CursorOptions, TableReader};
-use crate::Error;
+use super::salvage::forgive_damage;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE};
 
@@ -53,9 +53,9 @@ pub fn fuzz_table(bytes: &[u8]) {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let path = PathBuf::from("fuzz.table");
     let cache = Arc::new(BlockCache::new(1 << 20));
-    let forgive = |_: Error| Ok(());
     let cached = Arc::clone(&cache);
-    if let Ok(damaged) = TableReader::assemble(file.clone(), path.clone(), 1, cached, forgive) {
+    let opened = TableReader::assemble(file.clone(), path.clone(), 1, cached, forgive_damage);
+    if let Ok(damaged) = opened {
         let mut last = Vec::new();
         let _ = damaged.salvage(|key, _| {
             assert!(InternalKey::decode(&last).is_none_or(|last| last < key));

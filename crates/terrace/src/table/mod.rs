@@ -43,7 +43,6 @@ pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
-pub(crate) use salvage::Salvaged;
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 

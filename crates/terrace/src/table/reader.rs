@@ -21,6 +21,7 @@ use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::range_block;
+use super::salvage::forgive_damage;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
 use crate::range_tombstones::RangeTombstones;
@@ -114,8 +115,7 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
-        Self::from_file(file, path, number, cache)
+        Self::open_forgiving(storage, path, number, cache, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
@@ -126,11 +126,18 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
+        Self::open_forgiving(storage, path, number, cache, forgive_damage)
+    }
+
+    fn open_forgiving(
+        storage: &dyn Storage,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+        forgive: impl Fn(Error) -> Result<()>,
+    ) -> Result<Arc<Self>> {
         let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(file, path, number, cache, |fault| match fault {
-            Error::Corruption { .. } => Ok(()),
-            error => Err(error),
-        })
+        Self::assemble(file, path, number, cache, forgive)
     }
 
     pub(super) fn from_file(
@@ -162,7 +169,7 @@ impl TableReader {
                     format!("field {number} of the table's footer is not known"),
                 ),
             })?;
-        let filter = match read_filter(&source, &properties, footer) {
+        let filter = match read_filter(&source, &properties, footer, Purpose::Read) {
             Ok(filter) => filter,
             Err(error) => forgive(error).map(|()| None)?,
         };
@@ -405,16 +412,18 @@ impl TableReader {
     }
 }
 
-fn read_filter(
+/// Reads the filter, if there is one.
+pub(super) fn read_filter(
     source: &BlockSource,
     properties: &TableProperties,
     footer: BlockHandle,
+    purpose: Purpose,
 ) -> Result<Option<Filter>> {
     let Some(handle) = properties.filter else {
         return Ok(None);
     };
     source.check_place(handle, footer.offset, footer.offset)?;
-    let filter = Filter::new(&source.read(handle, Purpose::Read)?.contents);
+    let filter = Filter::new(&source.read(handle, purpose)?.contents);
     let fault = Malformed::new(0, "the filter's length is wrong");
     let filter = filter.ok_or_else(|| source.corruption(handle, fault))?;
     Ok(Some(filter))

@@ -10,14 +10,6 @@ use super::reader::{CursorOptions, TableReader};
 use crate::key::{InternalKey, Kind};
 use crate::{Error, Result};
 
-/// How much of a table could be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Salvaged {
-    pub(crate) entries: u64,
-    /// Blocks that are damaged, of entries or of the index; the latter lead to many of the former.
-    pub(crate) damaged_blocks: u64,
-}
-
 impl TableReader {
     /// Gives `take` the entries of the blocks that are whole, in order.
     ///
@@ -26,13 +18,12 @@ impl TableReader {
     pub(crate) fn salvage(
         &self,
         mut take: impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
-    ) -> Result<Salvaged> {
+    ) -> Result<()> {
         let options = CursorOptions {
             purpose: Purpose::Recovery,
             fill_cache: false,
             ask_cache: false,
         };
-        let mut salvaged = Salvaged::default();
         let mut last_key = Vec::new();
         let (mut partitions, mut blocks) = (Ascending::default(), Ascending::default());
         for at in 0..self.top_index().len() {
@@ -41,30 +32,25 @@ impl TableReader {
                 .child(at)
                 .is_some_and(|handle| partitions.takes(handle))
             {
-                salvaged.damaged_blocks += 1;
                 continue;
             }
             let partition = match self.partition(at, options) {
                 Ok(Some(partition)) => partition,
                 Ok(None) => break,
                 Err(error) => {
-                    salvaged.skip(error)?;
+                    forgive_damage(error)?;
                     continue;
                 }
             };
             for handle in (0..partition.len()).filter_map(|at| partition.child(at)) {
                 if !blocks.takes(handle) {
-                    salvaged.damaged_blocks += 1;
                     continue;
                 }
                 let read = self.salvage_block(handle, &mut last_key, &mut take);
-                match read {
-                    Ok(entries) => salvaged.entries += entries,
-                    Err(error) => salvaged.skip(error)?,
-                }
+                read.or_else(forgive_damage)?;
             }
         }
-        Ok(salvaged)
+        Ok(())
     }
 
     /// All entries of a block, or none: what is inside a block that does not check is not believed.
@@ -73,7 +59,7 @@ impl TableReader {
         handle: BlockHandle,
         last_key: &mut Vec<u8>,
         take: &mut impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let block = Arc::new(self.source().read_block(handle, Purpose::Recovery)?);
         let properties = self.properties();
         let sequences = properties.smallest_sequence..=properties.largest_sequence;
@@ -92,16 +78,14 @@ impl TableReader {
             return Err(Error::corruption(self.path(), handle.offset, detail));
         }
         *last_key = last;
-        let mut entries = 0;
         let mut cursor = BlockCursor::new(block);
         let corruption = |fault| self.source().corruption(handle, fault);
         cursor.seek_to_first().map_err(corruption)?;
         while cursor.valid() {
             take(cursor.key(), cursor.value())?;
-            entries += 1;
             cursor.next().map_err(corruption)?;
         }
-        Ok(entries)
+        Ok(())
     }
 }
 
@@ -121,13 +105,10 @@ impl Ascending {
     }
 }
 
-impl Salvaged {
-    /// Goes on behind damage, and behind nothing else.
-    fn skip(&mut self, error: Error) -> Result<()> {
-        if !matches!(error, Error::Corruption { .. }) {
-            return Err(error);
-        }
-        self.damaged_blocks += 1;
-        Ok(())
+/// Goes on behind damage, and behind nothing else.
+pub(super) fn forgive_damage(error: Error) -> Result<()> {
+    match error {
+        Error::Corruption { .. } => Ok(()),
+        error => Err(error),
     }
 }

@@ -1,0 +1,13 @@
+//! Repair: what is damaged is named and kept aside, everything else is there again, and a repair
+//! that is cut short at any step can be run again.
+
+mod arenas;
+#[path = "../image/mod.rs"]
+mod image;
+mod interruption;
+mod manifest;
+mod random;
+mod specimen;
+#[path = "../support/mod.rs"]
+mod support;
+mod tables;
