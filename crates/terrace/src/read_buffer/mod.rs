@@ -195,11 +195,16 @@ impl ReadBuffer {
         for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
-        if !stores_all && self.worth.told(told) && !self.worth.pays(structure.counts().hits) {
+        if !stores_all && self.worth.told(told) && !self.pays(structure) {
             self.fall_asleep(structure);
             return true;
         }
         self.has_outgrown_claim(structure)
+    }
+
+    fn pays(&self, structure: &dyn Structure) -> bool {
+        let (hits, held_bytes) = (structure.counts().hits, structure.memory_bytes());
+        self.worth.pays(hits, held_bytes, self.capacity_bytes)
     }
 
     /// The leader's, between two frames: the next one is not forwarded any more, and raises the floor

@@ -4,7 +4,9 @@
 //! entry if there is one. A hit saves a get several times that. So the leader sets hits against
 //! writes, a window of writes at a time, and puts the buffer to sleep when the balance is gone;
 //! asleep, it costs a write one store. What it held is dropped, and its memory is the block cache's.
-//! A surplus counts for a few windows, so that a burst of writes does not end what pays.
+//! A surplus counts for a few windows, so that a burst of writes does not end what pays. A buffer
+//! that is still filling is judged by the hits that it would have full: judged by those it has, one
+//! that pays later would be emptied again and again before it does.
 //!
 //! Asleep, gets that read a table are counted. They wake the buffer when there are enough of them
 //! beside the writes that hits could pay, and not before a number that doubles with each time that
@@ -21,6 +23,10 @@ pub(super) const WINDOW_WRITES: u64 = if IS_EXPLORED { 3 } else { 64 << 10 };
 const WRITES_PER_HIT: u64 = 4;
 /// The most that is paid in advance, in writes.
 const MOST_SURPLUS: u64 = if IS_EXPLORED { 1 } else { 4 * WINDOW_WRITES };
+/// A buffer that takes so much of its capacity in a window, one part in so many, is still filling.
+const FILLING_PART: u64 = 16;
+/// The most that a filling buffer's hits are multiplied by.
+const MOST_FORESEEN: u64 = 8;
 /// Gets that wake a buffer which was put to sleep once.
 const FEWEST_GETS: u64 = if IS_EXPLORED { 1 } else { 16 << 10 };
 /// So often that number doubles at most.
@@ -34,11 +40,12 @@ const FADING_WRITES: u64 = 8 << 20;
 #[derive(Default)]
 pub(super) struct Worth {
     /// Writes since the last comparison, and since the buffer fell asleep. Only the leader writes
-    /// these and the next three.
+    /// these and the next four.
     told: AtomicU64,
     spared: AtomicU64,
-    /// Hits up to the last comparison.
+    /// Hits up to the last comparison, and what was held then.
     hits: AtomicU64,
+    held_bytes: AtomicU64,
     /// What hits have paid in advance, in writes.
     surplus: AtomicU64,
     /// How often it was put to sleep, less what it has paid since.
@@ -71,9 +78,12 @@ impl Worth {
         self.spared.store(sum, Ordering::Relaxed);
     }
 
-    /// The leader's, when a window has ended with so many hits ever: whether the buffer stays awake.
-    pub(super) fn pays(&self, hits: u64) -> bool {
+    /// The leader's, when a window has ended with so many hits ever and so much of the capacity
+    /// taken: whether the buffer stays awake.
+    pub(super) fn pays(&self, hits: u64, held_bytes: u64, capacity_bytes: u64) -> bool {
         let new_hits = hits.saturating_sub(self.hits.swap(hits, Ordering::Relaxed));
+        let held_before_bytes = self.held_bytes.swap(held_bytes, Ordering::Relaxed);
+        let new_hits = when_full(new_hits, [held_before_bytes, held_bytes], capacity_bytes);
         let writes = self.told.swap(0, Ordering::Relaxed);
         let paid = new_hits.saturating_mul(WRITES_PER_HIT);
         let balance = self.surplus.load(Ordering::Relaxed).saturating_add(paid);
@@ -89,6 +99,9 @@ impl Worth {
         self.sleeps.store(sleeps, Ordering::Relaxed);
         self.spared.store(0, Ordering::Relaxed);
         self.gets.0.store(0, Ordering::Relaxed);
+        if !pays {
+            self.held_bytes.store(0, Ordering::Relaxed);
+        }
         pays
     }
 
@@ -107,6 +120,21 @@ impl Worth {
     }
 }
 
+/// The hits of a window during which a buffer grew from the one size to the other, as they would be
+/// had it been full. With gets that are drawn alike from all keys they grow as it does; with others
+/// this is too many, until it is full.
+fn when_full(hits: u64, held_bytes: [u64; 2], capacity_bytes: u64) -> u64 {
+    let [before, after] = held_bytes;
+    if after.saturating_sub(before) < (capacity_bytes / FILLING_PART).max(1) {
+        return hits;
+    }
+    let mean_bytes = before.midpoint(after).max(1);
+    let full =
+        u128::from(hits) * u128::from(capacity_bytes.max(mean_bytes)) / u128::from(mean_bytes);
+    hits.saturating_mul(MOST_FORESEEN)
+        .min(u64::try_from(full).unwrap_or(u64::MAX))
+}
+
 /// Half of the gets may become hits.
 fn is_enough(gets: u64, writes: u64, sleeps: u32) -> bool {
     let fewest = FEWEST_GETS << sleeps.saturating_sub(1).min(MOST_DOUBLINGS);
@@ -117,17 +145,20 @@ fn is_enough(gets: u64, writes: u64, sleeps: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// A window of writes, after so many hits.
+    const CAPACITY_BYTES: u64 = 1 << 20;
+
+    /// A window of writes, after so many hits of a full buffer.
     fn window(worth: &Worth, hits: u64) -> bool {
         assert!(worth.told(WINDOW_WRITES));
-        worth.pays(hits)
+        worth.held_bytes.store(CAPACITY_BYTES, Ordering::Relaxed);
+        worth.pays(hits, CAPACITY_BYTES, CAPACITY_BYTES)
     }
 
     #[test]
     fn hits_must_keep_up_with_writes() {
         let worth = Worth::default();
         assert!(!worth.told(WINDOW_WRITES - 1) && worth.told(1));
-        assert!(worth.pays(WINDOW_WRITES / 4));
+        assert!(worth.pays(WINDOW_WRITES / 4, 0, CAPACITY_BYTES));
         // The same number of hits as before: none in this window.
         assert!(!window(&worth, WINDOW_WRITES / 4));
     }
@@ -139,6 +170,25 @@ mod tests {
         assert!(window(&worth, hits));
         let lasted = (0..100).take_while(|_| window(&worth, hits)).count();
         assert_eq!(lasted as u64, MOST_SURPLUS / WINDOW_WRITES);
+    }
+
+    #[test]
+    fn a_buffer_that_fills_is_judged_by_what_it_will_be() {
+        let worth = Worth::default();
+        let filling = |hits, held_bytes| {
+            worth.told(WINDOW_WRITES);
+            worth.pays(hits, held_bytes, CAPACITY_BYTES)
+        };
+        // A quarter of it was there on the average: four times the hits would be enough.
+        let hits = WINDOW_WRITES / 16;
+        assert!(filling(hits, CAPACITY_BYTES / 2));
+        // It takes no more, and as few hits as before.
+        assert!(!filling(2 * hits, CAPACITY_BYTES / 2));
+        // It has woken, and fills again: without any hits.
+        assert!(!filling(2 * hits, CAPACITY_BYTES / 2));
+        assert!(filling(3 * hits, CAPACITY_BYTES / 2));
+        assert_eq!(when_full(1, [0, CAPACITY_BYTES / 16], CAPACITY_BYTES), 8);
+        assert_eq!(when_full(u64::MAX, [0, 1], 1), u64::MAX);
     }
 
     #[test]
