@@ -1,5 +1,7 @@
 //! What a keyspace can be given of its own: the form of its tables and levels.
 
+use serde::{Deserialize, Serialize};
+
 use crate::table::Compression;
 use crate::{Error, Result};
 
@@ -19,7 +21,8 @@ use crate::{Error, Result};
 /// };
 /// # let _ = pictures;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct KeyspaceOptions {
     /// Bytes of a data block before compression. Default: 4 KiB.
     pub block_bytes: usize,

@@ -25,7 +25,7 @@ pub struct ReadBufferOptions {
     /// How entries are kept. Default: [`ReadBufferStructure::Hash`].
     pub structure: ReadBufferStructure,
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
-    /// in percent, from 0 (off: reads and writes pass it by) to 90. What it does not use is the
+    /// in percent, from 0 (off: reads and writes pass it by) to 75. What it does not use is the
     /// block cache's. Default: 50.
     pub share_percent: u32,
 }
