@@ -43,13 +43,18 @@ fn writes_up_to_the_damage_in_an_arena_are_kept() {
     assert!(kept.len() > 20, "{kept:?}");
 }
 
+/// With the arenas in a directory of their own.
+fn in_region(disk: &SimulatedStorage, region: &str) -> Options {
+    Options {
+        region_dir: Some(region.into()),
+        ..options(disk)
+    }
+}
+
 #[test]
 fn arenas_in_a_region_directory_are_found() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
-    let options = Options {
-        region_dir: Some("/fast".into()),
-        ..options(&disk)
-    };
+    let options = in_region(&disk, "/fast");
     let db = Db::open(STORE, options.clone()).unwrap();
     db.put(b"flushed", b"1").unwrap();
     db.flush().unwrap();
@@ -69,10 +74,7 @@ fn arenas_in_a_region_directory_are_found() {
 fn a_region_directory_that_does_not_know_whose_it_is_is_told() {
     for is_gone in [false, true] {
         let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
-        let options = Options {
-            region_dir: Some("/fast".into()),
-            ..options(&disk)
-        };
+        let options = in_region(&disk, "/fast");
         let db = Db::open(STORE, options.clone()).unwrap();
         db.put(b"in an arena", b"2").unwrap();
         drop(db);
@@ -101,10 +103,7 @@ fn a_region_directory_that_does_not_know_whose_it_is_is_told() {
     // Another store's arenas are not taken for this one's.
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let with_region = |store: &str, region: &str| {
-        let options = Options {
-            region_dir: Some(region.into()),
-            ..options(&disk)
-        };
+        let options = in_region(&disk, region);
         let db = Db::open(store, options.clone()).unwrap();
         db.put(b"key", b"value").unwrap();
         drop(db);
@@ -113,10 +112,7 @@ fn a_region_directory_that_does_not_know_whose_it_is_is_told() {
     with_region("/other", "/fast");
     with_region(STORE, "/own");
     disk.remove(Path::new("/fast/REGION")).unwrap();
-    let wrong = Options {
-        region_dir: Some("/fast".into()),
-        ..options(&disk)
-    };
+    let wrong = in_region(&disk, "/fast");
     let refused = repair(STORE.as_ref(), wrong, |_, _| {});
     assert!(
         matches!(refused, Err(Error::Corruption { .. })),
@@ -158,10 +154,7 @@ fn arenas_that_had_moved_are_found_where_they_are_now() {
     db.put(b"flushed", b"1").unwrap();
     db.close().unwrap();
     let before = Image::of(&disk);
-    let moved = Options {
-        region_dir: Some("/fast".into()),
-        ..options(&disk)
-    };
+    let moved = in_region(&disk, "/fast");
     let db = Db::open(STORE, moved.clone()).unwrap();
     db.put(b"in the new home", b"2").unwrap();
     drop(db);
