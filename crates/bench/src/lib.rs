@@ -1,0 +1,32 @@
+//! Which store and which configuration serves a workload best, and why.
+//!
+//! A *contest* runs *contestants* (stores, each with its settings) through the same *plan*: a list of
+//! *phases*, each a workload with its own operations, clients and pace. Each run has a process and a
+//! directory of its own, contestants take turns, and every operation's outcome is checked against what
+//! the workload knows, so that a store cannot win by losing data.
+//!
+//! - [`draw`]: distributions, exactly as their sources define them
+//! - [`keys`], [`values`]: a record's number made bytes, and checked again
+//! - [`workload`]: YCSB, db_bench, mixgraph, the PlexDB update load
+//! - [`store`], [`stores`]: the trait of a store under test, and Terrace behind it
+//! - [`run`], [`measure`]: one run of one contestant, and what is counted of it
+//! - [`contest`]: runs in processes that alternate
+//! - [`report`]: a table, JSON, and one HTML page
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod operation;
+pub mod outcome;
+pub mod settings;
+pub mod store;
+
+pub use store::{Error, Result};

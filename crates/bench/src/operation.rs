@@ -1,0 +1,135 @@
+//! What a client asks of a store, in terms of record numbers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::Direction;
+
+/// One operation. Records have numbers; [`keys`](crate::keys) makes keys of them and
+/// [`values`](crate::values) values, so that a stream of operations is the same for every store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A record that is not there yet.
+    Insert {
+        /// Its number.
+        record: u64,
+    },
+    /// A new value for a record.
+    Update {
+        /// Its number.
+        record: u64,
+        /// Which of its values this is: 0 is the inserted one.
+        version: u32,
+    },
+    /// One field of a record anew: it is read, changed and written back.
+    UpdateField {
+        /// Its number.
+        record: u64,
+        /// Which field, counted from 0.
+        field: u32,
+        /// Which of its values this is.
+        version: u32,
+    },
+    /// A record read and then written (YCSB's F): both count as one operation.
+    ReadModifyWrite {
+        /// Its number.
+        record: u64,
+        /// Which of its values is written.
+        version: u32,
+        /// One field only, or the whole value.
+        field: Option<u32>,
+    },
+    /// A record's value.
+    Read {
+        /// Its number.
+        record: u64,
+        /// Whether it must be there, must not, or may be.
+        expect: Expect,
+    },
+    /// Records in the order of their keys.
+    Scan {
+        /// Where to start: at this record's key, or at the first (last) key.
+        start: Option<u64>,
+        /// How many, at most.
+        rows: u64,
+        /// Which way.
+        direction: Direction,
+    },
+    /// A record to be removed.
+    Delete {
+        /// Its number.
+        record: u64,
+    },
+}
+
+/// What a read must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// A value of this record: anything else is an error of the store.
+    Found,
+    /// Nothing.
+    Missing,
+    /// Either.
+    Either,
+}
+
+/// Operations whose latencies are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// [`Operation::Insert`]
+    Insert,
+    /// [`Operation::Update`] and [`Operation::UpdateField`]
+    Update,
+    /// [`Operation::ReadModifyWrite`]
+    ReadModifyWrite,
+    /// [`Operation::Read`]
+    Read,
+    /// [`Operation::Scan`]
+    Scan,
+    /// [`Operation::Delete`]
+    Delete,
+}
+
+impl OperationKind {
+    /// All kinds, in the order of reports.
+    pub const ALL: [OperationKind; 6] = [
+        OperationKind::Insert,
+        OperationKind::Update,
+        OperationKind::ReadModifyWrite,
+        OperationKind::Read,
+        OperationKind::Scan,
+        OperationKind::Delete,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Insert => "insert",
+            OperationKind::Update => "update",
+            OperationKind::ReadModifyWrite => "read-modify-write",
+            OperationKind::Read => "read",
+            OperationKind::Scan => "scan",
+            OperationKind::Delete => "delete",
+        }
+    }
+}
+
+impl Operation {
+    /// Under which its latency is counted.
+    pub fn kind(&self) -> OperationKind {
+        match self {
+            Operation::Insert { .. } => OperationKind::Insert,
+            Operation::Update { .. } | Operation::UpdateField { .. } => OperationKind::Update,
+            Operation::ReadModifyWrite { .. } => OperationKind::ReadModifyWrite,
+            Operation::Read { .. } => OperationKind::Read,
+            Operation::Scan { .. } => OperationKind::Scan,
+            Operation::Delete { .. } => OperationKind::Delete,
+        }
+    }
+}
+
+/// A client's stream of operations: the same for every store, from the seed of the plan.
+pub trait Stream: Send {
+    /// The next operation; `None` when this client is done.
+    fn next(&mut self) -> Option<Operation>;
+}

@@ -1,0 +1,192 @@
+//! What a run of one contestant gave: the JSON between processes and of `--json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::operation::OperationKind;
+
+/// Everything a contest found, and under what conditions: all that a report needs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Contest {
+    /// What was run, as it would be typed.
+    pub command: String,
+    /// In words: workload, records, sizes, distribution, update style, regime of memory.
+    pub title: String,
+    /// Name and value of whatever was the same for all: seed, records, clients, limits.
+    pub conditions: Vec<(String, String)>,
+    /// The machine, in words, and what the harness costs on it.
+    pub machine: Machine,
+    /// Runs in the order in which they were made.
+    pub runs: Vec<RunOutcome>,
+}
+
+/// The machine of a contest.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub processor: String,
+    /// How many of them the process may use.
+    pub processors: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// File system of the stores' directory, and its device.
+    pub file_system: String,
+    /// What the harness itself takes for a read and for a write, ns: measured against a store that
+    /// does nothing.
+    pub harness_read_ns: f64,
+    /// The same of a write.
+    pub harness_write_ns: f64,
+}
+
+/// One run: a process that opened one store and went through all phases.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// The contestant.
+    pub store: String,
+    /// Which repeat, counted from 0.
+    pub repeat: u32,
+    /// What an acknowledged write survived.
+    pub durability: String,
+    /// What the store was told.
+    pub settings: Vec<(String, String)>,
+    /// The phases, in order.
+    pub phases: Vec<PhaseOutcome>,
+}
+
+/// One phase of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PhaseOutcome {
+    /// Its name: `load`, `A`, `readrandom`, ...
+    pub name: String,
+    /// Operations acknowledged.
+    pub operations: u64,
+    /// Client threads.
+    pub clients: u32,
+    /// Operations a second that were asked for; `None` in a closed loop.
+    pub rate: Option<f64>,
+    /// From the first operation to the last acknowledgement, seconds.
+    pub acknowledged_s: f64,
+    /// From the first operation until nothing was left to flush or merge; `None` where the phase was
+    /// not waited for.
+    pub settled_s: Option<f64>,
+    /// By kind of operation. In an open loop a latency counts from the moment the operation was due.
+    pub latencies: BTreeMap<OperationKind, Latency>,
+    /// The longest time in which no client completed anything, ms, and when it began, seconds.
+    pub longest_gap_ms: f64,
+    /// When that gap began, seconds from the first operation.
+    pub longest_gap_at_s: f64,
+    /// Reads that found a record, that found none, and rows that scans visited: equal for every
+    /// store with one client.
+    pub found: u64,
+    /// Reads that found none.
+    pub missing: u64,
+    /// Rows that scans visited.
+    pub scanned: u64,
+    /// Bytes of keys and values that clients wrote.
+    pub user_written_bytes: u64,
+    /// Bytes of keys and values that clients read.
+    pub user_read_bytes: u64,
+    /// What it cost the process and the device, to settled.
+    pub usage: Usage,
+    /// Bytes of the store's files at the end, as allocated on the disk.
+    pub space_bytes: u64,
+    /// Bytes of keys and values that were alive at the end; 0 if unknown.
+    pub live_bytes: u64,
+    /// Every tenth of a second, or less often in long phases.
+    pub timeline: Vec<Sample>,
+    /// What the store did meanwhile.
+    pub marks: Vec<Mark>,
+}
+
+/// Latencies of one kind of operation, us.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Mean, us.
+    pub mean_us: f64,
+    /// Median, us.
+    pub p50_us: f64,
+    /// 90th percentile, us.
+    pub p90_us: f64,
+    /// 99th percentile, us.
+    pub p99_us: f64,
+    /// 99.9th percentile, us.
+    pub p999_us: f64,
+    /// 99.99th percentile, us.
+    pub p9999_us: f64,
+    /// The greatest, us.
+    pub max_us: f64,
+    /// The distribution: latency in us, and the fraction of operations that took at most that.
+    pub cdf: Vec<(f64, f64)>,
+}
+
+/// What a phase cost, as the kernel counted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time of the process in user space, seconds.
+    pub user_s: f64,
+    /// The same in the kernel, seconds.
+    pub system_s: f64,
+    /// `write_bytes` of `/proc/self/io`: pages dirtied and direct writes.
+    pub write_bytes: u64,
+    /// `cancelled_write_bytes`: of these, what was dropped (truncated, removed) before it was written.
+    pub cancelled_write_bytes: u64,
+    /// `read_bytes`: what was really fetched from the device.
+    pub read_bytes: u64,
+    /// Bytes written to the device, by whomever; `None` where it has no counters.
+    pub device_write_bytes: Option<u64>,
+    /// Bytes read from it.
+    pub device_read_bytes: Option<u64>,
+    /// Read requests that reached it.
+    pub device_reads: Option<u64>,
+    /// Most memory of the process (`VmHWM`, reset at the phase's start where the kernel lets it), bytes.
+    pub peak_resident_bytes: u64,
+    /// Most memory of its cgroup, page cache included, bytes; `None` without a cgroup.
+    pub peak_cgroup_bytes: Option<u64>,
+}
+
+/// A moment of a phase. Counters are since the phase began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the first operation.
+    pub at_s: f64,
+    /// Operations completed.
+    pub operations: u64,
+    /// `write_bytes`.
+    pub write_bytes: u64,
+    /// `read_bytes`.
+    pub read_bytes: u64,
+    /// Bytes of the store's files.
+    pub space_bytes: u64,
+    /// Resident memory, bytes.
+    pub resident_bytes: u64,
+    /// Processor time, seconds.
+    pub processor_s: f64,
+}
+
+/// A span of time in which a store did something.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// What.
+    pub kind: MarkKind,
+    /// From, seconds since the first operation.
+    pub from_s: f64,
+    /// To.
+    pub to_s: f64,
+}
+
+/// What is marked in a plot over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// A flush.
+    Flush,
+    /// A compaction.
+    Compaction,
+    /// Writers slowed down or stopped, as the store tells.
+    Stall,
+}

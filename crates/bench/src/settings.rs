@@ -1,0 +1,65 @@
+//! What every store is told alike, each in its own way.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DurabilityClass {
+    /// The death of the process; not a power cut.
+    ProcessCrash,
+    /// A power cut: each write asks for a sync.
+    PowerCut,
+}
+
+/// The same memory, threads, filters, compression and durability for all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What an acknowledged write survives.
+    pub durability: DurabilityClass,
+    /// Memory for cached blocks and records together, bytes.
+    pub cache_bytes: u64,
+    /// Memory of one write buffer, bytes.
+    pub write_buffer_bytes: u64,
+    /// How many write buffers there may be.
+    pub write_buffers: u32,
+    /// Threads for flushes and compactions together, at least 2.
+    pub background_threads: u32,
+    /// Bits of filter a key.
+    pub filter_bits_per_key: u32,
+    /// Bytes of an uncompressed block.
+    pub block_bytes: u32,
+    /// Whether blocks are compressed (LZ4) below the first levels.
+    pub compressed: bool,
+    /// Whether tables are read past the page cache, where a store can do that.
+    pub direct_io: bool,
+    /// Whether memory is bounded below the size of the data: advice that only helps when data fits
+    /// (read-ahead of a mapping, say) is then given the other way round.
+    pub bounded: bool,
+    /// How much data to expect, bytes of keys and values: a B-tree must be told the size of its map.
+    pub expected_data_bytes: u64,
+    /// Options of one contestant by its own names, from `--set NAME.OPTION=VALUE`. A contestant
+    /// refuses an option it does not know.
+    pub own: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            durability: DurabilityClass::ProcessCrash,
+            cache_bytes: 256 << 20,
+            write_buffer_bytes: 64 << 20,
+            write_buffers: 3,
+            background_threads: 2,
+            filter_bits_per_key: 10,
+            block_bytes: 4096,
+            compressed: false,
+            direct_io: false,
+            bounded: false,
+            expected_data_bytes: 1 << 30,
+            own: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The one trait of a store under test.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+
+/// What can go wrong in a store, in words: a harness only passes it on.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of whatever a store or the harness does.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To greater keys.
+    Forward,
+    /// To smaller keys.
+    Backward,
+}
+
+/// A store under test, shared by all clients of a run.
+///
+/// A write that returns is acknowledged in the durability class that the store was opened in.
+pub trait Store: Send + Sync {
+    /// Sets a key's value.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a key.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Shows a key's value to `read`, borrowed where the store can lend it; false if there is none.
+    fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Visits up to `limit` entries from `start` on, both ways `start` included; with no start, from
+    /// the first (or last) entry.
+    fn scan(
+        &self,
+        start: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()>;
+
+    /// Waits until everything is in tables and no flush or merge is due, and says when that was: a
+    /// store that can only be polled does not count the polling.
+    fn settle(&self) -> Result<Instant>;
+
+    /// What goes on in the background. Asked ten times a second, so it must be cheap.
+    fn activity(&self) -> Activity;
+
+    /// Closes the store in order.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What a store does in the background, as far as it tells. Counts only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Flushes that have ended.
+    pub flushes: u64,
+    /// Compactions that have ended.
+    pub compactions: u64,
+    /// Whether a flush runs at this moment.
+    pub flushing: bool,
+    /// Whether a compaction runs at this moment.
+    pub compacting: bool,
+    /// Whether writers are slowed down or stopped at this moment; `None` if the store cannot tell.
+    pub stalled: Option<bool>,
+}
+
+/// A store that has been opened, and how.
+pub struct Opened {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// What an acknowledged write survives, in the store's own words.
+    pub durability: String,
+    /// Its version, and each setting that was told to it: name and value, to be printed.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A store that can take part: its name, and how it is opened in an empty directory or in one it made.
+#[derive(Clone, Copy)]
+pub struct Contestant {
+    /// The name in `--stores` and reports.
+    pub name: &'static str,
+    /// A line for `--help`.
+    pub about: &'static str,
+    /// Opens it.
+    pub open: fn(&Path, &Settings) -> Result<Opened>,
+}
