@@ -42,7 +42,7 @@ pub struct Machine {
 }
 
 /// One run: a process that opened one store and went through all phases.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The contestant.
     pub store: String,

@@ -197,6 +197,19 @@ Examples:
   terrace dump ./cities/MANIFEST-000001
   terrace dump ./cities/7.table --json | head")]
     Dump(Dump),
+    /// Run a workload on Terrace in one or several configurations, and show what it costs
+    #[command(after_help = "\
+Stores of other makers take part in `peers compare`, in the directory peers/ of the sources, with the
+same workloads and options.
+
+Examples:
+  terrace bench ycsb c a
+  terrace bench ycsb --help")]
+    Bench {
+        /// The workload
+        #[command(subcommand)]
+        what: terrace_bench::arguments::Bench,
+    },
     /// Print a shell's completions of these commands
     #[command(after_help = "\
 Examples:

@@ -43,6 +43,8 @@ pub enum Failure {
     Unanswered { busy: Error, what: String },
     /// A file or stream other than the store's failed.
     Io { what: String, source: io::Error },
+    /// A benchmark could not be run, or a store failed in it.
+    Bench(terrace_bench::Error),
     /// The reader of our output has gone.
     BrokenPipe,
 }
@@ -70,6 +72,7 @@ impl Failure {
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 exit::NO_SPACE
             }
+            Failure::Bench(error) => error.downcast_ref().map_or(exit::USAGE, code_of),
             Failure::Io { .. } | Failure::BrokenPipe => exit::IO,
         }
     }
@@ -135,6 +138,7 @@ impl fmt::Display for Failure {
             Failure::Store(error) => error.fmt(f),
             Failure::Unanswered { busy, what } => write!(f, "{busy}; {what}"),
             Failure::Io { what, source } => write!(f, "{what}: {source}"),
+            Failure::Bench(error) => error.fmt(f),
             Failure::BrokenPipe => f.write_str("nobody reads the output"),
         }
     }

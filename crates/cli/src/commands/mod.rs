@@ -1,5 +1,6 @@
 //! One file for each command, or for a few that are alike.
 
+mod bench;
 mod dump;
 mod entries;
 mod events;
@@ -44,6 +45,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Options => print(Options::default().to_toml()?),
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),
+        Command::Bench { what } => bench::run(&what),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoChild(arguments) => demo::child(&arguments.directory),

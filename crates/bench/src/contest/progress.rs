@@ -1,0 +1,94 @@
+//! How far a contest is: a bar on a terminal, a line a run in a pipe.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::outcome::RunOutcome;
+use crate::run::Progress;
+
+/// Between two lines of one run in a pipe.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    runs: usize,
+    begun: usize,
+    run: String,
+    start: Instant,
+    next_line: Duration,
+}
+
+impl Shown {
+    pub fn new(runs: usize) -> Self {
+        let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta} left");
+        let bar = io::stderr().is_terminal().then(|| {
+            // The template is a constant; a wrong one would cost the looks only.
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::new(0).with_style(style)
+        });
+        Shown {
+            bar,
+            runs,
+            begun: 0,
+            run: String::new(),
+            start: Instant::now(),
+            next_line: INTERVAL,
+        }
+    }
+
+    pub fn begin(&mut self, store: &str, repeat: u32, label: &str) {
+        self.begun += 1;
+        self.run = format!(
+            "run {}/{}: {store}{label}, repeat {}",
+            self.begun,
+            self.runs,
+            repeat + 1
+        );
+        (self.start, self.next_line) = (Instant::now(), INTERVAL);
+        match &self.bar {
+            Some(bar) => bar.set_message(self.run.clone()),
+            None => eprintln!("{}", self.run),
+        }
+    }
+
+    pub fn progress(&mut self, now: &Progress) {
+        let Progress {
+            phase,
+            operations,
+            of,
+        } = now;
+        let settling = if operations >= of { ", settling" } else { "" };
+        if let Some(bar) = &self.bar {
+            bar.set_length(*of);
+            bar.set_position(*operations);
+            bar.set_message(format!("{}, {phase}{settling}", self.run));
+        } else if self.start.elapsed() >= self.next_line {
+            self.next_line = self.start.elapsed() + INTERVAL;
+            eprintln!("{}, {phase}: {operations} of {of}{settling}", self.run);
+        }
+    }
+
+    pub fn end(&self, outcome: &RunOutcome) {
+        for phase in &outcome.phases {
+            let seconds = phase.settled_s.unwrap_or(phase.acknowledged_s);
+            let line = format!(
+                "  {} {}: {:.0} operations/s, {seconds:.1} s",
+                outcome.store,
+                phase.name,
+                phase.operations as f64 / phase.acknowledged_s.max(1e-9),
+            );
+            match &self.bar {
+                Some(bar) => bar.println(line),
+                None => eprintln!("{line}"),
+            }
+        }
+    }
+
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

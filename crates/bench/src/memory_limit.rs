@@ -1,0 +1,186 @@
+//! A bound for the memory of a run, page cache included: a memory cgroup, of version 1 or 2.
+//!
+//! The parent makes the group, the child enters it before it opens a store, and the parent removes it
+//! when the child has gone. What cannot be made (no rights, no controller) is an error that says so:
+//! a run that was to be bounded and was not would be worse than none.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use procfs::process::Process;
+
+use crate::Result;
+
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Names of the files of a version.
+#[derive(Clone, Copy, Debug)]
+struct Files {
+    limit: &'static str,
+    peak: &'static str,
+}
+
+const VERSION_1: Files = Files {
+    limit: "memory.limit_in_bytes",
+    peak: "memory.max_usage_in_bytes",
+};
+const VERSION_2: Files = Files {
+    limit: "memory.max",
+    peak: "memory.peak",
+};
+
+/// A cgroup that bounds the memory of its processes; removed when dropped.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    directory: PathBuf,
+}
+
+impl MemoryLimit {
+    /// Makes a group of at most `bytes`.
+    ///
+    /// # Errors
+    /// No memory controller, or no right to make a group.
+    pub fn new(bytes: u64) -> Result<Self> {
+        let (parent, files) = controller()?;
+        let directory = parent.join(format!("terrace-bench-{}-{bytes}", process::id()));
+        let refused = |error: io::Error| {
+            format!(
+                "cannot make the memory cgroup {}: {error}; run as root, or without a bound \
+                 (--memory fits, or --direct)",
+                directory.display()
+            )
+        };
+        match fs::create_dir(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(refused(error).into());
+            }
+            _ => {}
+        }
+        let group = MemoryLimit {
+            directory: directory.clone(),
+        };
+        fs::write(directory.join(files.limit), bytes.to_string()).map_err(refused)?;
+        Ok(group)
+    }
+
+    /// The group's directory, to be told to the process that is to [`enter`] it.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // It goes as soon as its last process has been waited for; one that stays harms nobody.
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// Puts this process into the group of a directory.
+pub fn enter(group: &Path) -> Result<()> {
+    fs::write(group.join("cgroup.procs"), process::id().to_string())
+        .map_err(|error| format!("cannot enter the cgroup {}: {error}", group.display()).into())
+}
+
+/// Whether a bound can be had here; if not, why.
+pub fn available() -> Result<()> {
+    const ENOUGH_BYTES: u64 = 64 << 20;
+    MemoryLimit::new(ENOUGH_BYTES).map(drop)
+}
+
+/// The most memory of this process's own group, if it is one of ours.
+pub fn own_peak_bytes() -> Option<u64> {
+    let (directory, files) = own()?;
+    fs::read_to_string(directory.join(files.peak))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Begins to look for the most anew, where the kernel can (version 1, and version 2 since 6.12).
+pub fn reset_own_peak() {
+    if let Some((directory, files)) = own() {
+        let _ = fs::write(directory.join(files.peak), "0");
+    }
+}
+
+fn own() -> Option<(PathBuf, Files)> {
+    let (_, files) = controller().ok()?;
+    let groups = Process::myself().ok()?.cgroups().ok()?;
+    groups.into_iter().find_map(|group| {
+        let ours = group.pathname.contains("/terrace-bench-");
+        let memory = group.hierarchy == 0 || group.controllers.iter().any(|name| name == "memory");
+        let mount = if group.hierarchy == 0 {
+            PathBuf::from(MOUNT)
+        } else {
+            Path::new(MOUNT).join("memory")
+        };
+        (ours && memory).then(|| (mount.join(group.pathname.trim_start_matches('/')), files))
+    })
+}
+
+/// Where groups with a memory controller can be made.
+fn controller() -> Result<(PathBuf, Files)> {
+    let version_1 = Path::new(MOUNT).join("memory");
+    if version_1.join(VERSION_1.limit).exists() {
+        return Ok((version_1, VERSION_1));
+    }
+    let root = PathBuf::from(MOUNT);
+    let has_memory = |file: &str| {
+        fs::read_to_string(root.join(file))
+            .is_ok_and(|names| names.split_ascii_whitespace().any(|name| name == "memory"))
+    };
+    if !has_memory("cgroup.controllers") {
+        return Err(
+            "there is no memory cgroup controller here; use --memory fits, or --direct".into(),
+        );
+    }
+    if !has_memory("cgroup.subtree_control") {
+        fs::write(root.join("cgroup.subtree_control"), "+memory").map_err(|error| {
+            format!("cannot enable the memory controller: {error}; run as root")
+        })?;
+    }
+    Ok((root, VERSION_2))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A program that takes more than it may is killed; one that takes less is not. The page cache
+    /// counts: reading a file larger than the bound does not, so that the group's peak stays below.
+    #[test]
+    fn a_bound_binds() {
+        let bound = 48 << 20;
+        let group = match MemoryLimit::new(bound) {
+            Ok(group) => group,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "SKIPPED: {error}");
+                return;
+            }
+        };
+        let taking = |mib: u64| {
+            let script = format!(
+                "echo $$ > {}/cgroup.procs && head -c {mib}M /dev/zero | tail -c {mib}M | wc -c",
+                group.path().display()
+            );
+            let output = Command::new("sh")
+                .args(["-c", &script])
+                .stderr(Stdio::null())
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).trim() == (mib << 20).to_string()
+        };
+        assert!(taking(8));
+        assert!(!taking(200));
+        let path = group.path().to_path_buf();
+        drop(group);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,234 @@
+//! One phase: its clients run side by side, watched, until the last operation is acknowledged and the
+//! store has settled.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::completions::{self, Completions};
+use crate::measure::device::Device;
+use crate::measure::latencies::Latencies;
+use crate::measure::space;
+use crate::measure::usage::{self, Counters};
+use crate::operation::{Part, Stream};
+use crate::outcome::PhaseOutcome;
+use crate::run::Plan;
+use crate::run::client::{Client, ClientOutcome, Count, Shared, Tally};
+use crate::run::pace::Pace;
+use crate::run::timeline::{self, Timeline, Watched};
+use crate::store::Store;
+use crate::values::Values;
+use crate::workload::Phase;
+use crate::{Error, Result};
+
+/// How far a run is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// The phase.
+    pub phase: String,
+    /// Operations that are done.
+    pub operations: u64,
+    /// Of so many.
+    pub of: u64,
+}
+
+/// What all phases of a run share.
+pub struct Context<'a> {
+    pub store: &'a dyn Store,
+    pub plan: &'a Plan,
+    pub values: &'a Values,
+    pub directory: &'a Path,
+    pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+/// Runs a phase; `live_bytes` is what the store holds, before and then after it.
+pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result<PhaseOutcome> {
+    let device = Device::of(context.directory);
+    let rate = context.plan.rates.get(&phase.name).copied();
+    let streams = phase.streams(&context.plan.dataset, context.plan.seed);
+    usage::reset_peaks();
+    let before = Counters::now(device.as_ref())?;
+    let watched = watch(context, phase, streams, rate)?;
+    let used = Counters::now(device.as_ref())?.since(&before)?;
+
+    let all = gather(&watched.clients)?;
+    *live_bytes = if all.tally.deletes > 0 {
+        0
+    } else {
+        *live_bytes + all.tally.inserted_bytes
+    };
+    let (gap_from_ns, gap_ns) = completions::longest_gap(&all.completions, all.end_ns);
+    let mut usage = used;
+    usage.user_s = (usage.user_s - all.spun.as_secs_f64()).max(0.0);
+    Ok(PhaseOutcome {
+        name: format!("{}{}", phase.name, context.plan.label),
+        operations: if phase.counts_rows() {
+            all.tally.scanned
+        } else {
+            all.tally.operations
+        },
+        clients: u32::try_from(watched.clients.len()).unwrap_or(u32::MAX),
+        rate,
+        acknowledged_s: all.end_ns as f64 / 1e9,
+        settled_s: watched.settled.map(|time| time.as_secs_f64()),
+        latencies: all.latencies.summaries(),
+        longest_gap_ms: gap_ns as f64 / 1e6,
+        longest_gap_at_s: gap_from_ns as f64 / 1e9,
+        found: all.tally.found,
+        missing: all.tally.missing,
+        scanned: all.tally.scanned,
+        user_written_bytes: all.tally.written_bytes,
+        user_read_bytes: all.tally.read_bytes,
+        usage,
+        space_bytes: space::allocated_bytes(context.directory)?,
+        live_bytes: *live_bytes,
+        timeline: watched.timeline.samples,
+        marks: watched.timeline.marks,
+    })
+}
+
+struct WatchedPhase {
+    clients: Vec<ClientOutcome>,
+    /// From the start until nothing was left to do.
+    settled: Option<Duration>,
+    timeline: Timeline,
+}
+
+/// The clients, the wait for the store to settle, and a sampler beside them.
+fn watch(
+    context: &Context<'_>,
+    phase: &Phase,
+    streams: Vec<Box<dyn Stream>>,
+    rate: Option<f64>,
+) -> Result<WatchedPhase> {
+    let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
+    let shared = Shared {
+        store: context.store,
+        keys: context.plan.dataset.key_form,
+        values: context.values,
+        start: Instant::now(),
+        stop: AtomicBool::new(false),
+    };
+    let tell = |operations| {
+        (context.progress)(Progress {
+            phase: format!("{}{}", phase.name, context.plan.label),
+            operations,
+            of: phase.operations,
+        });
+    };
+    let watched = Watched {
+        store: context.store,
+        directory: context.directory,
+        counts: &counts,
+        start: shared.start,
+        progress: &tell,
+    };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| timeline::record(&watched, &done));
+        let outcome = clients(&shared, streams, &counts, rate).and_then(|clients| {
+            let settled = phase.settle.then(|| context.store.settle()).transpose()?;
+            Ok((
+                clients,
+                settled.map(|at| at.saturating_duration_since(shared.start)),
+            ))
+        });
+        done.store(true, Ordering::Release);
+        sampler.thread().unpark();
+        let timeline = sampler
+            .join()
+            .map_err(|_| Error::from("the sampler panicked"))??;
+        let (clients, settled) = outcome?;
+        Ok(WatchedPhase {
+            clients,
+            settled,
+            timeline,
+        })
+    })
+}
+
+/// Runs all clients to their ends, those beside until the others are done.
+fn clients(
+    shared: &Shared<'_>,
+    streams: Vec<Box<dyn Stream>>,
+    counts: &[Count],
+    rate: Option<f64>,
+) -> Result<Vec<ClientOutcome>> {
+    let measured = streams
+        .iter()
+        .filter(|stream| stream.part() == Part::Measured)
+        .count();
+    thread::scope(|scope| {
+        let threads: Vec<_> = streams
+            .into_iter()
+            .zip(counts)
+            .enumerate()
+            .map(|(index, (stream, count))| {
+                let part = stream.part();
+                let pace = match part {
+                    Part::Measured => Pace::new(shared.start, rate, index, measured),
+                    Part::Beside { rate } => Pace::new(shared.start, rate, 0, 1),
+                };
+                let client = Client::new(shared, stream, pace, count);
+                let thread = scope.spawn(move || {
+                    client
+                        .run()
+                        .inspect_err(|_| shared.stop.store(true, Ordering::Relaxed))
+                });
+                (part, thread)
+            })
+            .collect();
+        let (measured, beside): (Vec<_>, Vec<_>) = threads
+            .into_iter()
+            .partition(|(part, _)| *part == Part::Measured);
+        let join = |(_, thread): (_, thread::ScopedJoinHandle<'_, _>)| thread.join();
+        let mut outcomes: Vec<_> = measured.into_iter().map(join).collect();
+        shared.stop.store(true, Ordering::Relaxed);
+        outcomes.extend(beside.into_iter().map(join));
+        outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(|_| Err("a client panicked".into())))
+            .collect()
+    })
+}
+
+/// All clients together. Those beside are in the bytes, not in operations and times.
+struct Gathered {
+    latencies: Latencies,
+    completions: Vec<Completions>,
+    tally: Tally,
+    end_ns: u64,
+    spun: Duration,
+}
+
+fn gather(clients: &[ClientOutcome]) -> Result<Gathered> {
+    let mut all = Gathered {
+        latencies: Latencies::new()?,
+        completions: Vec::new(),
+        tally: Tally::default(),
+        end_ns: 0,
+        spun: Duration::ZERO,
+    };
+    for client in clients {
+        all.latencies.add(&client.latencies)?;
+        all.spun += client.spun;
+        let (tally, more) = (&mut all.tally, &client.tally);
+        tally.inserted_bytes += more.inserted_bytes;
+        tally.written_bytes += more.written_bytes;
+        tally.read_bytes += more.read_bytes;
+        tally.deletes += more.deletes;
+        if client.beside {
+            continue;
+        }
+        tally.operations += more.operations;
+        tally.found += more.found;
+        tally.missing += more.missing;
+        tally.scanned += more.scanned;
+        all.completions.push(client.completions.clone());
+        all.end_ns = all.end_ns.max(client.end_ns);
+    }
+    Ok(all)
+}

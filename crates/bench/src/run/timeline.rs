@@ -1,0 +1,225 @@
+//! A phase over time: samples ten times a second, and what the store did meanwhile.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::measure::space;
+use crate::measure::usage::{self, Io};
+use crate::outcome::{Mark, MarkKind, Sample};
+use crate::run::client::Count;
+use crate::store::{Activity, Store};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// When there are more samples, every other one goes and the interval doubles.
+const MOST_SAMPLES: usize = 600;
+
+/// What is sampled.
+pub struct Watched<'a> {
+    pub store: &'a dyn Store,
+    pub directory: &'a Path,
+    pub counts: &'a [Count],
+    pub start: Instant,
+    /// Called at each sample with the operations so far.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// The samples and marks of a phase.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    pub samples: Vec<Sample>,
+    pub marks: Vec<Mark>,
+}
+
+/// Samples until `done` is set, by a thread that is then unparked.
+pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
+    let mut timeline = Timeline::default();
+    let mut open = OpenMarks::new(watched.store.activity());
+    let before = Baseline::now()?;
+    let mut interval = INTERVAL;
+    let mut due = Duration::ZERO;
+    loop {
+        let last = done.load(Ordering::Acquire);
+        let sample = before.sample(watched)?;
+        (watched.progress)(sample.operations);
+        open.observe(watched.store.activity(), sample.at_s, &mut timeline.marks);
+        timeline.samples.push(sample);
+        if timeline.samples.len() >= MOST_SAMPLES {
+            halve(&mut timeline.samples);
+            interval *= 2;
+        }
+        if last {
+            open.close(sample.at_s, &mut timeline.marks);
+            return Ok(timeline);
+        }
+        due = (due + interval).max(watched.start.elapsed());
+        wait(watched.start, due, done);
+    }
+}
+
+fn wait(start: Instant, due: Duration, done: &AtomicBool) {
+    while !done.load(Ordering::Acquire) {
+        let ahead = due.saturating_sub(start.elapsed());
+        if ahead.is_zero() {
+            return;
+        }
+        std::thread::park_timeout(ahead);
+    }
+}
+
+fn halve(samples: &mut Vec<Sample>) {
+    let mut index = 0;
+    samples.retain(|_| {
+        index += 1;
+        index % 2 == 1
+    });
+}
+
+struct Baseline {
+    io: Io,
+    processor: Duration,
+}
+
+impl Baseline {
+    fn now() -> Result<Self> {
+        Ok(Baseline {
+            io: Io::now()?,
+            processor: usage::processor_time()?,
+        })
+    }
+
+    fn sample(&self, watched: &Watched<'_>) -> Result<Sample> {
+        let io = Io::now()?;
+        let operations = watched
+            .counts
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed))
+            .sum();
+        Ok(Sample {
+            at_s: watched.start.elapsed().as_secs_f64(),
+            operations,
+            write_bytes: io.write_bytes.saturating_sub(self.io.write_bytes),
+            read_bytes: io.read_bytes.saturating_sub(self.io.read_bytes),
+            space_bytes: space::allocated_bytes(watched.directory)?,
+            resident_bytes: usage::resident_bytes()?,
+            processor_s: (usage::processor_time()?.saturating_sub(self.processor)).as_secs_f64(),
+        })
+    }
+}
+
+/// Spans that have begun and not ended. What ended between two samples, or was going on at a sample,
+/// is marked from the sample before on.
+struct OpenMarks {
+    last: Activity,
+    last_s: f64,
+    open: [(MarkKind, Option<f64>); 3],
+}
+
+impl OpenMarks {
+    fn new(now: Activity) -> Self {
+        OpenMarks {
+            last: now,
+            last_s: 0.0,
+            open: [MarkKind::Flush, MarkKind::Compaction, MarkKind::Stall].map(|kind| (kind, None)),
+        }
+    }
+
+    fn observe(&mut self, now: Activity, at_s: f64, marks: &mut Vec<Mark>) {
+        let ended = [
+            now.flushes > self.last.flushes,
+            now.compactions > self.last.compactions,
+            false,
+        ];
+        let goes_on = [now.flushing, now.compacting, now.stalled == Some(true)];
+        for (((kind, open), ended), goes_on) in self.open.iter_mut().zip(ended).zip(goes_on) {
+            if ended || goes_on {
+                open.get_or_insert(self.last_s);
+            }
+            if !goes_on && let Some(from_s) = open.take() {
+                marks.push(Mark {
+                    kind: *kind,
+                    from_s,
+                    to_s: at_s,
+                });
+            }
+        }
+        (self.last, self.last_s) = (now, at_s);
+    }
+
+    fn close(&mut self, at_s: f64, marks: &mut Vec<Mark>) {
+        for (kind, open) in &mut self.open {
+            if let Some(from_s) = open.take() {
+                marks.push(Mark {
+                    kind: *kind,
+                    from_s,
+                    to_s: at_s,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(kind: MarkKind, from_s: f64, to_s: f64) -> Mark {
+        Mark { kind, from_s, to_s }
+    }
+
+    #[test]
+    fn what_begins_and_ends_between_two_samples_is_marked() {
+        let mut open = OpenMarks::new(Activity::default());
+        let mut marks = Vec::new();
+        let idle = Activity {
+            flushes: 1,
+            ..Activity::default()
+        };
+        open.observe(Activity::default(), 0.1, &mut marks);
+        open.observe(idle, 0.2, &mut marks);
+        open.observe(idle, 0.3, &mut marks);
+        open.close(0.3, &mut marks);
+        assert_eq!(marks, [mark(MarkKind::Flush, 0.1, 0.2)]);
+    }
+
+    #[test]
+    fn a_span_lasts_until_it_is_over_or_the_phase_is() {
+        let mut open = OpenMarks::new(Activity::default());
+        let mut marks = Vec::new();
+        let both = Activity {
+            compacting: true,
+            stalled: Some(true),
+            ..Activity::default()
+        };
+        let one = Activity {
+            compacting: true,
+            stalled: Some(false),
+            ..Activity::default()
+        };
+        open.observe(Activity::default(), 1.0, &mut marks);
+        open.observe(both, 2.0, &mut marks);
+        open.observe(both, 3.0, &mut marks);
+        open.observe(one, 4.0, &mut marks);
+        open.close(5.0, &mut marks);
+        assert_eq!(
+            marks,
+            [
+                mark(MarkKind::Stall, 1.0, 4.0),
+                mark(MarkKind::Compaction, 1.0, 5.0)
+            ]
+        );
+    }
+
+    #[test]
+    fn every_other_sample_stays() {
+        let sample = |at_s| Sample {
+            at_s,
+            ..Sample::default()
+        };
+        let mut samples: Vec<_> = (0..5).map(|i| sample(f64::from(i))).collect();
+        halve(&mut samples);
+        assert_eq!(samples, [sample(0.0), sample(2.0), sample(4.0)]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Terrace, in each configuration that a report may want to set beside the others.
+
+mod watch;
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use terrace::{Compression, Db, Durability, IterOptions, Options, WriteBatch, WriteOptions};
+use toml::{Table, Value};
+
+use crate::settings::{DurabilityClass, Settings};
+use crate::store::{Activity, Contestant, Direction, Opened, Store};
+use crate::{Error, Result};
+
+use watch::Watch;
+
+/// Terrace as it comes, and in its other configurations. Every field of `terrace::Options` can be set
+/// besides: `--set terrace.read_buffer.share_percent=25`.
+pub const CONTESTANTS: &[Contestant] = &[
+    Contestant {
+        name: "terrace",
+        about: "Terrace as it comes",
+        open: |directory, settings| open(directory, settings, &[]),
+    },
+    Contestant {
+        name: "terrace-log",
+        about: "new writes by pwrite, as into a write-ahead log (persist method `written`)",
+        open: |directory, settings| open(directory, settings, &[("persist_method", "written")]),
+    },
+    Contestant {
+        name: "terrace-region",
+        about: "new writes into a mapped region (persist method `mapped`)",
+        open: |directory, settings| open(directory, settings, &[("persist_method", "mapped")]),
+    },
+    Contestant {
+        name: "terrace-volatile",
+        about: "new writes into anonymous memory: a crash loses them",
+        open: |directory, settings| open(directory, settings, &[("durability", "Volatile")]),
+    },
+    Contestant {
+        name: "terrace-blocks",
+        about: "no read buffer: all memory for reads caches blocks",
+        open: |directory, settings| {
+            open(directory, settings, &[("read_buffer.share_percent", "0")])
+        },
+    },
+    Contestant {
+        name: "terrace-forward",
+        about: "every write enters the read buffer, as in the WBL thesis",
+        open: |directory, settings| open(directory, settings, &[("read_buffer.policy", "all")]),
+    },
+];
+
+struct Terrace {
+    db: Db,
+    watch: Arc<Watch>,
+    sync: bool,
+}
+
+fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Result<Opened> {
+    let watch = Arc::new(Watch::default());
+    let options = options(settings, preset)?;
+    let told = told(&options)?;
+    let db = Db::open(
+        directory,
+        Options {
+            event_listener: Some(watch.clone()),
+            ..options
+        },
+    )?;
+    let statistics = db.statistics();
+    let emulated = if statistics.emulated {
+        ", power safety emulated"
+    } else {
+        ""
+    };
+    let durability = format!(
+        "{}, method {}, on {}{emulated}",
+        statistics.durability, statistics.method, statistics.file_system
+    );
+    let sync = settings.durability == DurabilityClass::PowerCut;
+    Ok(Opened {
+        store: Box::new(Terrace { db, watch, sync }),
+        durability,
+        settings: told,
+    })
+}
+
+/// What all stores are told, then what makes the configuration, then what was given by hand.
+fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
+    let mut compression = vec![Compression::None];
+    if settings.compressed {
+        compression.extend([Compression::None, Compression::Lz4]);
+    }
+    let common = Options {
+        durability: Some(match settings.durability {
+            DurabilityClass::ProcessCrash => Durability::CrashSafe,
+            DurabilityClass::PowerCut => Durability::PowerSafe,
+        }),
+        arena_bytes: settings.write_buffer_bytes,
+        arena_index_bytes: settings.write_buffer_bytes / 2,
+        max_arenas: settings.write_buffers as usize,
+        cache_bytes: settings.cache_bytes,
+        block_bytes: settings.block_bytes as usize,
+        filter_bits_per_key: settings.filter_bits_per_key,
+        compression,
+        // The others flush in a thread of their own, too, within their number.
+        compaction_threads: (settings.background_threads as usize)
+            .saturating_sub(1)
+            .max(1),
+        ..Options::default()
+    };
+    let mut table: Table = common.to_toml()?.parse()?;
+    let own = settings
+        .own
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in preset.iter().copied().chain(own) {
+        set(&mut table, name, value)?;
+    }
+    Ok(Options::from_toml(&table.to_string())?)
+}
+
+/// Sets an option by its name in TOML, with dots; the value is TOML, too, or a plain string.
+fn set(table: &mut Table, name: &str, value: &str) -> Result<()> {
+    let parsed = format!("value = {value}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(value.into()));
+    let (path, last) = name.rsplit_once('.').unwrap_or(("", name));
+    let mut inner = table;
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        inner = inner
+            .entry(part)
+            .or_insert_with(|| Value::Table(Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| Error::from(format!("terrace's option {part} has no options in it")))?;
+    }
+    inner.insert(last.to_string(), parsed);
+    Ok(())
+}
+
+/// Every option, with its name in TOML.
+fn told(options: &Options) -> Result<Vec<(String, String)>> {
+    fn flatten(prefix: &str, table: &Table, told: &mut Vec<(String, String)>) {
+        for (name, value) in table {
+            match value {
+                Value::Table(inner) => flatten(&format!("{prefix}{name}."), inner, told),
+                Value::String(text) => told.push((format!("{prefix}{name}"), text.clone())),
+                other => told.push((format!("{prefix}{name}"), other.to_string())),
+            }
+        }
+    }
+    let mut told = vec![("version".to_string(), env!("CARGO_PKG_VERSION").to_string())];
+    flatten("", &options.to_toml()?.parse()?, &mut told);
+    Ok(told)
+}
+
+impl Store for Terrace {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if !self.sync {
+            return Ok(self.db.put(key, value)?);
+        }
+        let mut batch = WriteBatch::new();
+        batch.put(key, value)?;
+        Ok(self.db.write(batch, WriteOptions::with_sync(true))?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        if !self.sync {
+            return Ok(self.db.delete(key)?);
+        }
+        let mut batch = WriteBatch::new();
+        batch.delete(key)?;
+        Ok(self.db.write(batch, WriteOptions::with_sync(true))?)
+    }
+
+    fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.db.get(key)?;
+        if let Some(value) = &value {
+            read(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn scan(
+        &self,
+        start: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let bound = start.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+        match direction {
+            Direction::Forward => {
+                let mut iterator = self.db.iter(IterOptions {
+                    lower: bound,
+                    ..IterOptions::default()
+                })?;
+                iterator.seek_to_first()?;
+                for _ in 0..limit {
+                    if !iterator.valid() {
+                        break;
+                    }
+                    visit(iterator.key(), iterator.value());
+                    iterator.next()?;
+                }
+            }
+            Direction::Backward => {
+                let mut iterator = self.db.iter(IterOptions {
+                    upper: bound,
+                    ..IterOptions::default()
+                })?;
+                iterator.seek_to_last()?;
+                for _ in 0..limit {
+                    if !iterator.valid() {
+                        break;
+                    }
+                    visit(iterator.key(), iterator.value());
+                    iterator.prev()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<Instant> {
+        self.db.flush()?;
+        self.db.compact()?;
+        Ok(Instant::now())
+    }
+
+    fn activity(&self) -> Activity {
+        self.watch.activity(&self.db)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+use super::*;
+
+fn settings(own: &[(&str, &str)]) -> Settings {
+    Settings {
+        write_buffer_bytes: 1 << 20,
+        own: own
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
+        ..Settings::default()
+    }
+}
+
+/// All contestants that share no code but the trait are asked the same.
+#[test]
+fn every_configuration_keeps_what_it_is_given() {
+    for contestant in CONTESTANTS {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let opened = (contestant.open)(directory.path(), &settings(&[])).unwrap();
+        crate::conformance::check(opened.store.as_ref()).unwrap();
+        opened.store.close().unwrap();
+        let opened = (contestant.open)(directory.path(), &settings(&[])).unwrap();
+        crate::conformance::check_reopened(opened.store.as_ref()).unwrap();
+        opened.store.close().unwrap();
+    }
+}
+
+#[test]
+fn options_are_set_by_their_names_and_shown() {
+    let own = [
+        ("read_buffer.share_percent", "25"),
+        ("table_bytes", "1048576"),
+        ("persist_method", "written"),
+    ];
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let opened = (CONTESTANTS[0].open)(directory.path(), &settings(&own)).unwrap();
+    for (name, value) in own {
+        let expected = (name.to_string(), value.to_string());
+        assert!(
+            opened.settings.contains(&expected),
+            "{name}: {:?}",
+            opened.settings
+        );
+    }
+    assert!(
+        opened.durability.contains("method written"),
+        "{}",
+        opened.durability
+    );
+}
+
+#[test]
+fn an_option_that_there_is_not_is_refused() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    for own in [
+        ("no_such_option", "1"),
+        ("arena_bytes.x", "1"),
+        ("arena_bytes", "many"),
+    ] {
+        let error = (CONTESTANTS[0].open)(directory.path(), &settings(&[own]))
+            .err()
+            .unwrap();
+        assert!(!error.to_string().is_empty());
+    }
+}

@@ -1,0 +1,246 @@
+//! The workload that was asked for, from what was typed.
+
+use crate::Result;
+use crate::arguments::{self, Bench, Common, Update};
+use crate::values::Sizes;
+use crate::workload::db_bench::Benchmark;
+use crate::workload::ycsb::{Distribution, UpdateStyle};
+use crate::workload::{Options, PhaseKind, Workload, named, names};
+
+/// Records and operations of `--tiny`.
+const TINY: u64 = 3000;
+
+/// Ranges of `--distribution clustered`, as the questions about hot tables have it.
+const CLUSTERED_RANGES: u64 = 1000;
+
+/// Fields of a record of YCSB.
+const FIELDS: u32 = 10;
+
+impl Bench {
+    /// What all workloads have; `None` for one run, which is told on standard input.
+    pub fn common(&self) -> Option<&Common> {
+        match self {
+            Bench::Ycsb(ycsb) => Some(&ycsb.common),
+            Bench::DbBench(db_bench) => Some(&db_bench.common),
+            Bench::Updates(updates) => Some(&updates.common),
+            Bench::Mixgraph(mixgraph) => Some(&mixgraph.common),
+            Bench::RunOne => None,
+        }
+    }
+}
+
+/// Finds the workload.
+///
+/// # Errors
+/// A name that is not known, and numbers that make no sense.
+pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
+    let options = Options {
+        clients: common.clients,
+        ..options(bench)?
+    };
+    let options = if common.tiny { tiny(options) } else { options };
+    if options.records == Some(0) || options.clients == Some(0) {
+        return Err("there must be at least one record and one client".into());
+    }
+    let name = name(bench);
+    let mut workload = named(&name, &options).ok_or_else(|| unknown(&name))?;
+    if let Bench::DbBench(db_bench) = bench {
+        repeat_keys(&mut workload, db_bench.repeat_keys);
+    }
+    match workload
+        .phases
+        .iter()
+        .find(|phase| phase.needs_power_cut_safety)
+    {
+        Some(phase) if !common.durable => {
+            Err(format!("{} syncs every write: run it with --durable", phase.name).into())
+        }
+        _ => Ok(workload),
+    }
+}
+
+fn unknown(name: &str) -> crate::Error {
+    let known: Vec<_> = names().map(|(name, _)| name).collect();
+    format!(
+        "there is no workload {name}, or these cannot be run in a row; there are {}",
+        known.join(", ")
+    )
+    .into()
+}
+
+fn name(bench: &Bench) -> String {
+    match bench {
+        Bench::Ycsb(ycsb) => ycsb.workloads.join(","),
+        Bench::DbBench(db_bench) => db_bench.workloads.join(","),
+        Bench::Updates(updates) if updates.large => "updates-large".into(),
+        Bench::Updates(_) => "updates".into(),
+        Bench::Mixgraph(_) | Bench::RunOne => "mixgraph".into(),
+    }
+}
+
+fn options(bench: &Bench) -> Result<Options> {
+    Ok(match bench {
+        Bench::Ycsb(ycsb) => Options {
+            records: Some(ycsb.records),
+            operations: ycsb.operations,
+            distribution: ycsb.distribution.map(distribution),
+            update: match ycsb.update {
+                Update::Field => UpdateStyle::Field,
+                Update::Value => UpdateStyle::Value,
+            },
+            sizes: Some(fields(ycsb.value_bytes)?),
+            ..Options::default()
+        },
+        Bench::DbBench(db_bench) => Options {
+            records: Some(db_bench.records),
+            operations: db_bench.operations,
+            sizes: db_bench.value_bytes.map(|bytes| Sizes::Fixed { bytes }),
+            compression_ratio: Some(db_bench.compression_ratio),
+            ..Options::default()
+        },
+        Bench::Updates(updates) => {
+            if updates.scale.is_nan() || updates.scale <= 0.0 {
+                return Err("--scale must be above 0".into());
+            }
+            Options {
+                scale: Some(updates.scale),
+                ..Options::default()
+            }
+        }
+        Bench::Mixgraph(mixgraph) => Options {
+            records: Some(mixgraph.records),
+            operations: Some(mixgraph.operations),
+            ..Options::default()
+        },
+        Bench::RunOne => Options::default(),
+    })
+}
+
+/// Ten fields, as YCSB has them.
+fn fields(value_bytes: u32) -> Result<Sizes> {
+    if value_bytes < FIELDS || !value_bytes.is_multiple_of(FIELDS) {
+        return Err(format!(
+            "a value of {value_bytes} bytes cannot be divided into {FIELDS} fields; \
+             --value-bytes takes multiples of {FIELDS}"
+        )
+        .into());
+    }
+    Ok(Sizes::Fields {
+        count: FIELDS,
+        bytes: value_bytes / FIELDS,
+    })
+}
+
+fn distribution(asked: arguments::Distribution) -> Distribution {
+    match asked {
+        arguments::Distribution::Zipfian => Distribution::Zipfian,
+        arguments::Distribution::Uniform => Distribution::Uniform,
+        arguments::Distribution::Latest => Distribution::Latest,
+        arguments::Distribution::Clustered => Distribution::Clustered {
+            ranges: CLUSTERED_RANGES,
+        },
+    }
+}
+
+fn tiny(options: Options) -> Options {
+    Options {
+        records: Some(TINY.min(options.records.unwrap_or(TINY))),
+        operations: Some(TINY.min(options.operations.unwrap_or(TINY))),
+        ..options
+    }
+}
+
+fn repeat_keys(workload: &mut Workload, repeated: bool) {
+    for phase in &mut workload.phases {
+        if let PhaseKind::DbBench(Benchmark::FillSequential { repeated: repeats }) = &mut phase.kind
+            && repeated
+            && !*repeats
+        {
+            *repeats = true;
+            phase.operations = phase.operations.saturating_mul(u64::from(phase.clients));
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::{Parser, Subcommand};
+
+    use super::*;
+    use crate::run::Plan;
+    use crate::settings::Settings;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(subcommand)]
+        bench: Bench,
+    }
+
+    fn parse(line: &str) -> Result<Workload> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        let typed = Typed::try_parse_from(words)?;
+        load(&typed.bench, typed.bench.common().unwrap())
+    }
+
+    /// Every workload there is, small.
+    pub fn tiny_plans() -> Vec<Plan> {
+        [
+            "ycsb a b c d e f f100 h uniform g --tiny",
+            "ycsb a f e --tiny --update field --distribution uniform",
+            "ycsb c e --tiny --distribution clustered",
+            "db-bench fillseq readseq readreverse readrandom readmissing seekrandom overwrite \
+             readwhilewriting deleterandom --tiny",
+            "db-bench fillrandom readrandom readseq --tiny --clients 3",
+            "db-bench fillsync --durable --tiny",
+            "db-bench kvbdev --records 20 --tiny --clients 2",
+            "updates --scale 0.0001 --tiny",
+            "mixgraph --tiny",
+        ]
+        .map(|line| {
+            let workload = parse(line).unwrap();
+            Plan {
+                dataset: workload.dataset,
+                phases: workload.phases,
+                rates: BTreeMap::new(),
+                seed: 3,
+                settings: Settings::default(),
+                label: String::new(),
+            }
+        })
+        .into()
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_words() {
+        for (line, expected) in [
+            ("ycsb x", "there is no workload x"),
+            ("ycsb a --records 0", "at least one record"),
+            ("ycsb a --value-bytes 55", "multiples of 10"),
+            ("db-bench fillsync", "--durable"),
+            ("updates --scale 0", "above 0"),
+        ] {
+            let error = parse(line).err().unwrap().to_string();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn examples_of_the_help_are_understood() {
+        let mut command = Bench::augment_subcommands(clap::Command::new("bench"));
+        for workload in ["ycsb", "db-bench", "updates", "mixgraph"] {
+            let sub = command.find_subcommand_mut(workload).unwrap();
+            let help = sub.render_long_help().to_string();
+            let examples = help
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("terrace bench "));
+            let examples: Vec<_> = examples.collect();
+            assert!(!examples.is_empty());
+            for example in examples {
+                let line = example.split(" | ").next().unwrap();
+                parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+    }
+}
