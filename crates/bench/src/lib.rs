@@ -31,5 +31,6 @@ pub mod outcome;
 pub mod settings;
 pub mod store;
 pub mod values;
+pub mod workload;
 
 pub use store::{Error, Result};

@@ -61,7 +61,7 @@ impl Values {
             let Some((segment, after)) = rest.split_at_mut_checked(bytes) else {
                 return;
             };
-            let identity = Identity { record, field };
+            let identity = identity(record, field, bytes);
             self.segments.write(identity, version, segment);
             rest = after;
         }
@@ -84,7 +84,7 @@ impl Values {
         let from = self.sizes.field_bytes(value.len()) * field as usize;
         let bytes = self.sizes.field_bytes(value.len());
         if let Some(segment) = value.get_mut(from..from + bytes) {
-            let identity = Identity { record, field };
+            let identity = identity(record, field, bytes);
             self.segments.write(identity, version, segment);
         }
         Ok(())
@@ -103,7 +103,8 @@ impl Values {
             let Some((segment, after)) = rest.split_at_checked(bytes) else {
                 break;
             };
-            let version = self.segments.check(Identity { record, field }, segment)?;
+            let identity = identity(record, field, bytes);
+            let version = self.segments.check(identity, segment)?;
             versions.least = versions.least.min(version);
             versions.greatest = versions.greatest.max(version);
             rest = after;
@@ -124,7 +125,7 @@ impl Values {
             Sizes::Fixed { bytes } => u64::from(bytes),
             Sizes::Fields { .. } => self.sizes.most_bytes(),
             Sizes::Pareto { .. } => {
-                let version = segment::version_of(Identity { record, field: 0 }, value);
+                let version = segment::version_of(identity(record, 0, value.len()), value);
                 self.sizes.bytes(record, version)
             }
         };
@@ -144,11 +145,20 @@ impl Values {
     }
 
     fn other_record(&self, record: u64, value: &[u8]) -> Option<Mismatch> {
-        if self.sizes.fields() > 1 {
+        // One that is longer than any is no whole one.
+        if self.sizes.fields() > 1 || value.len() as u64 > self.sizes.most_bytes() {
             return None;
         }
         self.segments
-            .other_record(Identity { record, field: 0 }, value)
+            .other_record(identity(record, 0, value.len()), value)
+    }
+}
+
+fn identity(record: u64, field: u32, field_bytes: usize) -> Identity {
+    Identity {
+        record,
+        field,
+        field_bytes,
     }
 }
 

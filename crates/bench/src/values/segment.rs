@@ -21,6 +21,8 @@ use crate::draw::{mix_64, scale, unmix_64};
 pub(super) struct Identity {
     pub(super) record: u64,
     pub(super) field: u32,
+    /// Bytes of each field.
+    pub(super) field_bytes: usize,
 }
 
 const TAG_BYTES: usize = 8;
@@ -31,6 +33,15 @@ const PIECE_BYTES: usize = 100;
 const FIELD_STEP: u64 = 0xD1B5_4A32_D192_ED03;
 
 impl Identity {
+    /// The one that a segment of this length says it is.
+    fn found_in(segment: &[u8], field: u32) -> Option<Identity> {
+        Some(Identity {
+            record: record_of(segment, field)?,
+            field,
+            field_bytes: segment.len(),
+        })
+    }
+
     fn tag(self) -> u64 {
         mix_64(
             self.record
@@ -71,10 +82,18 @@ impl Segments {
     pub(super) fn write(&self, identity: Identity, version: u32, segment: &mut [u8]) {
         let tag = identity.tag();
         let (tag_bytes, version_bytes) = head_bytes(segment.len());
-        copy(segment, &tag.to_le_bytes(), 0, tag_bytes);
-        let masked = version ^ version_mask(tag);
-        copy(segment, &masked.to_le_bytes(), tag_bytes, version_bytes);
-        let pool = self.window(tag, version, segment.len());
+        let masked = (version ^ version_mask(tag)).to_le_bytes();
+        if let Some((head, rest)) = segment.split_first_chunk_mut::<TAG_BYTES>()
+            && let Some(version) = rest.first_chunk_mut::<VERSION_BYTES>()
+        {
+            // A whole head, in two stores.
+            *head = tag.to_le_bytes();
+            *version = masked;
+        } else {
+            copy(segment, &tag.to_le_bytes(), 0, tag_bytes);
+            copy(segment, &masked, tag_bytes, version_bytes);
+        }
+        let pool = self.window(identity, version, segment.len());
         for run in self.runs(tag_bytes + version_bytes, segment.len()) {
             if run.from_pool {
                 if let (Some(to), Some(from)) = (
@@ -92,7 +111,7 @@ impl Segments {
     /// The version of a segment that is what it should be.
     pub(super) fn check(&self, identity: Identity, segment: &[u8]) -> Result<u32, Mismatch> {
         let version = version_of(identity, segment);
-        match self.first_difference(identity.tag(), version, segment) {
+        match self.first_difference(identity, version, segment) {
             None => Ok(version),
             Some(mangled) => {
                 Err(self
@@ -110,16 +129,11 @@ impl Segments {
 
     /// That a segment is a whole one of another record, if it is.
     pub(super) fn other_record(&self, identity: Identity, segment: &[u8]) -> Option<Mismatch> {
-        let Identity { record, field } = identity;
-        let found = record_of(segment, field)?;
-        let other = Identity {
-            record: found,
-            field,
-        };
+        let Identity { record, field, .. } = identity;
+        let other = Identity::found_in(segment, field)?;
+        let found = other.record;
         let version = version_of(other, segment);
-        let is_whole = self
-            .first_difference(other.tag(), version, segment)
-            .is_none();
+        let is_whole = self.first_difference(other, version, segment).is_none();
         (found != record && is_whole).then_some(Mismatch::OtherRecord {
             record,
             field,
@@ -128,15 +142,20 @@ impl Segments {
         })
     }
 
-    fn first_difference(&self, tag: u64, version: u32, segment: &[u8]) -> Option<Difference> {
+    fn first_difference(
+        &self,
+        identity: Identity,
+        version: u32,
+        segment: &[u8],
+    ) -> Option<Difference> {
         let (tag_bytes, version_bytes) = head_bytes(segment.len());
-        let tag_octets = tag.to_le_bytes();
+        let tag_octets = identity.tag().to_le_bytes();
         if let Some(difference) =
             difference(segment.get(..tag_bytes)?, tag_octets.get(..tag_bytes)?, 0)
         {
             return Some(difference);
         }
-        let pool = self.window(tag, version, segment.len());
+        let pool = self.window(identity, version, segment.len());
         self.runs(tag_bytes + version_bytes, segment.len())
             .find_map(|run| {
                 let found = segment.get(run.from..run.to)?;
@@ -149,11 +168,13 @@ impl Segments {
             })
     }
 
-    /// The bytes of the pool that belong to a segment; its head's are not used.
-    fn window(&self, tag: u64, version: u32, bytes: usize) -> &[u8] {
-        let places = self.pool.len().saturating_sub(bytes) as u64;
-        let hash = mix_64(tag.wrapping_add(u64::from(version)));
-        let from = scale(hash, places) as usize;
+    /// The bytes of the pool that belong to a segment; its head's are not used. Fields of one version
+    /// have them in a row: a whole value is read from one place.
+    fn window(&self, identity: Identity, version: u32, bytes: usize) -> &[u8] {
+        let hash = mix_64(mix_64(identity.record).wrapping_add(u64::from(version)));
+        // A value takes no more than half of the pool.
+        let value_from = scale(hash, self.pool.len() as u64 / 2) as usize;
+        let from = value_from + identity.field as usize * identity.field_bytes;
         self.pool.get(from..from + bytes).unwrap_or_default()
     }
 
@@ -196,6 +217,11 @@ pub(super) fn record_of(segment: &[u8], field: u32) -> Option<u64> {
 
 /// The version that a segment says it has, as much of it as there is.
 pub(super) fn version_of(identity: Identity, segment: &[u8]) -> u32 {
+    if let Some((_, rest)) = segment.split_first_chunk::<TAG_BYTES>()
+        && let Some(stored) = rest.first_chunk::<VERSION_BYTES>()
+    {
+        return u32::from_le_bytes(*stored) ^ version_mask(identity.tag());
+    }
     let (tag_bytes, version_bytes) = head_bytes(segment.len());
     let stored = segment.iter().skip(tag_bytes).take(version_bytes);
     let mask = version_mask(identity.tag()).to_le_bytes();
