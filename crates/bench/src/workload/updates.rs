@@ -6,7 +6,7 @@
 //! is a permutation of their numbers: nothing is kept of the millions of writes.
 //!
 //! Each group belongs to one client, groups in turns, so that the order in which a record is written,
-//! and with it its last version, is known ([`Updates::newest`]). Versions number a record's writes,
+//! and with it its last version, is known ([`Phase::newest`]). Versions number a record's writes,
 //! in no order. All writes count as updates: which one comes first would take a search.
 
 use serde::{Deserialize, Serialize};
