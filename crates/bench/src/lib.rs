@@ -24,9 +24,13 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod draw;
+pub mod keys;
 pub mod operation;
 pub mod outcome;
 pub mod settings;
 pub mod store;
+pub mod values;
+pub mod workload;
 
 pub use store::{Error, Result};

@@ -132,4 +132,13 @@ impl Operation {
 pub trait Stream: Send {
     /// The next operation; `None` when this client is done.
     fn next(&mut self) -> Option<Operation>;
+
+    /// Told after each operation that the store has acknowledged: only then do inserted records
+    /// become readable for the clients of a phase.
+    fn done(&mut self, _operation: &Operation) {}
+
+    /// Operations a second that this client keeps to, where the workload itself sets a pace.
+    fn rate(&self) -> Option<f64> {
+        None
+    }
 }

@@ -1,0 +1,108 @@
+//! How long values are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::draw::{Pareto, mix_64, unit_of};
+
+/// Lengths of values. A length follows from the record and the version, so that a reader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sizes {
+    /// All alike.
+    Fixed {
+        /// Bytes of a value.
+        bytes: u32,
+    },
+    /// All alike, with fields that can be updated one by one.
+    Fields {
+        /// How many, at least 1.
+        count: u32,
+        /// Bytes of each.
+        bytes: u32,
+    },
+    /// Mixgraph's: what the distribution says, by the remainder where that is not less than `below`,
+    /// and then at least [`Sizes::LEAST_PARETO_BYTES`].
+    Pareto {
+        /// The distribution.
+        distribution: Pareto,
+        /// No value has as many bytes.
+        below: u32,
+    },
+}
+
+impl Sizes {
+    /// YCSB's 10 fields of 100 bytes.
+    pub const YCSB: Sizes = Sizes::Fields {
+        count: 10,
+        bytes: 100,
+    };
+
+    /// The source takes no fewer bytes, though it lets remainders pass.
+    pub const LEAST_PARETO_BYTES: u64 = 10;
+
+    /// Bytes of a value.
+    pub fn bytes(&self, record: u64, version: u32) -> u64 {
+        match self {
+            Sizes::Fixed { bytes } => u64::from(*bytes),
+            Sizes::Fields { .. } => self.most_bytes(),
+            Sizes::Pareto {
+                distribution,
+                below,
+            } => {
+                let hash = mix_64(mix_64(record).wrapping_add(u64::from(version)));
+                let bytes = distribution.exceeded_by(1.0 - unit_of(hash));
+                let remainder = match bytes.checked_rem(u64::from(*below)) {
+                    Some(remainder) => remainder,
+                    None => bytes,
+                };
+                remainder.max(Self::LEAST_PARETO_BYTES)
+            }
+        }
+    }
+
+    /// No value has more bytes.
+    pub fn most_bytes(&self) -> u64 {
+        match self {
+            Sizes::Fixed { bytes } => u64::from(*bytes),
+            Sizes::Fields { bytes, .. } => u64::from(self.fields()) * u64::from(*bytes),
+            Sizes::Pareto { below, .. } => u64::from(*below).max(Self::LEAST_PARETO_BYTES),
+        }
+    }
+
+    /// What a value has on average, of the first versions of 1,000 records where sizes vary.
+    pub fn mean_bytes(&self) -> f64 {
+        const SAMPLE: u64 = 1000;
+        let total: u64 = (0..SAMPLE).map(|record| self.bytes(record, 0)).sum();
+        total as f64 / SAMPLE as f64
+    }
+
+    /// How many fields a value has, at least 1.
+    pub fn fields(&self) -> u32 {
+        match self {
+            Sizes::Fields { count, .. } => (*count).max(1),
+            Sizes::Fixed { .. } | Sizes::Pareto { .. } => 1,
+        }
+    }
+
+    /// Bytes of a field, in a value of which so many bytes are left.
+    pub(super) fn field_bytes(&self, left: usize) -> usize {
+        match self {
+            Sizes::Fields { bytes, .. } => *bytes as usize,
+            Sizes::Fixed { .. } | Sizes::Pareto { .. } => left,
+        }
+    }
+
+    /// In words.
+    pub fn describe(&self) -> String {
+        match self {
+            Sizes::Fixed { bytes } => format!("values of {bytes} B"),
+            Sizes::Fields { count, bytes } => format!("values of {count} fields of {bytes} B"),
+            Sizes::Pareto { .. } => {
+                format!(
+                    "Pareto-sized values of {:.0} B on average",
+                    self.mean_bytes()
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! YCSB's core workloads, and what papers add to them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Dataset, Inserted, LoadOrder, Phase, PhaseKind, VersionNumbers, share};
+use crate::draw::{Clustered, Latest, Random, ScrambledZipfian, random, uniform, unit};
+use crate::operation::{Expect, Operation, Stream};
+use crate::store::Direction;
+
+/// Shares of operations, and how records are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mix {
+    /// Share of reads; the shares add up to 1.
+    pub reads: f64,
+    /// Share of updates.
+    pub updates: f64,
+    /// Share of inserts.
+    pub inserts: f64,
+    /// Share of scans.
+    pub scans: f64,
+    /// Share of read-modify-writes.
+    pub read_modify_writes: f64,
+    /// How the record of a read, an update or a scan's start is chosen.
+    pub distribution: Distribution,
+    /// What an update writes.
+    pub update: UpdateStyle,
+}
+
+/// How records are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Scrambled zipfian: hot records lie anywhere.
+    Zipfian,
+    /// All alike.
+    Uniform,
+    /// The newest most often.
+    Latest,
+    /// Zipfian by contiguous ranges of records. With keys in the order of records, unless hot ranges
+    /// are not to be ranges of keys.
+    Clustered {
+        /// How many.
+        ranges: u64,
+    },
+}
+
+/// What an update writes. A key-value store has it easier where the whole value is written: nothing
+/// is read before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpdateStyle {
+    /// One field, as YCSB has it.
+    #[default]
+    Field,
+    /// The whole value.
+    Value,
+}
+
+/// Names of the mixes, and what they are.
+pub const MIXES: [(&str, &str); 10] = [
+    ("A", "YCSB A: half reads, half updates, zipfian"),
+    ("B", "YCSB B: 95 % reads, 5 % updates, zipfian"),
+    ("C", "YCSB C: reads, zipfian"),
+    ("D", "YCSB D: 95 % reads of the latest, 5 % inserts"),
+    ("E", "YCSB E: 95 % scans of 1 to 100 records, 5 % inserts"),
+    ("F", "YCSB F: half reads, half read-modify-writes, zipfian"),
+    ("F100", "read-modify-writes only, zipfian"),
+    ("G", "inserts into an empty store"),
+    ("H", "half inserts, half reads, zipfian"),
+    ("uniform", "reads, uniform"),
+];
+
+const MOST_SCANNED: u64 = 100;
+
+impl Mix {
+    /// One of [`MIXES`], in any case. G is a load and no mix.
+    pub fn named(name: &str, update: UpdateStyle) -> Option<Mix> {
+        let (reads, updates, inserts, scans, read_modify_writes) =
+            match name.to_ascii_lowercase().as_str() {
+                "a" => (0.5, 0.5, 0.0, 0.0, 0.0),
+                "b" => (0.95, 0.05, 0.0, 0.0, 0.0),
+                "c" | "uniform" => (1.0, 0.0, 0.0, 0.0, 0.0),
+                "d" => (0.95, 0.0, 0.05, 0.0, 0.0),
+                "e" => (0.0, 0.0, 0.05, 0.95, 0.0),
+                "f" => (0.5, 0.0, 0.0, 0.0, 0.5),
+                "f100" => (0.0, 0.0, 0.0, 0.0, 1.0),
+                "h" => (0.5, 0.0, 0.5, 0.0, 0.0),
+                _ => return None,
+            };
+        let distribution = match name.to_ascii_lowercase().as_str() {
+            "d" => Distribution::Latest,
+            "uniform" => Distribution::Uniform,
+            _ => Distribution::Zipfian,
+        };
+        Some(Mix {
+            reads,
+            updates,
+            inserts,
+            scans,
+            read_modify_writes,
+            distribution,
+            update,
+        })
+    }
+
+    /// In words.
+    pub fn describe(&self) -> String {
+        let written = match self.update {
+            UpdateStyle::Field => " of one field",
+            UpdateStyle::Value => " of the whole value",
+        };
+        let parts = [
+            (self.reads, "reads", ""),
+            (self.updates, "updates", written),
+            (self.inserts, "inserts", ""),
+            (self.scans, "scans of 1 to 100 records", ""),
+            (self.read_modify_writes, "read-modify-writes", written),
+        ];
+        let parts = parts.iter().filter(|(share, ..)| *share > 0.0);
+        let parts: Vec<String> = parts
+            .map(|(share, what, how)| format!("{:.0} % {what}{how}", 100.0 * share))
+            .collect();
+        format!("{}, {}", parts.join(", "), self.distribution.describe())
+    }
+}
+
+impl Distribution {
+    /// In words.
+    pub fn describe(self) -> String {
+        match self {
+            Distribution::Zipfian => "zipfian".to_owned(),
+            Distribution::Uniform => "uniform".to_owned(),
+            Distribution::Latest => "the latest most often".to_owned(),
+            Distribution::Clustered { ranges } => {
+                format!("zipfian over {ranges} contiguous ranges")
+            }
+        }
+    }
+}
+
+/// The load that YCSB does.
+pub fn load(dataset: &Dataset, clients: u32) -> Phase {
+    Phase::load(dataset, LoadOrder::Turns, clients)
+}
+
+/// One of [`MIXES`], after a load; G is that load itself.
+pub fn phase(
+    name: &str,
+    dataset: &Dataset,
+    operations: u64,
+    clients: u32,
+    distribution: Option<Distribution>,
+    update: UpdateStyle,
+) -> Option<Phase> {
+    if name.eq_ignore_ascii_case("g") {
+        let mut phase = load(dataset, clients);
+        "G".clone_into(&mut phase.name);
+        return Some(phase);
+    }
+    let mut mix = Mix::named(name, update)?;
+    mix.distribution = distribution.unwrap_or(mix.distribution);
+    let known = MIXES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(Phase::new(
+        known.0,
+        PhaseKind::Ycsb(mix),
+        operations,
+        clients,
+    ))
+}
+
+/// One stream for each client.
+pub(super) fn streams(
+    mix: &Mix,
+    phase: &Phase,
+    dataset: &Dataset,
+    seed: u64,
+) -> Vec<Box<dyn Stream>> {
+    let inserted = Arc::new(Inserted::new(dataset.records));
+    let chooser = Chooser::new(mix, phase.operations, dataset.records, seed);
+    (0..u64::from(phase.clients))
+        .map(|client| {
+            let stream = Client {
+                mix: *mix,
+                chooser: chooser.clone(),
+                fields: dataset.sizes.fields(),
+                inserted: Arc::clone(&inserted),
+                versions: VersionNumbers::new(client, phase.clients),
+                random: random(seed, client),
+                left: share(phase.operations, phase.clients, client),
+            };
+            Box::new(stream) as Box<dyn Stream>
+        })
+        .collect()
+}
+
+#[derive(Clone)]
+enum Chooser {
+    Zipfian(ScrambledZipfian),
+    Uniform,
+    Latest(Latest),
+    Clustered(Clustered),
+}
+
+impl Chooser {
+    fn new(mix: &Mix, operations: u64, records: u64, seed: u64) -> Chooser {
+        match mix.distribution {
+            // As in YCSB, it draws from twice the inserts that are expected: were the items those
+            // that there are, each insert would make other ones hot.
+            Distribution::Zipfian => {
+                let expected = (2.0 * mix.inserts * operations as f64) as u64;
+                Chooser::Zipfian(ScrambledZipfian::new(records + expected))
+            }
+            Distribution::Uniform => Chooser::Uniform,
+            Distribution::Latest => Chooser::Latest(Latest::new(records)),
+            // What is inserted lies behind all ranges, and is not read.
+            Distribution::Clustered { ranges } => {
+                Chooser::Clustered(Clustered::new(records, ranges, seed))
+            }
+        }
+    }
+
+    /// A record of 0..readable.
+    fn next(&mut self, readable: u64, random: &mut Random) -> u64 {
+        loop {
+            let record = match self {
+                Chooser::Zipfian(zipfian) => zipfian.next(random),
+                Chooser::Uniform => uniform(random, readable),
+                Chooser::Latest(latest) => latest.next(readable, random),
+                Chooser::Clustered(clustered) => clustered.next(random),
+            };
+            // Of an empty dataset there is nothing to wait for.
+            if record < readable || readable == 0 {
+                return record;
+            }
+        }
+    }
+}
+
+struct Client {
+    mix: Mix,
+    chooser: Chooser,
+    fields: u32,
+    inserted: Arc<Inserted>,
+    versions: VersionNumbers,
+    random: Random,
+    left: u64,
+}
+
+impl Client {
+    fn record(&mut self) -> u64 {
+        let readable = self.inserted.readable();
+        self.chooser.next(readable, &mut self.random)
+    }
+
+    /// The field that an update writes; `None` for all of the value.
+    fn field(&mut self) -> Option<u32> {
+        match self.mix.update {
+            UpdateStyle::Field if self.fields > 1 => {
+                Some(uniform(&mut self.random, u64::from(self.fields)) as u32)
+            }
+            UpdateStyle::Field | UpdateStyle::Value => None,
+        }
+    }
+
+    fn update(&mut self) -> Operation {
+        let record = self.record();
+        let version = self.versions.next();
+        match self.field() {
+            Some(field) => Operation::UpdateField {
+                record,
+                field,
+                version,
+            },
+            None => Operation::Update { record, version },
+        }
+    }
+
+    fn scan(&mut self) -> Operation {
+        let start = Some(self.record());
+        Operation::Scan {
+            start,
+            rows: 1 + uniform(&mut self.random, MOST_SCANNED),
+            direction: Direction::Forward,
+        }
+    }
+}
+
+impl Stream for Client {
+    fn next(&mut self) -> Option<Operation> {
+        self.left = self.left.checked_sub(1)?;
+        let mut drawn = unit(&mut self.random);
+        let mut is = |share: f64| {
+            drawn -= share;
+            share > 0.0 && drawn < 0.0
+        };
+        let mix = self.mix;
+        Some(if is(mix.updates) {
+            self.update()
+        } else if is(mix.inserts) {
+            Operation::Insert {
+                record: self.inserted.reserve(),
+            }
+        } else if is(mix.scans) {
+            self.scan()
+        } else if is(mix.read_modify_writes) {
+            Operation::ReadModifyWrite {
+                record: self.record(),
+                version: self.versions.next(),
+                field: self.field(),
+            }
+        } else {
+            Operation::Read {
+                record: self.record(),
+                expect: Expect::Found,
+            }
+        })
+    }
+
+    fn done(&mut self, operation: &Operation) {
+        if let Operation::Insert { record } = operation {
+            self.inserted.acknowledged(*record);
+        }
+    }
+}
