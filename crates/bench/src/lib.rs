@@ -24,13 +24,24 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod arguments;
+pub mod conformance;
+pub mod contest;
 pub mod draw;
+pub mod drive;
 pub mod keys;
+pub mod machine;
+pub mod measure;
+pub mod memory_limit;
 pub mod operation;
 pub mod outcome;
+pub mod report;
+pub mod run;
 pub mod settings;
 pub mod store;
+pub mod stores;
 pub mod values;
+mod work;
 pub mod workload;
 
 pub use store::{Error, Result};

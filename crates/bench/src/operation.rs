@@ -137,8 +137,20 @@ pub trait Stream: Send {
     /// become readable for the clients of a phase.
     fn done(&mut self, _operation: &Operation) {}
 
-    /// Operations a second that this client keeps to, where the workload itself sets a pace.
-    fn rate(&self) -> Option<f64> {
-        None
+    /// How the client takes part.
+    fn part(&self) -> Part {
+        Part::Measured
     }
+}
+
+/// How a client takes part in a phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part {
+    /// Its operations are those of the phase.
+    Measured,
+    /// It keeps the others company, at a pace of its own, and ends with the last of them.
+    Beside {
+        /// Operations a second; `None` for as many as it can.
+        rate: Option<f64>,
+    },
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Dataset, LoadOrder, Phase, PhaseKind, VersionNumbers, load, share};
 use crate::draw::{Random, random, uniform};
 use crate::keys::ABSENT;
-use crate::operation::{Expect, Operation, Stream};
+use crate::operation::{Expect, Operation, Part, Stream};
 use crate::store::Direction;
 
 /// Which.
@@ -343,10 +343,10 @@ impl Stream for Client {
         }
     }
 
-    fn rate(&self) -> Option<f64> {
+    fn part(&self) -> Part {
         match self.role {
-            Role::Counted(_) => None,
-            Role::Writer { rate } => rate,
+            Role::Counted(_) => Part::Measured,
+            Role::Writer { rate } => Part::Beside { rate },
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::operation::Stream;
 pub use dataset::Dataset;
 pub use inserted::Inserted;
 pub use load::LoadOrder;
-pub use named::{Options, named};
+pub use named::{Options, named, names};
 
 /// A dataset and what is done with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,6 +129,12 @@ impl Phase {
             }
             _ => None,
         }
+    }
+
+    /// Whether the rows of its scans are its operations: where one scan is all there is.
+    pub fn counts_rows(&self) -> bool {
+        use db_bench::Benchmark::{ReadReverse, ReadSequential};
+        matches!(self.kind, PhaseKind::DbBench(ReadSequential | ReadReverse))
     }
 
     /// In words, for a report.

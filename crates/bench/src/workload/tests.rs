@@ -4,7 +4,7 @@ use super::db_bench::Benchmark;
 use super::ycsb::{Distribution, UpdateStyle};
 use super::*;
 use crate::keys::ABSENT;
-use crate::operation::{Expect, Operation, OperationKind};
+use crate::operation::{Expect, Operation, OperationKind, Part};
 use crate::store::Direction;
 
 const SEED: u64 = 11;
@@ -394,7 +394,7 @@ fn the_writer_beside_readers_ends_with_them() {
     // A reader that is given up counts as done.
     let mut streams = workload.phases[1].streams(&workload.dataset, SEED);
     let mut writer = streams.pop().unwrap();
-    assert!(writer.next().is_some() && writer.rate().is_none());
+    assert!(writer.next().is_some() && writer.part() == Part::Beside { rate: None });
     drop(streams);
     assert_eq!(writer.next(), None);
 
@@ -405,8 +405,9 @@ fn the_writer_beside_readers_ends_with_them() {
         ..workload.phases[1].clone()
     };
     let rates = paced.streams(&workload.dataset, SEED);
-    let rates: Vec<Option<f64>> = rates.iter().map(|stream| stream.rate()).collect();
-    assert_eq!(rates, [None, None, Some(500.0)]);
+    let parts: Vec<Part> = rates.iter().map(|stream| stream.part()).collect();
+    let beside = Part::Beside { rate: Some(500.0) };
+    assert_eq!(parts, [Part::Measured, Part::Measured, beside]);
 }
 
 #[test]
