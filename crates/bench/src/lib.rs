@@ -26,6 +26,7 @@
 
 pub mod operation;
 pub mod outcome;
+pub mod report;
 pub mod settings;
 pub mod store;
 
