@@ -24,7 +24,14 @@ const timer = setInterval(() => {
   if (!body || !(body.dataset.ready || body.dataset.error)) return;
   clearInterval(timer);
   const plots = [...body.querySelectorAll("[data-plot]")];
-  const said = { ...body.dataset, plots: plots.map((plot) => [plot.dataset.plot, Number(plot.dataset.points)]),
+  const hidden = () => body.querySelectorAll(".off[data-contestant]").length;
+  const [chip] = body.querySelectorAll("nav button"), choice = body.querySelector("nav select");
+  chip.click();
+  const off = hidden();
+  chip.click();
+  choice.value = "1";
+  choice.dispatchEvent(new Event("change"));
+  const said = { off, on: hidden(), chosen: choice.value, ...body.dataset, plots: plots.map((plot) => [plot.dataset.plot, Number(plot.dataset.points)]),
     figures: body.querySelectorAll("section[id^=phase] table.figures tbody tr").length,
     bold: body.querySelectorAll("b:not(.dot)").length, images: body.querySelectorAll("img").length };
   const out = document.createElement("pre");
@@ -140,6 +147,12 @@ fn check(contest: &Contest, look: &Look, said: &serde_json::Value) {
     assert_eq!(
         (said["bold"].as_u64(), said["images"].as_u64()),
         (Some(0), Some(0))
+    );
+    // A contestant can be hidden and shown again, and another repeat chosen.
+    assert!(said["off"].as_u64() > Some(0));
+    assert_eq!(
+        (said["on"].as_u64(), said["chosen"].as_str()),
+        (Some(0), Some("1"))
     );
     let figures = figures(contest);
     let rows: usize = figures.phases.iter().map(|phase| phase.figures.len()).sum();

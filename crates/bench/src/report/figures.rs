@@ -37,6 +37,8 @@ pub struct PhaseFigures {
     pub operations: u64,
     /// Kinds of operations, in the order of reports.
     pub kinds: Vec<OperationKind>,
+    /// The stable name of the figure that decides who leads.
+    pub decisive: String,
     /// Who leads, in a sentence.
     pub summary: String,
     /// By contestant: the repeat whose throughput is the median, which plots show.
@@ -154,11 +156,13 @@ fn phase_figures(
         rate: all().find_map(|outcome| outcome.rate),
         operations: operations.map_or(0, |spread| spread.median as u64),
         kinds,
+        decisive: String::new(),
         summary: String::new(),
         median_repeat: outcomes.iter().map(|runs| median_repeat(runs)).collect(),
         figures,
     };
-    phase.summary = summary::sentence(&phase, contestants, dominant_kind(all()));
+    phase.decisive = summary::decisive(phase.rate, dominant_kind(all()));
+    phase.summary = summary::sentence(&phase, contestants);
     phase
 }
 

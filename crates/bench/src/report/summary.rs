@@ -2,32 +2,25 @@
 
 use super::figures::{Figure, PhaseFigures, Spread, best};
 use super::numbers;
-use super::quantities::Better;
+use super::quantities::{Better, Unit};
 use crate::operation::OperationKind;
 
 /// Below this factor two stores are called equal: runs on one machine differ by as much.
 const NOTEWORTHY: f64 = 1.02;
 
-/// In a closed loop throughput decides. In an open loop all are given the same work, and the tail of
-/// the most frequent operation decides.
-pub fn sentence(
-    phase: &PhaseFigures,
-    contestants: &[String],
-    dominant: Option<OperationKind>,
-) -> String {
-    let mut sentence = match (phase.rate, dominant) {
-        (Some(_), Some(kind)) => {
-            let identifier = format!("{}.p99", kind.name());
-            lead(
-                phase,
-                contestants,
-                &identifier,
-                &format!("{} p99", kind.name()),
-            )
-        }
-        _ => lead(phase, contestants, "acknowledged", "operations/s"),
+/// The figure that decides: in a closed loop throughput; in an open loop all are given the same work,
+/// and the tail of the most frequent operation tells them apart.
+pub fn decisive(rate: Option<f64>, dominant: Option<OperationKind>) -> String {
+    match (rate, dominant) {
+        (Some(_), Some(kind)) => format!("{}.p99", kind.name()),
+        _ => "acknowledged".into(),
     }
-    .unwrap_or_else(|| "Nothing was measured.".into());
+}
+
+/// The phase's summary.
+pub fn sentence(phase: &PhaseFigures, contestants: &[String]) -> String {
+    let lead = lead(phase, contestants);
+    let mut sentence = lead.unwrap_or_else(|| "Nothing was measured.".into());
     if phase.rate.is_none()
         && let Some(settled) = settled(phase, contestants)
     {
@@ -37,13 +30,12 @@ pub fn sentence(
 }
 
 /// `terrace leads with 412k operations/s, 1.34 times rocksdb.`
-fn lead(
-    phase: &PhaseFigures,
-    contestants: &[String],
-    identifier: &str,
-    what: &str,
-) -> Option<String> {
-    let figure = phase.figure(identifier)?;
+fn lead(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
+    let figure = phase.figure(&phase.decisive)?;
+    let what = match figure.unit {
+        Unit::PerSecond => "operations/s",
+        _ => &figure.label,
+    };
     let leader = best(&figure.cells, figure.better, 0)?;
     let (leader, own) = at(figure, contestants, leader)?;
     let Some((second, other)) = second(figure, contestants) else {

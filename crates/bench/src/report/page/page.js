@@ -284,8 +284,8 @@ function summary() {
   const sentences = phases.map((phase, number) =>
     make("li", {}, make("a", { href: "#phase-" + number, textContent: title(phase) }), phase.summary));
   const overview = phases.map((phase) => {
-    const decisive = phase.rate ? phase.figures.find((one) => one.identifier.endsWith(".p99")) : null;
-    return bars(phase, decisive ? decisive.identifier : "acknowledged", `${title(phase)}: ${decisive ? decisive.label : "operations/s"}`);
+    const data = figure(phase, phase.decisive);
+    return data ? bars(phase, phase.decisive, `${title(phase)}: ${data.label}`) : null;
   });
   return make("section", { id: "summary" }, make("h2", { textContent: "Summary" }), make("ul", { class: "sentences" }, ...sentences),
     make("div", { class: "grid small" }, ...overview));

@@ -144,7 +144,7 @@ function drawActivity(plot, activity) {
     ofKind("flush").forEach((mark) => paint(mark, 1, top + pixel, height - 2 * pixel, own));
     ofKind("stall").forEach((mark) => {
       paint(mark, 1, top + pixel, height - 2 * pixel, stall);
-      paint(mark, 0.14, box.top, box.height, stall);
+      paint(mark, 0.2, box.top, box.height, stall);
     });
     pen.globalAlpha = 1;
     triangle(pen, place(one.gapAt), top, height, colour("--ink"));
