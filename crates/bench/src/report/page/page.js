@@ -147,8 +147,12 @@ function lineCard(name, heading, note, wide, describe) {
   if (wide) element.classList.add("wide");
   plots.push({ start: (plot) => {
     plot.line = linePlot(body, describe);
-    plot.update = () => { plot.line.build(); element.dataset.points = body.dataset.points; };
-    element.dataset.points = body.dataset.points;
+    const tell = () => {
+      element.dataset.points = body.dataset.points;
+      element.classList.toggle("empty", body.dataset.points === "0");
+    };
+    plot.update = () => { plot.line.build(); tell(); };
+    tell();
   } });
   return element;
 }
