@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, full_disk, guest, mutants, peers, sanitizers, tools};
+use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, tools};
 
 struct Step {
     name: &'static str,
@@ -45,6 +45,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "guest",
         run: guest::run,
+    },
+    Step {
+        name: "browser",
+        run: browser::run,
     },
     Step {
         name: "mutants",

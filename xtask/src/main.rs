@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask gate` decides whether a change may land.
 
+mod browser;
 mod full_disk;
 mod gate;
 mod guest;
@@ -30,6 +31,7 @@ Usage: cargo xtask <command>
   mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
   full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
   guest               the tests of DAX in an emulated guest (needs qemu; see guest/)
+  browser             the reports' page in a real browser (needs chromium)
   peers [--with-rocksdb]
                       compare with other stores, at a scale that only checks values
   sanitizers          the libraries' tests under the address and the thread sanitizer
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
         "guest" if rest.is_empty() => guest::run(&root),
+        "browser" if rest.is_empty() => browser::run(&root),
         "peers" => match rest {
             [] => peers::run(&root),
             [flag] if flag == WITH_ROCKSDB => peers::with_rocksdb(&root),

@@ -1,0 +1,293 @@
+//! From a contest to its figures: for each phase and contestant, medians over repeats with their spread.
+//!
+//! The page and the table show the same [`Figures`], so that they cannot tell different stories. A
+//! figure that cannot be had is `None`, never 0.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::numbers;
+use super::quantities::{Better, Group, Quantity, Unit, quantities};
+use super::summary;
+use crate::operation::OperationKind;
+use crate::outcome::{Contest, PhaseOutcome};
+
+/// All figures of a contest.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Names, in the order of their first runs. The first is compared with the others.
+    pub contestants: Vec<String>,
+    /// The phases, in order.
+    pub phases: Vec<PhaseFigures>,
+}
+
+/// The figures of one phase.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhaseFigures {
+    /// Its name.
+    pub name: String,
+    /// Which of the phases of that name it is, counted from 0.
+    pub occurrence: usize,
+    /// Client threads.
+    pub clients: u32,
+    /// Operations a second that were asked for.
+    pub rate: Option<f64>,
+    /// Operations of a run: the median of all.
+    pub operations: u64,
+    /// Kinds of operations, in the order of reports.
+    pub kinds: Vec<OperationKind>,
+    /// The stable name of the figure that decides who leads.
+    pub decisive: String,
+    /// Who leads, in a sentence.
+    pub summary: String,
+    /// By contestant: the repeat whose throughput is the median, which plots show.
+    pub median_repeat: Vec<Option<u32>>,
+    /// The figures, in the order of reports; those that no contestant has are left out.
+    pub figures: Vec<Figure>,
+}
+
+/// One quantity of one phase, for all contestants.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// Stable name.
+    pub identifier: String,
+    /// Name in words.
+    pub label: String,
+    /// How values are written.
+    pub unit: Unit,
+    /// Which end wins.
+    pub better: Better,
+    /// Where it is shown.
+    pub group: Group,
+    /// By contestant.
+    pub cells: Vec<Option<Spread>>,
+    /// The contestant with the best median; `None` where several share it.
+    pub best: Option<usize>,
+    /// How many times better the first contestant is than the best of the others: above 1 in its
+    /// favour, whichever way is better.
+    pub advantage: Option<f64>,
+}
+
+/// A value over repeats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Median; of an even number, the mean of the middle two.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+    /// Repeats that have the value.
+    pub repeats: usize,
+    /// Median, for people.
+    pub text: String,
+    /// Least and greatest, for people; empty for a single repeat.
+    pub range: String,
+}
+
+/// Computes all figures.
+pub fn figures(contest: &Contest) -> Figures {
+    let contestants = distinct(contest.runs.iter().map(|run| run.store.clone()));
+    let phases = phase_names(contest)
+        .into_iter()
+        .map(|(name, occurrence)| phase_figures(contest, &contestants, name, occurrence))
+        .collect();
+    Figures {
+        contestants,
+        phases,
+    }
+}
+
+impl PhaseFigures {
+    /// The figure of this stable name.
+    pub fn figure(&self, identifier: &str) -> Option<&Figure> {
+        let mut figures = self.figures.iter();
+        figures.find(|figure| figure.identifier == identifier)
+    }
+
+    /// The name, told apart from phases of the same name.
+    pub fn title(&self) -> String {
+        match self.occurrence {
+            0 => self.name.clone(),
+            earlier => format!("{} ({})", self.name, earlier + 1),
+        }
+    }
+}
+
+/// The phases that any run went through, in the order of their first appearance.
+fn phase_names(contest: &Contest) -> Vec<(String, usize)> {
+    distinct(contest.runs.iter().flat_map(|run| {
+        run.phases.iter().enumerate().map(|(index, phase)| {
+            let before = run.phases.iter().take(index);
+            let occurrence = before.filter(|other| other.name == phase.name).count();
+            (phase.name.clone(), occurrence)
+        })
+    }))
+}
+
+fn phase_figures(
+    contest: &Contest,
+    contestants: &[String],
+    name: String,
+    occurrence: usize,
+) -> PhaseFigures {
+    let outcomes: Vec<Vec<(u32, &PhaseOutcome)>> = contestants
+        .iter()
+        .map(|contestant| outcomes_of(contest, contestant, &name, occurrence))
+        .collect();
+    let all = || outcomes.iter().flatten().map(|(_, outcome)| *outcome);
+    let kinds: BTreeSet<OperationKind> = all()
+        .flat_map(|outcome| &outcome.latencies)
+        .filter(|(_, latency)| latency.count > 0)
+        .map(|(kind, _)| *kind)
+        .collect();
+    let kinds: Vec<OperationKind> = kinds.into_iter().collect();
+    let operations = spread(all().map(|outcome| outcome.operations as f64), Unit::Ratio);
+    let figures = quantities(&kinds)
+        .into_iter()
+        .map(|quantity| figure(quantity, &outcomes))
+        .filter(|figure| figure.cells.iter().any(Option::is_some))
+        .collect();
+    let mut phase = PhaseFigures {
+        name,
+        occurrence,
+        clients: all().next().map_or(0, |outcome| outcome.clients),
+        rate: all().find_map(|outcome| outcome.rate),
+        operations: operations.map_or(0, |spread| spread.median as u64),
+        kinds,
+        decisive: String::new(),
+        summary: String::new(),
+        median_repeat: outcomes.iter().map(|runs| median_repeat(runs)).collect(),
+        figures,
+    };
+    phase.decisive = summary::decisive(phase.rate, dominant_kind(all()));
+    phase.summary = summary::sentence(&phase, contestants);
+    phase
+}
+
+/// What each repeat of a contestant had to say of a phase.
+fn outcomes_of<'a>(
+    contest: &'a Contest,
+    contestant: &str,
+    name: &str,
+    occurrence: usize,
+) -> Vec<(u32, &'a PhaseOutcome)> {
+    let runs = contest.runs.iter().filter(|run| run.store == contestant);
+    runs.filter_map(|run| {
+        let mut phases = run.phases.iter().filter(|phase| phase.name == name);
+        Some((run.repeat, phases.nth(occurrence)?))
+    })
+    .collect()
+}
+
+fn figure(quantity: Quantity, outcomes: &[Vec<(u32, &PhaseOutcome)>]) -> Figure {
+    let cells: Vec<Option<Spread>> = outcomes
+        .iter()
+        .map(|runs| {
+            let values = runs.iter().filter_map(|(_, run)| quantity.read.of(run));
+            spread(values, quantity.unit)
+        })
+        .collect();
+    Figure {
+        best: alone_at_the_top(&cells, quantity.better),
+        advantage: advantage(&cells, quantity.better),
+        identifier: quantity.identifier,
+        label: quantity.label,
+        unit: quantity.unit,
+        better: quantity.better,
+        group: quantity.group,
+        cells,
+    }
+}
+
+/// Median, least and most; `None` of nothing.
+fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (least, most) = (*values.first()?, *values.last()?);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get((values.len() - 1) / 2)?;
+    let median = f64::midpoint(lower, upper);
+    let range = if values.len() > 1 {
+        numbers::range(unit, least, most)
+    } else {
+        String::new()
+    };
+    Some(Spread {
+        median,
+        least,
+        most,
+        repeats: values.len(),
+        text: numbers::text(unit, median),
+        range,
+    })
+}
+
+/// The best of several; `None` where two share the place.
+fn alone_at_the_top(cells: &[Option<Spread>], better: Better) -> Option<usize> {
+    let best = best(cells, better, 0)?;
+    let median = |cell: &Option<Spread>| cell.as_ref().map(|spread| spread.median);
+    let top = cells.get(best).and_then(median);
+    let sharing = cells.iter().filter(|cell| median(cell) == top).count();
+    (sharing == 1).then_some(best)
+}
+
+/// Which cell from `first` on has the best median; the earlier one of equals.
+pub(super) fn best(cells: &[Option<Spread>], better: Better, first: usize) -> Option<usize> {
+    let mut best: Option<(usize, f64)> = None;
+    for (index, cell) in cells.iter().enumerate().skip(first) {
+        let Some(cell) = cell else { continue };
+        let wins = best.is_none_or(|(_, value)| match better {
+            Better::Higher => cell.median > value,
+            Better::Lower => cell.median < value,
+        });
+        if wins {
+            best = Some((index, cell.median));
+        }
+    }
+    best.map(|(index, _)| index)
+}
+
+fn advantage(cells: &[Option<Spread>], better: Better) -> Option<f64> {
+    let own = cells.first()?.as_ref()?.median;
+    let other = cells.get(best(cells, better, 1)?)?.as_ref()?.median;
+    let (dividend, divisor) = match better {
+        Better::Higher => (own, other),
+        Better::Lower => (other, own),
+    };
+    // Nothing is "infinitely better": where one of the two is 0 there is no factor.
+    (divisor > 0.0 && dividend > 0.0).then(|| dividend / divisor)
+}
+
+/// The repeat in the middle by throughput: the lower of the middle two.
+fn median_repeat(runs: &[(u32, &PhaseOutcome)]) -> Option<u32> {
+    let speed = |run: &PhaseOutcome| run.operations as f64 / run.acknowledged_s.max(1e-9);
+    let mut runs: Vec<(f64, u32)> = runs
+        .iter()
+        .map(|(repeat, run)| (speed(run), *repeat))
+        .collect();
+    runs.sort_by(|left, right| left.0.total_cmp(&right.0));
+    Some(runs.get(runs.len().checked_sub(1)? / 2)?.1)
+}
+
+/// The kind of operation of which there were most.
+fn dominant_kind<'a>(outcomes: impl Iterator<Item = &'a PhaseOutcome>) -> Option<OperationKind> {
+    let counts = outcomes.flat_map(|outcome| &outcome.latencies);
+    let most = counts.max_by_key(|(_, latency)| latency.count);
+    most.map(|(kind, _)| *kind)
+}
+
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+#[path = "figures/tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! Tables for a terminal: a table per phase, and under them the conditions that they hold for.
+
+use std::fmt::Write;
+
+use super::figures::{Figure, Figures, PhaseFigures, Spread, figures};
+use super::numbers;
+use crate::outcome::{Contest, Machine, RunOutcome};
+
+/// What terminals and mails hold.
+const WIDTH: usize = 100;
+/// Between columns.
+const GAP: &str = "  ";
+/// What stands for a figure that cannot be had.
+const NONE: &str = "-";
+
+/// The whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
+pub fn table(contest: &Contest) -> String {
+    let figures = figures(contest);
+    let mut text = format!("{}\n", line(&contest.title));
+    for phase in &figures.phases {
+        text.push('\n');
+        write_phase(&mut text, &figures, phase);
+    }
+    text.push_str(LEGEND);
+    write_conditions(&mut text, contest);
+    for contestant in &figures.contestants {
+        let mut runs = contest.runs.iter().filter(|run| run.store == *contestant);
+        if let Some(run) = runs.next() {
+            write_settings(&mut text, run);
+        }
+    }
+    text
+}
+
+const LEGEND: &str = "
+* best of its row; [least..most] of all repeats; - cannot be had here; \"1st vs best\": how many times
+better the first contestant is than the best of the others. Amplifications are for one byte of keys
+and values; `process` is what the kernel counted of it, `device` of the whole device. 1 MB = 10^6 B.
+";
+
+fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
+    let _ = writeln!(text, "== {}: {}", line(&phase.title()), about(phase));
+    let _ = writeln!(text, "{}", line(&phase.summary));
+    let header = header(figures);
+    let rows: Vec<Vec<String>> = phase.figures.iter().map(row).collect();
+    let grid: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    for block in blocks(&grid) {
+        text.push('\n');
+        write_grid(text, &block);
+    }
+}
+
+/// Operations, clients and pace of a phase.
+fn about(phase: &PhaseFigures) -> String {
+    let clients = match phase.clients {
+        1 => "1 client".into(),
+        more => format!("{more} clients"),
+    };
+    let pace = match phase.rate {
+        Some(rate) => format!(
+            "open loop, {} operations/s asked for",
+            numbers::digits(rate)
+        ),
+        None => "closed loop".into(),
+    };
+    let operations = numbers::grouped(phase.operations);
+    format!("{operations} operations, {clients}, {pace}")
+}
+
+fn header(figures: &Figures) -> Vec<String> {
+    let mut header = vec![String::new()];
+    header.extend(figures.contestants.iter().map(|name| line(name)));
+    if figures.contestants.len() > 1 {
+        header.push("1st vs best".into());
+    }
+    header
+}
+
+fn row(figure: &Figure) -> Vec<String> {
+    let medians = figure.cells.iter().flatten().map(|spread| spread.median);
+    let least = medians.filter(|median| *median > 0.0).reduce(f64::min);
+    let (divisor, label) = numbers::row(figure.unit, &figure.label, least.unwrap_or(0.0));
+    let mut row = vec![label];
+    row.extend(figure.cells.iter().enumerate().map(|(index, spread)| {
+        let best = figure.cells.len() > 1 && figure.best == Some(index);
+        cell(spread.as_ref(), divisor, best)
+    }));
+    if figure.cells.len() > 1 {
+        row.push(figure.advantage.map_or(NONE.into(), |factor| {
+            format!("{}x", numbers::digits(factor))
+        }));
+    }
+    row
+}
+
+fn cell(spread: Option<&Spread>, divisor: f64, best: bool) -> String {
+    let Some(spread) = spread else {
+        return NONE.into();
+    };
+    let mark = if best { "*" } else { "" };
+    let shown = |value: f64| numbers::digits(value / divisor);
+    let median = shown(spread.median);
+    match spread.repeats {
+        1 => format!("{mark}{median}"),
+        _ => format!(
+            "{mark}{median} [{}..{}]",
+            shown(spread.least),
+            shown(spread.most)
+        ),
+    }
+}
+
+/// The same rows with as many columns as fit, again and again until all have been shown. The first
+/// column, what a row is about, comes in every block.
+fn blocks(grid: &[Vec<String>]) -> Vec<Vec<Vec<String>>> {
+    let widths = widths(grid);
+    let (label, others) = widths.split_first().unwrap_or((&0, &[]));
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    let mut used = WIDTH;
+    for (column, width) in others.iter().enumerate() {
+        let needed = GAP.len() + width;
+        match blocks.last_mut() {
+            Some(block) if used + needed <= WIDTH => block.push(column + 1),
+            _ => {
+                blocks.push(vec![0, column + 1]);
+                used = *label;
+            }
+        }
+        used += needed;
+    }
+    let pick = |columns: &Vec<usize>, row: &Vec<String>| {
+        let cells = columns.iter().filter_map(|column| row.get(*column));
+        cells.cloned().collect()
+    };
+    let picked = blocks
+        .iter()
+        .map(|columns| grid.iter().map(|row| pick(columns, row)).collect());
+    picked.collect()
+}
+
+fn widths(grid: &[Vec<String>]) -> Vec<usize> {
+    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = grid.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(width).collect()
+}
+
+/// The first column to the left, figures to the right; a rule under the header.
+fn write_grid(text: &mut String, grid: &[Vec<String>]) {
+    let widths = widths(grid);
+    for (number, row) in grid.iter().enumerate() {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            if column == 0 {
+                let _ = write!(line, "{cell:<width$}");
+            } else {
+                let _ = write!(line, "{GAP}{cell:>width$}");
+            }
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+        if number == 0 {
+            let total = widths.iter().sum::<usize>() + GAP.len() * (widths.len().max(1) - 1);
+            let _ = writeln!(text, "{}", "-".repeat(total));
+        }
+    }
+}
+
+fn write_conditions(text: &mut String, contest: &Contest) {
+    let mut pairs = vec![("command".to_string(), contest.command.clone())];
+    pairs.extend(contest.conditions.iter().cloned());
+    write_pairs(text, "Conditions, the same for all", &pairs);
+    write_pairs(text, "Machine", &machine(&contest.machine));
+}
+
+/// The machine in words.
+pub fn machine(machine: &Machine) -> Vec<(String, String)> {
+    let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
+    let harness = |time: f64| format!("{} ns an operation", numbers::digits(time));
+    [
+        ("processor", machine.processor.clone()),
+        ("processors in use", machine.processors.to_string()),
+        ("memory", format!("{} GiB", numbers::digits(gibibytes))),
+        ("kernel", machine.kernel.clone()),
+        ("file system", machine.file_system.clone()),
+        ("harness alone, read", harness(machine.harness_read_ns)),
+        ("harness alone, write", harness(machine.harness_write_ns)),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into()
+}
+
+fn write_settings(text: &mut String, run: &RunOutcome) {
+    let mut pairs = vec![("durability".to_string(), run.durability.clone())];
+    pairs.extend(run.settings.iter().cloned());
+    write_pairs(text, &format!("Settings of {}", line(&run.store)), &pairs);
+}
+
+fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
+    let _ = writeln!(text, "\n{title}");
+    let longest = pairs.iter().map(|(name, _)| name.chars().count()).max();
+    let width = longest.unwrap_or(0);
+    for (name, value) in pairs {
+        let _ = writeln!(text, "  {:<width$}  {}", line(name), line(value));
+    }
+}
+
+/// Text on one line without control characters: a name must not move a terminal's cursor.
+fn line(text: &str) -> String {
+    let visible = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+#[path = "table/tests.rs"]
+mod tests;

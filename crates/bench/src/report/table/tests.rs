@@ -1,0 +1,54 @@
+//! The table as a whole, and what keeps it readable.
+
+use super::*;
+use crate::report::sample;
+
+/// Run with `TERRACE_UPDATE_GOLDEN=1` to write what the table is now, and read the difference.
+#[test]
+fn the_sample_is_shown_as_before() {
+    let shown = table(&sample::contest());
+    if std::env::var_os("TERRACE_UPDATE_GOLDEN").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/table/golden.txt");
+        std::fs::write(path, &shown).unwrap();
+        return;
+    }
+    assert_eq!(shown, include_str!("golden.txt"));
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal() {
+    for line in table(&sample::contest()).lines() {
+        assert!(line.chars().count() <= WIDTH, "{line}");
+    }
+}
+
+#[test]
+fn names_cannot_steer_a_terminal() {
+    let mut contest = sample::contest();
+    for run in &mut contest.runs {
+        run.store = run.store.replace("terrace", "\u{1b}[2Jterrace\r\n");
+    }
+    let shown = table(&contest);
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\r'));
+}
+
+#[test]
+fn many_contestants_come_in_blocks() {
+    let mut contest = sample::contest();
+    let mut more = contest.runs.clone();
+    for run in &mut more {
+        run.store.push_str(" again");
+    }
+    contest.runs.extend(more);
+    let shown = table(&contest);
+    let headings = shown.lines().filter(|line| line.contains("terrace again"));
+    assert!(headings.count() >= 2);
+    assert!(shown.lines().all(|line| line.chars().count() <= WIDTH));
+}
+
+#[test]
+fn a_contest_of_nothing_is_shown() {
+    let mut contest = sample::contest();
+    contest.runs.clear();
+    assert!(table(&contest).contains("Machine"));
+}
