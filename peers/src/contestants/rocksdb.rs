@@ -69,9 +69,7 @@ struct Ended {
 
 impl Ended {
     fn count(&self, line: &str) {
-        if !line.starts_with("EVENT_LOG_v1") {
-            return;
-        }
+        // Some lines are logged late and begin with the time they are of.
         if line.contains("\"event\": \"flush_finished\"") {
             self.flushes.fetch_add(1, Ordering::Relaxed);
         } else if line.contains("\"event\": \"compaction_finished\"") {

@@ -1,7 +1,9 @@
 //! What every contestant must do, whatever it is made of.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
@@ -133,7 +135,7 @@ fn scans_go_both_ways_from_a_key_or_an_end() {
 
 #[test]
 fn data_outlives_settling_and_reopening() {
-    const RECORDS: u64 = 3_000;
+    const RECORDS: u64 = 1_000;
     each(|contestant, directory| {
         let mut expected = BTreeMap::new();
         for round in 0..2u64 {
@@ -141,7 +143,7 @@ fn data_outlives_settling_and_reopening() {
             for number in 0..RECORDS {
                 // A permutation, so that tables overlap.
                 let record = number * 1_009 % RECORDS;
-                let value = vec![(record + round) as u8; 200 + record as usize % 50];
+                let value = vec![(record + round) as u8; 800 + record as usize % 50];
                 store.put(&key(record), &value).unwrap();
                 expected.insert(key(record), value);
             }
@@ -171,7 +173,7 @@ fn data_outlives_settling_and_reopening() {
 #[test]
 fn threads_put_and_read_at_once() {
     const THREADS: u64 = 4;
-    const EACH: u64 = 1_000;
+    const EACH: u64 = 300;
     each(|contestant, directory| {
         let store = open(contestant, directory);
         thread::scope(|scope| {
@@ -225,14 +227,64 @@ fn both_durability_classes_open_and_say_so() {
     });
 }
 
+/// Where the process that dies finds out what to do: a contestant's name, and its directory.
+const DYING: [&str; 2] = ["PEERS_DYING_CONTESTANT", "PEERS_DYING_DIRECTORY"];
+const ACKNOWLEDGED: u64 = 500;
+
+#[test]
+fn what_was_acknowledged_outlives_the_process() {
+    each(|contestant, directory| {
+        let program = std::env::current_exe().unwrap();
+        let dying = Command::new(program)
+            .args(["--exact", "--ignored"])
+            .arg("contestants::tests::a_process_that_dies")
+            .env(DYING[0], contestant.name)
+            .env(DYING[1], directory)
+            .output()
+            .unwrap();
+        assert_eq!(
+            dying.status.signal(),
+            Some(6),
+            "{}: {dying:?}",
+            contestant.name
+        );
+        let store = open(contestant, directory);
+        let rows = scan(&*store, None, u64::MAX, Direction::Forward);
+        assert!(rows.iter().all(|(_, value)| value == &[7; 1_000]));
+        let found = numbers(&rows);
+        assert_eq!(
+            found,
+            (0..ACKNOWLEDGED).collect::<Vec<_>>(),
+            "{}",
+            contestant.name
+        );
+        store.close().unwrap();
+    });
+}
+
+/// A process of its own, run by [`what_was_acknowledged_outlives_the_process`].
+#[test]
+#[ignore = "ends the process"]
+fn a_process_that_dies() {
+    let [Some(name), Some(directory)] = DYING.map(std::env::var_os) else {
+        return;
+    };
+    let contestant = contestants().into_iter().find(|c| c.name == name).unwrap();
+    let store = open(&contestant, Path::new(&directory));
+    for number in 0..ACKNOWLEDGED {
+        store.put(&key(number), &[7; 1_000]).unwrap();
+    }
+    std::process::abort();
+}
+
 #[test]
 fn activity_counts_what_has_ended() {
     each(|contestant, directory| {
         let store = open(contestant, directory);
         let before = store.activity();
-        for number in 0..4_000 {
+        for number in 0..1_000 {
             store
-                .put(&key(number * 1_009 % 4_000), &[7; 1_000])
+                .put(&key(number * 1_009 % 1_000), &[7; 4_000])
                 .unwrap();
         }
         store.settle().unwrap();
@@ -305,12 +357,12 @@ fn compression_and_direct_io_are_had_or_said_to_be_missing() {
             let told = |word: &str| opened.settings.iter().any(|(name, _)| name.contains(word));
             assert!(told("compression"));
             assert!(told("direct_io"));
-            for number in 0..3_000 {
-                let compressible = [number as u8; 300];
+            for number in 0..1_000 {
+                let compressible = [number as u8; 900];
                 opened.store.put(&key(number), &compressible).unwrap();
             }
             opened.store.settle().unwrap();
-            for number in 0..3_000 {
+            for number in 0..1_000 {
                 assert!(get(&*opened.store, &key(number)).is_some());
             }
             opened.store.close().unwrap();
