@@ -36,7 +36,7 @@ const OWN: &[Accepted] = &[
     ),
 ];
 
-/// LevelDB's own least, which is also its default.
+/// LevelDB's default.
 const LEAST_OPEN_FILES: u64 = 1_000;
 const MOST_OPEN_FILES: u64 = 50_000;
 /// Greater than any key of a workload: a range here overlaps no table.
