@@ -1,8 +1,7 @@
-//! A LevelDB database behind a safe interface. All `unsafe` of calling it is here.
+//! A LevelDB database behind a safe interface.
 #![expect(unsafe_code, reason = "LevelDB is C++ with a C interface")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -11,6 +10,7 @@ use std::slice;
 use terrace_bench::Result;
 
 use super::ffi;
+use super::iterator::Iterator;
 
 /// What a database is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -165,13 +165,13 @@ impl Database {
 
     /// An iterator that stands nowhere yet.
     pub fn iterator(&self) -> Result<Iterator<'_>> {
-        // SAFETY: the database is open, and outlives the iterator by its lifetime.
-        let iterator =
-            unsafe { ffi::leveldb_create_iterator(self.db.as_ptr(), self.read.as_ptr()) };
-        Ok(Iterator {
-            iterator: made(iterator)?,
-            database: PhantomData,
-        })
+        // SAFETY: the database is open, and outlives the iterator by its lifetime; the iterator is
+        // destroyed by its owner.
+        let made = unsafe {
+            let iterator = ffi::leveldb_create_iterator(self.db.as_ptr(), self.read.as_ptr());
+            Iterator::owning(made(iterator)?)
+        };
+        Ok(made)
     }
 }
 
@@ -194,91 +194,6 @@ impl Drop for Parts {
             ffi::leveldb_cache_destroy(self.cache.as_ptr());
             ffi::leveldb_filterpolicy_destroy(self.filter.as_ptr());
         }
-    }
-}
-
-/// Entries in order.
-pub struct Iterator<'a> {
-    iterator: NonNull<ffi::Iterator>,
-    database: PhantomData<&'a Database>,
-}
-
-impl Iterator<'_> {
-    pub fn seek_to_first(&mut self) {
-        // SAFETY: the iterator is alive.
-        unsafe { ffi::leveldb_iter_seek_to_first(self.iterator.as_ptr()) }
-    }
-
-    pub fn seek_to_last(&mut self) {
-        // SAFETY: the iterator is alive.
-        unsafe { ffi::leveldb_iter_seek_to_last(self.iterator.as_ptr()) }
-    }
-
-    /// To the first key at or after this one.
-    pub fn seek(&mut self, key: &[u8]) {
-        // SAFETY: the iterator is alive; LevelDB copies the key.
-        unsafe {
-            ffi::leveldb_iter_seek(self.iterator.as_ptr(), key.as_ptr().cast(), key.len());
-        }
-    }
-
-    /// To the last key at or before this one.
-    pub fn seek_for_previous(&mut self, key: &[u8]) {
-        self.seek(key);
-        match self.item() {
-            None => self.seek_to_last(),
-            Some((found, _)) if found > key => self.previous(),
-            Some(_) => {}
-        }
-    }
-
-    pub fn next(&mut self) {
-        if self.valid() {
-            // SAFETY: the iterator is alive and stands at an entry, as LevelDB demands.
-            unsafe { ffi::leveldb_iter_next(self.iterator.as_ptr()) }
-        }
-    }
-
-    pub fn previous(&mut self) {
-        if self.valid() {
-            // SAFETY: the iterator is alive and stands at an entry, as LevelDB demands.
-            unsafe { ffi::leveldb_iter_prev(self.iterator.as_ptr()) }
-        }
-    }
-
-    /// The entry at which it stands.
-    pub fn item(&self) -> Option<(&[u8], &[u8])> {
-        if !self.valid() {
-            return None;
-        }
-        let (mut key_bytes, mut value_bytes) = (0, 0);
-        // SAFETY: the iterator is alive and valid; both slices stay until it moves, which needs it
-        // exclusively.
-        unsafe {
-            let key = ffi::leveldb_iter_key(self.iterator.as_ptr(), &mut key_bytes);
-            let value = ffi::leveldb_iter_value(self.iterator.as_ptr(), &mut value_bytes);
-            Some((slice_of(key, key_bytes), slice_of(value, value_bytes)))
-        }
-    }
-
-    /// Whether it ended for want of entries, or by an error.
-    pub fn status(&self) -> Result<()> {
-        // SAFETY: the iterator is alive.
-        checked(|error| unsafe {
-            ffi::leveldb_iter_get_error(self.iterator.as_ptr(), error);
-        })
-    }
-
-    fn valid(&self) -> bool {
-        // SAFETY: the iterator is alive.
-        unsafe { ffi::leveldb_iter_valid(self.iterator.as_ptr()) != 0 }
-    }
-}
-
-impl Drop for Iterator<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by `Database::iterator`, destroyed once.
-        unsafe { ffi::leveldb_iter_destroy(self.iterator.as_ptr()) }
     }
 }
 
@@ -330,7 +245,7 @@ unsafe fn configure(options: NonNull<ffi::Options>, parts: &Parts, told: &Config
 }
 
 /// Calls with a place for an error, and takes it from there.
-fn checked<R>(call: impl FnOnce(*mut *mut c_char) -> R) -> Result<R> {
+pub fn checked<R>(call: impl FnOnce(*mut *mut c_char) -> R) -> Result<R> {
     let mut error = ptr::null_mut();
     let result = call(&mut error);
     match Allocated::of(error) {
@@ -346,7 +261,7 @@ fn made<T>(pointer: *mut T) -> Result<NonNull<T>> {
 /// # Safety
 ///
 /// As of [`slice::from_raw_parts`], but an empty one may be null.
-unsafe fn slice_of<'a>(start: *const c_char, bytes: usize) -> &'a [u8] {
+pub unsafe fn slice_of<'a>(start: *const c_char, bytes: usize) -> &'a [u8] {
     if bytes == 0 {
         return &[];
     }

@@ -2,6 +2,7 @@
 
 mod database;
 mod ffi;
+mod iterator;
 mod shape;
 
 use std::path::Path;

@@ -1,13 +1,14 @@
 //! What every contestant must do, whatever it is made of.
 
+mod durability;
+mod told;
+
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use terrace_bench::settings::{DurabilityClass, Settings};
+use terrace_bench::settings::Settings;
 use terrace_bench::store::{Contestant, Direction, Opened, Store};
 
 use super::contestants;
@@ -34,13 +35,6 @@ fn small() -> Settings {
 fn opened(contestant: &Contestant, directory: &Path, settings: &Settings) -> Opened {
     (contestant.open)(directory, settings)
         .unwrap_or_else(|error| panic!("{}: {error}", contestant.name))
-}
-
-fn refusal(contestant: &Contestant, directory: &Path, settings: &Settings) -> String {
-    match (contestant.open)(directory, settings) {
-        Ok(_) => panic!("{} was opened", contestant.name),
-        Err(error) => error.to_string(),
-    }
 }
 
 fn open(contestant: &Contestant, directory: &Path) -> Box<dyn Store> {
@@ -201,83 +195,6 @@ fn threads_put_and_read_at_once() {
 }
 
 #[test]
-fn both_durability_classes_open_and_say_so() {
-    each(|contestant, directory| {
-        let mut settings = small();
-        let crash = opened(contestant, &directory.with_extension("crash"), &settings);
-        assert!(!crash.settings.is_empty());
-        crash.store.close().unwrap();
-
-        settings.durability = DurabilityClass::PowerCut;
-        settings.bounded = true;
-        let power = opened(contestant, directory, &settings);
-        assert!(
-            power.durability.contains("power cut"),
-            "{}",
-            power.durability
-        );
-        for number in 0..10 {
-            power.store.put(&key(number), b"durable").unwrap();
-        }
-        power.store.delete(&key(3)).unwrap();
-        power.store.close().unwrap();
-        let again = opened(contestant, directory, &settings);
-        assert_eq!(scan(&*again.store, None, 100, Direction::Forward).len(), 9);
-        again.store.close().unwrap();
-    });
-}
-
-/// Where the process that dies finds out what to do: a contestant's name, and its directory.
-const DYING: [&str; 2] = ["PEERS_DYING_CONTESTANT", "PEERS_DYING_DIRECTORY"];
-const ACKNOWLEDGED: u64 = 500;
-
-#[test]
-fn what_was_acknowledged_outlives_the_process() {
-    each(|contestant, directory| {
-        let program = std::env::current_exe().unwrap();
-        let dying = Command::new(program)
-            .args(["--exact", "--ignored"])
-            .arg("contestants::tests::a_process_that_dies")
-            .env(DYING[0], contestant.name)
-            .env(DYING[1], directory)
-            .output()
-            .unwrap();
-        assert_eq!(
-            dying.status.signal(),
-            Some(6),
-            "{}: {dying:?}",
-            contestant.name
-        );
-        let store = open(contestant, directory);
-        let rows = scan(&*store, None, u64::MAX, Direction::Forward);
-        assert!(rows.iter().all(|(_, value)| value == &[7; 1_000]));
-        let found = numbers(&rows);
-        assert_eq!(
-            found,
-            (0..ACKNOWLEDGED).collect::<Vec<_>>(),
-            "{}",
-            contestant.name
-        );
-        store.close().unwrap();
-    });
-}
-
-/// A process of its own, run by [`what_was_acknowledged_outlives_the_process`].
-#[test]
-#[ignore = "ends the process"]
-fn a_process_that_dies() {
-    let [Some(name), Some(directory)] = DYING.map(std::env::var_os) else {
-        return;
-    };
-    let contestant = contestants().into_iter().find(|c| c.name == name).unwrap();
-    let store = open(&contestant, Path::new(&directory));
-    for number in 0..ACKNOWLEDGED {
-        store.put(&key(number), &[7; 1_000]).unwrap();
-    }
-    std::process::abort();
-}
-
-#[test]
 fn activity_counts_what_has_ended() {
     each(|contestant, directory| {
         let store = open(contestant, directory);
@@ -299,73 +216,5 @@ fn activity_counts_what_has_ended() {
             assert!(after.compactions > 0, "{}: {after:?}", contestant.name);
         }
         store.close().unwrap();
-    });
-}
-
-#[test]
-fn an_own_option_that_is_not_known_is_refused() {
-    each(|contestant, directory| {
-        let mut settings = small();
-        settings.own.insert("no_such".into(), "1".into());
-        let error = refusal(contestant, directory, &settings);
-        assert!(error.contains("no option \"no_such\""), "{error}");
-        assert!(
-            !directory.exists(),
-            "{} made its files first",
-            contestant.name
-        );
-    });
-}
-
-#[test]
-fn an_own_option_must_have_a_value_of_its_kind() {
-    let options = [
-        ("fjall", "max_journaling_bytes", "100000000"),
-        ("leveldb", "max_file_bytes", "4194304"),
-        ("lmdb", "writemap", "false"),
-        ("redb", "durability", "none"),
-        ("rocksdb", "lru_cache", "true"),
-    ];
-    each(|contestant, directory| {
-        let of_contestant = |(name, _, _): &&(&str, &str, &str)| *name == contestant.name;
-        let (_, option, value) = options.iter().find(of_contestant).unwrap();
-        let mut settings = small();
-        settings.own.insert(option.to_string(), "what?".into());
-        let error = refusal(contestant, directory, &settings);
-        assert!(error.contains(option) && error.contains("what?"), "{error}");
-
-        settings.own.insert(option.to_string(), value.to_string());
-        let store = opened(contestant, directory, &settings).store;
-        store.put(b"key", b"value").unwrap();
-        store.close().unwrap();
-        let store = opened(contestant, directory, &settings).store;
-        assert_eq!(get(&*store, b"key").as_deref(), Some(&b"value"[..]));
-        store.close().unwrap();
-    });
-}
-
-#[test]
-fn compression_and_direct_io_are_had_or_said_to_be_missing() {
-    each(|contestant, directory| {
-        let mut settings = small();
-        settings.compressed = true;
-        if contestant.name == "rocksdb" {
-            let error = refusal(contestant, directory, &settings);
-            assert!(error.contains("LZ4"), "{error}");
-        } else {
-            let opened = opened(contestant, directory, &settings);
-            let told = |word: &str| opened.settings.iter().any(|(name, _)| name.contains(word));
-            assert!(told("compression"));
-            assert!(told("direct_io"));
-            for number in 0..1_000 {
-                let compressible = [number as u8; 900];
-                opened.store.put(&key(number), &compressible).unwrap();
-            }
-            opened.store.settle().unwrap();
-            for number in 0..1_000 {
-                assert!(get(&*opened.store, &key(number)).is_some());
-            }
-            opened.store.close().unwrap();
-        }
     });
 }
