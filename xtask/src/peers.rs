@@ -5,30 +5,58 @@ use std::path::Path;
 use crate::Outcome;
 use crate::process::{cargo, show};
 
+/// Stores that build wherever the rest does: LMDB is a little C, redb is Rust, like fjall.
+const ALWAYS: &str = "lmdb,redb";
+/// LevelDB is the system's; its package brings this header.
+const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
+
 /// `peers/` is a workspace of its own: it is formatted, linted, tested and run on its own. Not with
 /// `--locked`: a dependency that the engine gains belongs into this lock file too, and may just be
 /// added.
 pub fn run(root: &Path) -> Outcome {
+    let features = features("");
+    let build = ["--features", &features];
     all(
         root,
         &[
             &["fmt", "--check"],
-            &["clippy", "--all-targets", "--", "-D", "warnings"],
-            &["test"],
-            &["run", "--", "run", "--tiny"],
+            &[
+                &["clippy", "--all-targets"],
+                &build[..],
+                &["--", "-D", "warnings"],
+            ]
+            .concat(),
+            &[&["test"], &build[..]].concat(),
+            &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
         ],
     )
 }
 
 /// The same program with RocksDB, optimised as it is for measuring: the C++ build is kept for that.
 pub fn with_rocksdb(root: &Path) -> Outcome {
-    let build = ["--release", "--features", "rocksdb"];
-    let run = ["--", "run", "--tiny"];
-    all(root, &[&[&["run"], &build[..], &run].concat()])
+    let features = features(",rocksdb");
+    let build = ["--release", "--features", &features];
+    all(
+        root,
+        &[
+            &[&["test"], &build[..]].concat(),
+            &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
+        ],
+    )
 }
 
 pub fn without_rocksdb(_: &Path) -> Outcome {
     Outcome::Skipped("RocksDB builds for many minutes: `--with-rocksdb` compares with it".into())
+}
+
+fn features(more: &str) -> String {
+    let leveldb = if Path::new(LEVELDB_HEADER).exists() {
+        ",leveldb"
+    } else {
+        println!("LevelDB is not installed (libleveldb-dev): the peers are built without it");
+        ""
+    };
+    format!("{ALWAYS}{leveldb}{more}")
 }
 
 fn all(root: &Path, commands: &[&[&str]]) -> Outcome {

@@ -1,0 +1,83 @@
+//! What contestants are told, and what they refuse.
+
+use std::path::Path;
+
+use terrace_bench::settings::Settings;
+use terrace_bench::store::Contestant;
+
+use super::{each, get, key, opened, small};
+
+fn refusal(contestant: &Contestant, directory: &Path, settings: &Settings) -> String {
+    match (contestant.open)(directory, settings) {
+        Ok(_) => panic!("{} was opened", contestant.name),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn an_own_option_that_is_not_known_is_refused() {
+    each(|contestant, directory| {
+        let mut settings = small();
+        settings.own.insert("no_such".into(), "1".into());
+        let error = refusal(contestant, directory, &settings);
+        assert!(error.contains("no option \"no_such\""), "{error}");
+        assert!(
+            !directory.exists(),
+            "{} made its files first",
+            contestant.name
+        );
+    });
+}
+
+#[test]
+fn an_own_option_must_have_a_value_of_its_kind() {
+    let options = [
+        ("fjall", "max_journaling_bytes", "100000000"),
+        ("leveldb", "max_file_bytes", "4194304"),
+        ("lmdb", "writemap", "false"),
+        ("redb", "durability", "none"),
+        ("rocksdb", "lru_cache", "true"),
+    ];
+    each(|contestant, directory| {
+        let of_contestant = |(name, _, _): &&(&str, &str, &str)| *name == contestant.name;
+        let (_, option, value) = options.iter().find(of_contestant).unwrap();
+        let mut settings = small();
+        settings.own.insert(option.to_string(), "what?".into());
+        let error = refusal(contestant, directory, &settings);
+        assert!(error.contains(option) && error.contains("what?"), "{error}");
+
+        settings.own.insert(option.to_string(), value.to_string());
+        let store = opened(contestant, directory, &settings).store;
+        store.put(b"key", b"value").unwrap();
+        store.close().unwrap();
+        let store = opened(contestant, directory, &settings).store;
+        assert_eq!(get(&*store, b"key").as_deref(), Some(&b"value"[..]));
+        store.close().unwrap();
+    });
+}
+
+#[test]
+fn compression_and_direct_io_are_had_or_said_to_be_missing() {
+    each(|contestant, directory| {
+        let mut settings = small();
+        settings.compressed = true;
+        if contestant.name == "rocksdb" {
+            let error = refusal(contestant, directory, &settings);
+            assert!(error.contains("LZ4"), "{error}");
+        } else {
+            let opened = opened(contestant, directory, &settings);
+            let told = |word: &str| opened.settings.iter().any(|(name, _)| name.contains(word));
+            assert!(told("compression"));
+            assert!(told("direct_io"));
+            for number in 0..1_000 {
+                let compressible = [number as u8; 900];
+                opened.store.put(&key(number), &compressible).unwrap();
+            }
+            opened.store.settle().unwrap();
+            for number in 0..1_000 {
+                assert!(get(&*opened.store, &key(number)).is_some());
+            }
+            opened.store.close().unwrap();
+        }
+    });
+}
