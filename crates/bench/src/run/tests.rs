@@ -271,7 +271,7 @@ fn whatever_a_store_does_wrong_is_an_error_that_names_the_key() {
         (Fault::CutsAValue, read(5), "key user"),
         (Fault::MixesUpTwoKeys, read(5), "key user"),
         (Fault::ScansOutOfOrder, scan(None), "behind"),
-        (Fault::ScansBeforeTheStart, scan(Some(5)), "behind"),
+        (Fault::ScansBeforeTheStart, scan(Some(8)), "behind"),
         (
             Fault::ScansTooMany,
             scan(None),

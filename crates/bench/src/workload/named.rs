@@ -155,7 +155,8 @@ fn other_phases(name: &str, options: &Options) -> Option<Phases> {
 fn update_phases(how: updates::Updates, options: &Options) -> Phases {
     const SCALE: f64 = 0.01;
     let dataset = updates::dataset(how, options.scale.unwrap_or(SCALE));
-    let dataset = options.applied_to(dataset);
+    let mut dataset = options.applied_to(dataset);
+    dataset.records = how.whole_groups(dataset.records);
     let phase = updates::phase(how, &dataset, options.clients());
     (dataset, vec![phase])
 }

@@ -57,6 +57,11 @@ impl Updates {
             .unwrap_or(0)
     }
 
+    /// The number of records next to this one of which the number of writes is known beforehand.
+    pub fn whole_groups(self, records: u64) -> u64 {
+        (records / self.group_records()).max(1) * self.group_records()
+    }
+
     fn group_records(self) -> u64 {
         2 * u64::from(self.mean) + 1
     }
