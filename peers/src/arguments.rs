@@ -19,6 +19,20 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a workload on Terrace and other stores in turn, and compare
+    #[command(after_help = "\
+The same workloads and options as `terrace bench`.
+
+Examples:
+  peers compare ycsb a b c d f --memory both --html ycsb.html
+  peers compare ycsb c --stores terrace,rocksdb,lmdb --clients 4
+  peers compare ycsb a --paced 70
+  peers compare db-bench fillrandom readrandom --stores terrace,rocksdb,leveldb")]
+    Compare {
+        /// The workload
+        #[command(subcommand)]
+        what: terrace_bench::arguments::Bench,
+    },
     /// Run workloads on stores, each run in a process and a directory of its own, and compare
     Run(RunArguments),
     /// One phase of one run, as `run` starts it

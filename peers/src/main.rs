@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod compare;
 mod measure;
 mod report;
 mod runs;
@@ -23,6 +24,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Compare { what } => compare::run(&what),
         Command::Run(arguments) => run(&arguments.plan()),
         Command::Measure { job } => runs::phase(&job),
     };

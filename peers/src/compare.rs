@@ -1,0 +1,31 @@
+//! `peers compare`: Terrace and every store that was compiled in, through the workloads of
+//! `terrace_bench`.
+
+use terrace_bench::arguments::Bench;
+use terrace_bench::contest::Program;
+use terrace_bench::{drive, stores};
+use terrace_peers::contestants::contestants;
+
+use crate::Result;
+
+/// redb has no class of durability like the others': it takes part where it is named.
+const ONLY_WHEN_NAMED: &str = "redb";
+
+pub fn run(what: &Bench) -> Result<()> {
+    let mut all = stores::terrace::CONTESTANTS.to_vec();
+    let peers = contestants();
+    let names = peers.iter().map(|peer| peer.name);
+    let default_contestants = ["terrace"]
+        .into_iter()
+        .chain(names.filter(|name| *name != ONLY_WHEN_NAMED))
+        .collect();
+    all.extend(peers);
+    all.push(stores::NOTHING);
+    let program = Program {
+        contestants: all,
+        default_contestants,
+        child_arguments: vec!["compare", "run-one"],
+    };
+    let command: Vec<_> = std::env::args().skip(1).collect();
+    drive::run(&program, what, &format!("peers {}", command.join(" ")))
+}
