@@ -10,6 +10,9 @@ const ALWAYS: &str = "lmdb,redb";
 /// LevelDB is the system's; its package brings this header.
 const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
 
+/// All stores through a workload with reads, updates and scans.
+const COMPARE: &[&str] = &["--", "compare", "ycsb", "a", "e", "--tiny"];
+
 /// `peers/` is a workspace of its own: it is formatted, linted, tested and run on its own. Not with
 /// `--locked`: a dependency that the engine gains belongs into this lock file too, and may just be
 /// added.
@@ -28,6 +31,7 @@ pub fn run(root: &Path) -> Outcome {
             .concat(),
             &[&["test"], &build[..]].concat(),
             &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
+            &[&["run"], &build[..], COMPARE].concat(),
         ],
     )
 }
@@ -41,6 +45,7 @@ pub fn with_rocksdb(root: &Path) -> Outcome {
         &[
             &[&["test"], &build[..]].concat(),
             &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
+            &[&["run"], &build[..], COMPARE].concat(),
         ],
     )
 }

@@ -48,12 +48,11 @@ fn check_output(common: &Common) -> Result<()> {
             .open(path)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    match common.paced {
-        Some(percent) if percent.is_nan() || percent <= 0.0 => {
-            Err("--paced is a percentage above 0".into())
-        }
-        _ => Ok(()),
+    let not_above = |value: Option<f64>| value.is_some_and(|value| value.is_nan() || value <= 0.0);
+    if not_above(common.rate) || not_above(common.paced) {
+        return Err("--rate and --paced are above 0".into());
     }
+    Ok(())
 }
 
 fn show(contest: &Contest, common: &Common) -> Result<()> {
@@ -102,7 +101,7 @@ fn setup(program: &Program, work: Workload, common: &Common, command: &str) -> R
     }
     Ok(Setup {
         command: command.into(),
-        title: work.describe(),
+        title: format!("{}: {}", work.name, work.dataset.describe()),
         conditions: conditions(&work, common, &variants),
         variants,
         contestants,

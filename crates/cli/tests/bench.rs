@@ -1,0 +1,157 @@
+//! `terrace bench`: contests from end to end, each run in a process of its own.
+
+mod support;
+
+use std::fs;
+
+use support::Shell;
+
+fn bench(shell: &Shell, arguments: &[&str]) -> support::Ran {
+    let directory = shell.path("runs");
+    fs::create_dir_all(&directory).unwrap();
+    let directory = directory.to_str().unwrap().to_string();
+    let ran = shell.run(
+        &[
+            &["bench"],
+            arguments,
+            &["--tiny", "--directory", &directory],
+        ]
+        .concat(),
+    );
+    let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    ran
+}
+
+#[test]
+fn two_configurations_alternate_and_find_the_same() {
+    let shell = Shell::new();
+    let page = shell.path("report.html");
+    let html = ["--html", page.to_str().unwrap()];
+    let ycsb = [
+        "ycsb",
+        "c",
+        "a",
+        "--stores",
+        "terrace,terrace-log",
+        "--json",
+    ];
+    let ran = bench(&shell, &[&ycsb[..], &html].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("run 2/2: terrace-log"),
+        "{}",
+        ran.stderr
+    );
+
+    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let runs = contest["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let phases = run["phases"].as_array().unwrap();
+        let names: Vec<_> = phases
+            .iter()
+            .map(|phase| phase["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["load", "C", "A"]);
+        assert_eq!(phases[1]["found"], 3000);
+        assert_eq!(phases[1]["found"], runs[0]["phases"][1]["found"]);
+        assert!(phases[0]["user_written_bytes"].as_u64().unwrap() > 3_000_000);
+        assert!(phases[0]["usage"]["write_bytes"].as_u64().unwrap() > 0);
+        assert!(phases[0]["settled_s"].as_f64() >= phases[0]["acknowledged_s"].as_f64());
+    }
+    assert!(
+        runs[0]["durability"]
+            .as_str()
+            .unwrap()
+            .contains("CrashSafe")
+    );
+    assert!(
+        runs[1]["durability"]
+            .as_str()
+            .unwrap()
+            .contains("method written")
+    );
+    assert!(contest["machine"]["harness_read_ns"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("terrace-log") && page.contains("Content-Security-Policy"));
+}
+
+#[test]
+fn a_table_has_every_figure_and_every_setting() {
+    let shell = Shell::new();
+    let ran = bench(&shell, &["db-bench", "fillrandom", "readrandom", "readseq"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in [
+        "== fillrandom",
+        "== readrandom",
+        "== readseq",
+        "kop/s, acknowledged",
+        "longest gap",
+        "p99.9",
+        "write amplification",
+        "peak memory",
+        "harness alone, read",
+        "Settings of terrace",
+        "read_buffer.share_percent",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
+    }
+}
+
+#[test]
+fn an_open_loop_runs_at_the_rate_that_was_asked_for() {
+    let shell = Shell::new();
+    let ran = bench(&shell, &["ycsb", "c", "--rate", "5000", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let phase = &contest["runs"][0]["phases"][1];
+    assert_eq!(phase["rate"], 5000.0);
+    // 3,000 operations are due within 0.6 s; none is asked for earlier.
+    assert!(phase["acknowledged_s"].as_f64().unwrap() >= 0.59, "{phase}");
+}
+
+#[test]
+fn a_paced_contest_follows_the_closed_one() {
+    let shell = Shell::new();
+    let ran = bench(&shell, &["ycsb", "c", "--paced", "50", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let phases = contest["runs"][0]["phases"].as_array().unwrap();
+    let names: Vec<_> = phases
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["load", "C", "C, open loop at 50 %"]);
+    let reached =
+        phases[1]["operations"].as_f64().unwrap() / phases[1]["acknowledged_s"].as_f64().unwrap();
+    let rate = phases[2]["rate"].as_f64().unwrap();
+    assert!(
+        (rate / (reached / 2.0) - 1.0).abs() < 1e-6,
+        "{rate} of {reached}"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_a_wrong_usage() {
+    let shell = Shell::new();
+    for (arguments, expected) in [
+        (&["ycsb", "x"][..], "there is no workload x"),
+        (
+            &["ycsb", "c", "--stores", "rocksdb"],
+            "there is no store rocksdb here; there are terrace",
+        ),
+        (&["ycsb", "c", "--set", "lmdb.x=1"], "does not take part"),
+        (&["ycsb", "c", "--set", "terrace.no_such=1"], "no_such"),
+        (&["ycsb", "c", "--paced", "0"], "above 0"),
+        (&["ycsb", "c", "--rate", "0"], "above 0"),
+    ] {
+        let ran = bench(&shell, arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(expected),
+            "{arguments:?}: {}",
+            ran.stderr
+        );
+    }
+}
