@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Sectors in `/sys/.../stat` have this size, whatever the device's are (kernel documentation,
-/// "Block layer statistics in /sys/block/<dev>/stat").
+/// "Block layer statistics in `/sys/block/DEVICE/stat`").
 const SECTOR_BYTES: u64 = 512;
 
 /// Where the kernel counts what reaches a device.
