@@ -193,6 +193,15 @@ pub struct Common {
     /// first reached in the closed one
     #[arg(long, value_name = "PERCENT", help_heading = "Conditions")]
     pub paced: Option<f64>,
+    /// Operations beforehand that are not measured, so that caches are as they are after a while:
+    /// percent of a workload's; loads have none
+    #[arg(
+        long,
+        default_value_t = 25.0,
+        value_name = "PERCENT",
+        help_heading = "Conditions"
+    )]
+    pub warm_up: f64,
     /// Runs of each store
     #[arg(long, default_value_t = 3, help_heading = "Conditions")]
     pub repeats: u32,

@@ -52,6 +52,9 @@ fn check_output(common: &Common) -> Result<()> {
     if not_above(common.rate) || not_above(common.paced) {
         return Err("--rate and --paced are above 0".into());
     }
+    if !(0.0..=1000.0).contains(&common.warm_up) {
+        return Err("--warm-up is a percentage from 0 to 1000".into());
+    }
     Ok(())
 }
 
@@ -139,6 +142,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         dataset: work.dataset,
         phases: work.phases.clone(),
         rates: rates(work, common.rate),
+        warm_up: common.warm_up / 100.0,
         seed: common.seed,
         settings: Settings {
             durability: if common.durable {
@@ -252,6 +256,13 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
         }
         .into(),
     );
+    let warm_up = match common.warm_up {
+        0.0 => "none".into(),
+        percent => {
+            format!("{percent} % of a workload's operations, before they are measured; loads none")
+        }
+    };
+    say("warm-up", warm_up);
     say("seed", common.seed.to_string());
     conditions
 }

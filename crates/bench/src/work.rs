@@ -204,6 +204,7 @@ pub mod tests {
                 dataset: workload.dataset,
                 phases: workload.phases,
                 rates: BTreeMap::new(),
+                warm_up: 0.25,
                 seed: 3,
                 settings: Settings::default(),
                 label: String::new(),

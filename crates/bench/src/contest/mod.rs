@@ -211,6 +211,7 @@ fn harness_cost(setup: &Setup) -> Result<(f64, f64)> {
         dataset,
         rates: BTreeMap::new(),
         label: String::new(),
+        warm_up: 0.0,
         ..variant.plan.clone()
     };
     let run = crate::run::run(&crate::stores::NOTHING, &plan, 0, directory.path(), &|_| {})?;

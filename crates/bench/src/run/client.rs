@@ -36,6 +36,8 @@ pub struct ClientOutcome {
     pub end_ns: u64,
     /// Processor time of its waiting.
     pub spun: Duration,
+    /// The stream, with what is left in it.
+    pub stream: Box<dyn Stream>,
     /// Whether it only kept the others company.
     pub beside: bool,
 }
@@ -81,13 +83,13 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Goes through the stream to its end, or until the others stop.
-    pub fn run(mut self) -> Result<ClientOutcome> {
+    /// Goes through the stream to its end, through so many operations, or until the others stop.
+    pub fn run(mut self, most: u64) -> Result<ClientOutcome> {
         let beside = self.stream.part() != Part::Measured;
         let mut latencies = Latencies::new()?;
         let mut completions = Completions::default();
         let mut last_ns = self.now_ns();
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while self.tally.operations < most && !self.shared.stop.load(Ordering::Relaxed) {
             let Some(operation) = self.stream.next() else {
                 break;
             };
@@ -109,6 +111,7 @@ impl<'a> Client<'a> {
             tally: self.tally,
             end_ns: last_ns,
             spun: self.pace.spun(),
+            stream: self.stream,
             beside,
         })
     }

@@ -29,6 +29,9 @@ pub struct Plan {
     /// Operations a second of all clients together, by the name of the phase; the others run in a
     /// closed loop.
     pub rates: BTreeMap<String, f64>,
+    /// Of its operations each phase that does not begin empty does so many more beforehand, which are
+    /// not measured: caches are as they are after a while, and not as a load left them.
+    pub warm_up: f64,
     /// From which all streams are made.
     pub seed: u64,
     /// What all stores are told.

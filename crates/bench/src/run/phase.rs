@@ -48,7 +48,7 @@ pub struct Context<'a> {
 pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result<PhaseOutcome> {
     let device = Device::of(context.directory);
     let rate = context.plan.rates.get(&phase.name).copied();
-    let streams = phase.streams(&context.plan.dataset, context.plan.seed);
+    let streams = warmed_up(context, phase)?;
     usage::reset_peaks();
     let before = Counters::now(device.as_ref())?;
     let watched = watch(context, phase, streams, rate)?;
@@ -90,6 +90,38 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
     })
 }
 
+/// The phase's streams, without those operations that warm the store up.
+fn warmed_up(context: &Context<'_>, phase: &Phase) -> Result<Vec<Box<dyn Stream>>> {
+    let plan = context.plan;
+    let share = if phase.starts_empty {
+        0.0
+    } else {
+        plan.warm_up
+    };
+    let each = (share * phase.operations as f64) as u64 / u64::from(phase.clients.max(1));
+    let longer = Phase {
+        operations: phase.operations + each * u64::from(phase.clients),
+        ..phase.clone()
+    };
+    let streams = longer.streams(&plan.dataset, plan.seed);
+    if each == 0 {
+        return Ok(streams);
+    }
+    let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
+    let outcomes = clients(&shared(context), streams, &counts, None, each)?;
+    Ok(outcomes.into_iter().map(|outcome| outcome.stream).collect())
+}
+
+fn shared<'a>(context: &Context<'a>) -> Shared<'a> {
+    Shared {
+        store: context.store,
+        keys: context.plan.dataset.key_form,
+        values: context.values,
+        start: Instant::now(),
+        stop: AtomicBool::new(false),
+    }
+}
+
 struct WatchedPhase {
     clients: Vec<ClientOutcome>,
     /// From the start until nothing was left to do.
@@ -105,13 +137,7 @@ fn watch(
     rate: Option<f64>,
 ) -> Result<WatchedPhase> {
     let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
-    let shared = Shared {
-        store: context.store,
-        keys: context.plan.dataset.key_form,
-        values: context.values,
-        start: Instant::now(),
-        stop: AtomicBool::new(false),
-    };
+    let shared = shared(context);
     let tell = |operations| {
         (context.progress)(Progress {
             phase: format!("{}{}", phase.name, context.plan.label),
@@ -129,7 +155,7 @@ fn watch(
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampler = scope.spawn(|| timeline::record(&watched, &done));
-        let outcome = clients(&shared, streams, &counts, rate).and_then(|clients| {
+        let outcome = clients(&shared, streams, &counts, rate, u64::MAX).and_then(|clients| {
             let settled = phase.settle.then(|| context.store.settle()).transpose()?;
             Ok((
                 clients,
@@ -150,12 +176,14 @@ fn watch(
     })
 }
 
-/// Runs all clients to their ends, those beside until the others are done.
+/// Runs all clients to their ends, or through `most` operations each; those beside until the others
+/// are done.
 fn clients(
     shared: &Shared<'_>,
     streams: Vec<Box<dyn Stream>>,
     counts: &[Count],
     rate: Option<f64>,
+    most: u64,
 ) -> Result<Vec<ClientOutcome>> {
     let measured = streams
         .iter()
@@ -175,7 +203,7 @@ fn clients(
                 let client = Client::new(shared, stream, pace, count);
                 let thread = scope.spawn(move || {
                     client
-                        .run()
+                        .run(most)
                         .inspect_err(|_| shared.stop.store(true, Ordering::Relaxed))
                 });
                 (part, thread)

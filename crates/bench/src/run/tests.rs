@@ -184,7 +184,7 @@ fn client(
         pace,
         &count,
     )
-    .run()
+    .run(u64::MAX)
 }
 
 fn read(record: u64) -> Operation {
