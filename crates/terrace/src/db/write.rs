@@ -17,11 +17,11 @@ use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
-use crate::db::latencies::is_sampled;
 use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::sync::Instant;
+use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::StallCause;
@@ -110,11 +110,19 @@ impl Store {
             no_stall: options.no_stall,
             condition,
         };
-        let submit = || self.queue.submit(request, |group| self.commit(group));
-        if is_sampled() {
-            self.latencies.write.time(submit)
-        } else {
-            submit()
+        let commit = |group: &mut Group<'_>| {
+            let done = self.commit(group);
+            at(Stage::Queue);
+            done
+        };
+        let submit = || self.queue.submit(request, commit);
+        match draw() {
+            Drawn::Nothing => submit(),
+            Drawn::Timed => self.latencies.write.time(submit),
+            Drawn::Watched => {
+                let _watched = self.time_profile.watch(Path::Write, Stage::Queue);
+                submit()
+            }
         }
     }
 
@@ -130,6 +138,7 @@ impl Store {
     }
 
     fn commit(&self, group: &mut Group<'_>) -> Result<()> {
+        at(Stage::Admission);
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
@@ -203,6 +212,7 @@ impl Store {
             payload,
         };
         self.prepare_read_buffer(payload, first_sequence);
+        at(Stage::ArenaCopy);
         // A failure here leaves nothing behind: the next frame takes the same place and numbers.
         let stored = writer.active.arena().append(&frame).map_err(region_error)?;
         writer.last_sequence = last_sequence;
@@ -212,6 +222,7 @@ impl Store {
         if sync {
             self.persist_all(writer)?;
         }
+        at(Stage::Insert);
         writer
             .active
             .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
@@ -241,7 +252,10 @@ impl Store {
         let view = self.view.load();
         let mut oldest_first = view.memtables.iter().rev();
         let persist = || oldest_first.try_for_each(|table| table.arena().persist());
-        let persisted = self.latencies.sync.time(persist);
+        let persisted = {
+            let _persist = self.time_profile.exact(Path::Write, Stage::Persist);
+            self.latencies.sync.time(persist)
+        };
         persisted.map_err(|error| self.persist_failed(error))?;
         writer.persisted = writer.last_sequence;
         self.persisted.store(writer.persisted, Ordering::Release);
@@ -255,6 +269,7 @@ impl Store {
         }
         let fresh = if self.fits_a_spare(payload_bytes, records) {
             let _stall = self.stalls.begin();
+            let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
             let began = Instant::now();
             let spare = self.take_spare();
             self.stalls
