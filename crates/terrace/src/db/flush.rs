@@ -172,6 +172,7 @@ impl Store {
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<TableMeta>> {
         let snapshots = self.snapshots.stripes(|| self.visible());
+        // Again, behind the last one's tables.
         at(Stage::ArenaChecksums);
         memtable.arena().verify().map_err(region_error)?;
         let mut tables = Vec::new();

@@ -304,8 +304,7 @@ impl DbIterator {
         path: Path,
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
     ) -> Result<()> {
-        let watched_of = self.drawn_store();
-        let _watched = watch(&watched_of, path);
+        let _watched = self.watch_if_drawn(path);
         (self.valid, self.direction) = (false, Direction::Forward);
         let (mut source, positioned) = self.take_source()?;
         let found =
@@ -321,8 +320,7 @@ impl DbIterator {
         path: Path,
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
     ) -> Result<()> {
-        let watched_of = self.drawn_store();
-        let _watched = watch(&watched_of, path);
+        let _watched = self.watch_if_drawn(path);
         (self.valid, self.direction) = (false, Direction::Backward);
         let (mut source, positioned) = self.take_source()?;
         let found =
@@ -332,10 +330,11 @@ impl DbIterator {
         Ok(())
     }
 
-    /// The store, if this move is to be watched.
+    /// In a box: what is seldom there is to take no room where it is not.
     #[inline(always)]
-    fn drawn_store(&self) -> Option<Arc<Store>> {
-        (draw() == Drawn::Watched).then(|| Arc::clone(&self.store))
+    fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
+        let watch = || Box::new(self.store.time_profile.watch(path, Stage::Iteration));
+        (draw() == Drawn::Watched).then(watch)
     }
 
     /// The merge, and whether it stands where it was left: not if it is new, because the old one
@@ -436,12 +435,6 @@ impl DbIterator {
         }
         Ok(live)
     }
-}
-
-#[inline(always)]
-fn watch(store: &Option<Arc<Store>>, path: Path) -> Option<Watched<'_>> {
-    let store = store.as_ref()?;
-    Some(store.time_profile.watch(path, Stage::Iteration))
 }
 
 fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {

@@ -132,7 +132,7 @@ pub(crate) struct Store {
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
     pub(crate) latencies: latencies::Latencies,
-    pub(crate) time_profile: TimeProfiler,
+    pub(crate) time_profile: Arc<TimeProfiler>,
     pub(crate) recovery: Recovery,
 
     poison: OnceLock<Error>,

@@ -138,7 +138,7 @@ impl Store {
             stalls: Stalls::default(),
             counters: Counters::default(),
             latencies: Latencies::default(),
-            time_profile: TimeProfiler::default(),
+            time_profile: Arc::new(TimeProfiler::default()),
             recovery: recovered.report.clone(),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),

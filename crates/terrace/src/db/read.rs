@@ -93,14 +93,24 @@ impl Store {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Value>> {
-        let mut asked = 0;
         match draw() {
-            Drawn::Nothing => return self.find(keyspace, key, options, &mut asked),
-            Drawn::Watched => {
-                let _watched = self.time_profile.watch(Path::Get, Stage::ReadBuffer);
-                return self.find(keyspace, key, options, &mut asked);
-            }
-            Drawn::Timed => {}
+            Drawn::Nothing => self.find(keyspace, key, options, &mut 0),
+            drawn => self.get_drawn(keyspace, key, options, drawn),
+        }
+    }
+
+    #[cold]
+    fn get_drawn(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: &ReadOptions,
+        drawn: Drawn,
+    ) -> Result<Option<Value>> {
+        let mut asked = 0;
+        if drawn == Drawn::Watched {
+            let _watched = self.time_profile.watch(Path::Get, Stage::ReadBuffer);
+            return self.find(keyspace, key, options, &mut asked);
         }
         let get = || self.find(keyspace, key, options, &mut asked);
         let found = self.latencies.get.time(get);

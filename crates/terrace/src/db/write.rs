@@ -110,20 +110,23 @@ impl Store {
             no_stall: options.no_stall,
             condition,
         };
-        let commit = |group: &mut Group<'_>| {
-            let done = self.commit(group);
-            at(Stage::Queue);
-            done
-        };
-        let submit = || self.queue.submit(request, commit);
         match draw() {
-            Drawn::Nothing => submit(),
-            Drawn::Timed => self.latencies.write.time(submit),
-            Drawn::Watched => {
-                let _watched = self.time_profile.watch(Path::Write, Stage::Queue);
-                submit()
-            }
+            Drawn::Nothing => self.submit(request),
+            drawn => self.submit_drawn(request, drawn),
         }
+    }
+
+    fn submit(&self, request: Request) -> Result<()> {
+        self.queue.submit(request, |group| self.commit(group))
+    }
+
+    #[cold]
+    fn submit_drawn(&self, request: Request, drawn: Drawn) -> Result<()> {
+        if drawn == Drawn::Timed {
+            return self.latencies.write.time(|| self.submit(request));
+        }
+        let _watched = self.time_profile.watch(Path::Write, Stage::Queue);
+        self.submit(request)
     }
 
     /// Runs `action` as the only leader.
@@ -157,6 +160,7 @@ impl Store {
             }
         }
         self.visible.store(writer.last_sequence, Ordering::Release);
+        at(Stage::Queue);
         Ok(())
     }
 

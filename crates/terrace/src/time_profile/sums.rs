@@ -1,7 +1,7 @@
 //! The sums of one store, which watched operations add to when they end.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::current::{Aside, Stages, Watch, aside, stage};
@@ -48,19 +48,20 @@ impl Default for TimeProfiler {
 
 impl TimeProfiler {
     /// Watches this thread's operation until the value is dropped.
-    pub(crate) fn watch(&self, path: Path, first: Stage) -> Watched<'_> {
+    pub(crate) fn watch(self: &Arc<Self>, path: Path, first: Stage) -> Watched {
         self.watch_part(path, first, 1)
     }
 
     /// Watches work that belongs to operations of a path and is none of its own.
-    pub(crate) fn watch_more(&self, path: Path, first: Stage) -> Watched<'_> {
+    pub(crate) fn watch_more(self: &Arc<Self>, path: Path, first: Stage) -> Watched {
         self.watch_part(path, first, 0)
     }
 
-    fn watch_part(&self, path: Path, first: Stage, operations: u64) -> Watched<'_> {
+    fn watch_part(self: &Arc<Self>, path: Path, first: Stage, operations: u64) -> Watched {
         Watched {
             watch: IS_ON.then(|| Watch::begin(first, path.one_in())),
-            sums: self.of(path),
+            profiler: Arc::clone(self),
+            path,
             operations,
         }
     }
@@ -140,17 +141,18 @@ impl StageSums {
 
 /// See [`TimeProfiler::watch`].
 #[must_use]
-pub(crate) struct Watched<'a> {
+pub(crate) struct Watched {
     watch: Option<Watch>,
-    sums: Option<&'a PathSums>,
+    profiler: Arc<TimeProfiler>,
+    path: Path,
     operations: u64,
 }
 
-impl Drop for Watched<'_> {
+impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(watch) = &mut self.watch {
             let stages = watch.end();
-            if let Some(sums) = self.sums {
+            if let Some(sums) = self.profiler.of(self.path) {
                 sums.add(self.operations, &stages);
             }
         }

@@ -1,5 +1,6 @@
 //! Watching alone, and in stores on a disk that is slow where a test says so.
 
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ fn assert_about(time: Duration, milliseconds: u64) {
 
 #[test]
 fn stages_exclude_one_another_and_add_up() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     let began = Instant::now();
     {
         let _watched = profiler.watch(Path::Flush, Stage::Queue);
@@ -64,7 +65,7 @@ fn stages_exclude_one_another_and_add_up() {
 
 #[test]
 fn what_is_watched_stands_for_what_is_not() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     {
         let _watched = profiler.watch(Path::Get, Stage::MemTables);
         sleep(10 * MILLISECOND);
@@ -77,7 +78,7 @@ fn what_is_watched_stands_for_what_is_not() {
 
 #[test]
 fn an_exact_stage_is_timed_each_time_and_counts_once() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     {
         let _sleep = profiler.exact(Path::Write, Stage::HeldBack);
         sleep(10 * MILLISECOND);
@@ -98,7 +99,8 @@ fn an_exact_stage_is_timed_each_time_and_counts_once() {
 
 #[test]
 fn an_operation_inside_another_is_its_own() {
-    let (outer, inner) = (TimeProfiler::default(), TimeProfiler::default());
+    let profiler = || Arc::new(TimeProfiler::default());
+    let (outer, inner) = (profiler(), profiler());
     {
         let _outer = outer.watch(Path::Flush, Stage::Merging);
         sleep(10 * MILLISECOND);
@@ -131,7 +133,7 @@ fn an_operation_inside_another_is_its_own() {
 
 #[test]
 fn nothing_is_noted_beside_an_operation() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     let stages = || {
         at(Stage::Index);
         let _call = stage(Stage::ReadCall);
@@ -161,7 +163,7 @@ fn nothing_is_noted_beside_an_operation() {
 
 #[test]
 fn blocks_that_are_timed_stand_for_those_that_are_not() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     {
         let _watched = profiler.watch(Path::Merge, Stage::Merging);
         for _ in 0..64 {
@@ -179,7 +181,7 @@ fn blocks_that_are_timed_stand_for_those_that_are_not() {
 
 #[test]
 fn threads_are_watched_side_by_side() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     std::thread::scope(|scope| {
         for number in 0..4 {
             let profiler = &profiler;
@@ -205,7 +207,7 @@ fn threads_are_watched_side_by_side() {
 /// What the clock takes is taken off: a stage in which nothing is done takes next to nothing.
 #[test]
 fn an_empty_stage_is_short() {
-    let profiler = TimeProfiler::default();
+    let profiler = Arc::new(TimeProfiler::default());
     for _ in 0..1000 {
         let _watched = profiler.watch(Path::Flush, Stage::Queue);
         at(Stage::Insert);
