@@ -78,5 +78,6 @@ fn main() {
             counts.syncs
         );
     }
+    print!("\n{}", db.time_profile());
     db.close().unwrap();
 }

@@ -47,6 +47,7 @@ mod repair;
 mod serial;
 mod sync;
 mod table;
+mod time_profile;
 mod write_buffer;
 
 pub use db::events::{Event, EventKind, EventListener};
@@ -76,6 +77,7 @@ pub use read_buffer::{
 pub use repair::{DamagedTable, ManifestRepair, RepairReport, repair};
 pub use table::Compression;
 pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
+pub use time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use write_buffer::batch::WriteBatch;
 pub use write_buffer::slowdown::StallCause;
 

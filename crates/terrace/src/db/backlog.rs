@@ -14,6 +14,7 @@ use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{Background, Options};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, thread};
+use crate::time_profile::{Path, Stage};
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::slowdown::{
     Limits, Pressure, Slowdown, slowdown, slowdown_below_sixteenths,
@@ -117,6 +118,7 @@ impl Store {
                 Slowdown::Delay { ns_per_kib, cause } => {
                     if let Some(sleep) = writer.owed_delay.add(payload_bytes, ns_per_kib) {
                         let _stall = self.stalls.begin();
+                        let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
                         let began = Instant::now();
                         thread::sleep(sleep);
                         let slept = began.elapsed();
@@ -127,6 +129,7 @@ impl Store {
                 }
                 Slowdown::Stop { cause } => {
                     let _stall = self.stalls.begin();
+                    let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
                     let began = Instant::now();
                     let waited = self.background.wait_for_compaction(self);
                     let time = began.elapsed();

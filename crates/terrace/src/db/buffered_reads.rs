@@ -7,6 +7,7 @@ use crate::db::read::Lookup;
 use crate::db::value::Value;
 use crate::key::Tag;
 use crate::read_buffer::{Found, Key, ReadBuffer, Version};
+use crate::time_profile::{Stage, at};
 use crate::{KeyspaceId, SequenceNumber};
 
 impl<'a> Lookup<'a> {
@@ -31,6 +32,7 @@ impl Store {
     #[inline]
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
         if let Some(buffer) = &self.read_buffer {
+            at(Stage::ReadBuffer);
             let sequence = tag.sequence();
             let version = Version { sequence, value };
             if buffer.fill(&lookup.buffered(), version, lookup.began_at) {
@@ -48,10 +50,11 @@ impl Store {
 
     /// After a frame is in the index and before it is visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
-        if let Some(buffer) = &self.read_buffer
-            && buffer.forward(payload, numbers)
-        {
-            self.settle_claim(buffer);
+        if let Some(buffer) = &self.read_buffer {
+            at(Stage::Forward);
+            if buffer.forward(payload, numbers) {
+                self.settle_claim(buffer);
+            }
         }
     }
 

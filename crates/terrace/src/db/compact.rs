@@ -34,6 +34,7 @@ use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
+use crate::time_profile::{Path, Stage};
 use crate::{Error, KeyspaceId, Result};
 
 /// The policy that the options describe, for a keyspace of some form.
@@ -135,6 +136,7 @@ impl Store {
 
     /// Divides a merge into slices and puts them on the board.
     fn divide(&self, begun: &Begun) -> Result<()> {
+        let _watched = self.time_profile.watch_more(Path::Merge, Stage::Merging);
         let choice = &begun.choice;
         let options = CursorOptions::uncached(Purpose::Compaction);
         let (mut samples, mut input_bytes) = (Vec::new(), 0);
@@ -197,6 +199,7 @@ impl Store {
     }
 
     fn write_slice(&self, work: SliceWork) -> Result<BuiltSlice> {
+        let _watched = self.time_profile.watch(Path::Merge, Stage::Merging);
         self.check_space(work.reserved_bytes)?;
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.view.load().version);
@@ -290,6 +293,7 @@ impl Store {
     }
 
     fn install_slice(&self, mut built: BuiltSlice) -> Result<()> {
+        let _watched = self.time_profile.watch_more(Path::Merge, Stage::Install);
         let work = built.work.clone();
         let durable = built
             .files

@@ -23,6 +23,7 @@ use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::time_profile::{Path, Stage, at};
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber, parallel};
 
@@ -74,10 +75,13 @@ impl Store {
         if arenas > 0 {
             self.events.record(EventKind::FlushBegun { arenas });
         }
+        let _watched =
+            (arenas > 0).then(|| self.time_profile.watch(Path::Flush, Stage::ArenaChecksums));
         let began = Instant::now();
         let mut files = Vec::new();
         let (mut table_count, mut written_bytes) = (0, 0);
         let written = self.write_tables(memtables, &mut files);
+        at(Stage::Install);
         let installed = written.and_then(|tables| {
             for table in tables.iter().flatten() {
                 table_count += 1;
@@ -168,10 +172,15 @@ impl Store {
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<TableMeta>> {
         let snapshots = self.snapshots.stripes(|| self.visible());
+        // Again, behind the last one's tables.
+        at(Stage::ArenaChecksums);
         memtable.arena().verify().map_err(region_error)?;
         let mut tables = Vec::new();
         let version = Arc::clone(&self.view.load().version);
-        for keyspace in memtable.keyspaces() {
+        at(Stage::Sort);
+        let keyspaces = memtable.keyspaces();
+        at(Stage::Merging);
+        for keyspace in keyspaces {
             // What is left of a keyspace that has been dropped goes nowhere.
             let Some(levels) = version.keyspace(keyspace) else {
                 continue;

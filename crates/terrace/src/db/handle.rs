@@ -17,6 +17,7 @@ use crate::inspect::{VerifyReport, verify_live};
 use crate::levels::DEFAULT_NAME;
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
+use crate::time_profile::TimeProfile;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
@@ -204,6 +205,13 @@ impl Db {
     /// What the store holds and has done.
     pub fn statistics(&self) -> Statistics {
         self.store().statistics()
+    }
+
+    /// Where the time of operations went since the store was opened, stage by stage. It is gathered
+    /// always: the costs are below one per cent. See also
+    /// [`Statistics::time`](crate::Statistics::time).
+    pub fn time_profile(&self) -> TimeProfile {
+        self.store().time_profile.profile()
     }
 
     /// What the store did in the background, the last thousand events, oldest first. See

@@ -21,6 +21,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 use crate::table::CursorOptions;
+use crate::time_profile::{Drawn, Path, Stage, Watched, draw};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// What an iterator covers.
@@ -174,7 +175,7 @@ impl DbIterator {
     /// Those of reading tables; the iterator is then not valid. This holds for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.options.lower.clone() {
-            Bound::Unbounded => self.forward(|versions, _| versions.seek_to_first()),
+            Bound::Unbounded => self.forward(Path::Seek, |versions, _| versions.seek_to_first()),
             Bound::Included(lower) => self.forward_from(before_versions_of(&lower)),
             Bound::Excluded(lower) => self.forward_from(after_versions_of(&lower)),
         }
@@ -186,7 +187,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.options.upper.clone() {
-            Bound::Unbounded => self.backward(|versions, _| versions.seek_to_last()),
+            Bound::Unbounded => self.backward(Path::Seek, |versions, _| versions.seek_to_last()),
             Bound::Included(upper) => self.backward_from(after_versions_of(&upper)),
             Bound::Excluded(upper) => self.backward_from(before_versions_of(&upper)),
         }
@@ -230,7 +231,7 @@ impl DbIterator {
         }
         let key = self.leave();
         let turned = self.direction == Direction::Backward;
-        let moved = self.forward(|versions, positioned| {
+        let moved = self.forward(Path::Step, |versions, positioned| {
             if positioned && !turned {
                 skip_key(versions, &key)
             } else {
@@ -251,7 +252,7 @@ impl DbIterator {
         }
         let key = self.leave();
         let turned = self.direction == Direction::Forward;
-        let moved = self.backward(|versions, positioned| {
+        let moved = self.backward(Path::Step, |versions, positioned| {
             if positioned && !turned {
                 Ok(())
             } else {
@@ -289,16 +290,21 @@ impl DbIterator {
     }
 
     fn forward_from(&mut self, place: InternalKey<'_>) -> Result<()> {
-        self.forward(|versions, _| versions.seek(place))
+        self.forward(Path::Seek, |versions, _| versions.seek(place))
     }
 
     fn backward_from(&mut self, past: InternalKey<'_>) -> Result<()> {
-        self.backward(|versions, _| seek_last_before(versions, past))
+        self.backward(Path::Seek, |versions, _| seek_last_before(versions, past))
     }
 
     /// Positions the merge with `place`, then finds the first live key from there on. `place` is
     /// told whether the merge still stands where the last move left it.
-    fn forward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
+    fn forward(
+        &mut self,
+        path: Path,
+        place: impl FnOnce(&mut Versions, bool) -> Result<()>,
+    ) -> Result<()> {
+        let _watched = self.watch_if_drawn(path);
         (self.valid, self.direction) = (false, Direction::Forward);
         let (mut source, positioned) = self.take_source()?;
         let found =
@@ -309,7 +315,12 @@ impl DbIterator {
     }
 
     /// Positions the merge with `place`, then finds the last live key from there back.
-    fn backward(&mut self, place: impl FnOnce(&mut Versions, bool) -> Result<()>) -> Result<()> {
+    fn backward(
+        &mut self,
+        path: Path,
+        place: impl FnOnce(&mut Versions, bool) -> Result<()>,
+    ) -> Result<()> {
+        let _watched = self.watch_if_drawn(path);
         (self.valid, self.direction) = (false, Direction::Backward);
         let (mut source, positioned) = self.take_source()?;
         let found =
@@ -317,6 +328,13 @@ impl DbIterator {
         self.source.put_back(source);
         self.valid = found?;
         Ok(())
+    }
+
+    /// In a box: what is seldom there is to take no room where it is not.
+    #[inline(always)]
+    fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
+        let watch = || Box::new(self.store.time_profile.watch(path, Stage::Iteration));
+        (draw() == Drawn::Watched).then(watch)
     }
 
     /// The merge, and whether it stands where it was left: not if it is new, because the old one

@@ -1,12 +1,10 @@
 //! How long operations took, in histograms of bounded size.
 //!
 //! A get takes about a microsecond, so reading the clock twice and recording each would be felt.
-//! Gets and writes are therefore sampled: a few of each thread, drawn at random so that no rhythm
-//! of the caller's hides from them. What is rare, long and done in the background is recorded each
+//! Gets and writes are therefore sampled: a few of each thread, drawn at random
+//! ([`draw`](crate::time_profile::draw)). What is rare, long and done in the background is recorded each
 //! time. Nobody ever waits for a histogram: a sample that finds it in use is dropped.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -14,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::serial;
 use crate::sync::Instant;
+use crate::time_profile::TIMED_ONE_IN;
 
-/// Of so many gets and writes one is timed, on average. A power of two.
-const SAMPLED_ONE_IN: u32 = 32;
 /// What takes longer is recorded as this.
 const LONGEST_NANOSECONDS: u64 = 100_000_000_000;
 /// Two digits are kept, so a figure is at most 1 % off, and a histogram takes 31 KiB.
@@ -35,8 +32,8 @@ pub(crate) struct Latencies {
 impl Latencies {
     pub(crate) fn statistics(&self) -> LatencyStatistics {
         LatencyStatistics {
-            get: self.get.distribution(SAMPLED_ONE_IN),
-            write: self.write.distribution(SAMPLED_ONE_IN),
+            get: self.get.distribution(TIMED_ONE_IN),
+            write: self.write.distribution(TIMED_ONE_IN),
             sync: self.sync.distribution(1),
             flush: self.flush.distribution(1),
             slice: self.slice.distribution(1),
@@ -89,29 +86,6 @@ impl Latency {
             max: Duration::from_nanos(histogram.max()),
         }
     }
-}
-
-/// Whether this thread's operation is one of those that are timed: a draw by xorshift, about a
-/// nanosecond.
-#[inline]
-pub(crate) fn is_sampled() -> bool {
-    static THREADS: AtomicU32 = AtomicU32::new(0);
-    thread_local! {
-        static STATE: Cell<u32> = const { Cell::new(0) };
-    }
-    STATE.with(|state| {
-        let mut drawn = state.get();
-        if drawn == 0 {
-            // Each thread draws its own numbers: one that lives for a few operations counts, too.
-            let number = THREADS.fetch_add(1, Ordering::Relaxed);
-            drawn = number.wrapping_mul(0x9e37_79b9) | 1;
-        }
-        drawn ^= drawn << 13;
-        drawn ^= drawn >> 17;
-        drawn ^= drawn << 5;
-        state.set(drawn);
-        drawn & (SAMPLED_ONE_IN - 1) == 0
-    })
 }
 
 /// How long operations took since the store was opened.
@@ -194,19 +168,5 @@ mod tests {
         assert_eq!(latency.distribution(1).count, 1);
         assert!(latency.distribution(1).max >= Duration::from_secs(100));
         assert_eq!(Latency::default().distribution(1).max, Duration::ZERO);
-    }
-
-    #[test]
-    fn samples_are_drawn_at_the_rate_that_is_told() {
-        let drawn = (0..320_000).filter(|_| is_sampled()).count();
-        assert!((9_000..11_000).contains(&drawn), "{drawn}");
-    }
-
-    #[test]
-    fn threads_of_a_few_operations_are_sampled_as_others_are() {
-        let few = || (0..10).filter(|_| is_sampled()).count();
-        let threads = (0..1_000).map(|_| std::thread::spawn(few).join().unwrap());
-        let drawn: usize = threads.sum();
-        assert!((150..600).contains(&drawn), "{drawn} of 10,000");
     }
 }

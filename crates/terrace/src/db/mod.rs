@@ -79,6 +79,7 @@ use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::TableCache;
+use crate::time_profile::TimeProfiler;
 use crate::{Error, Result, SequenceNumber};
 
 /// An open store.
@@ -131,6 +132,7 @@ pub(crate) struct Store {
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
     pub(crate) latencies: latencies::Latencies,
+    pub(crate) time_profile: Arc<TimeProfiler>,
     pub(crate) recovery: Recovery,
 
     poison: OnceLock<Error>,

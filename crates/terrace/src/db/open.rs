@@ -41,6 +41,7 @@ use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::{BlockCache, TableCache};
+use crate::time_profile::{TimeProfiler, TimedStorage};
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
@@ -50,7 +51,8 @@ impl Store {
     pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         options.check()?;
         let write_rate = WriteRate::of(&options, clock);
-        let medium = Arc::clone(&options.storage);
+        let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
+        let medium: Arc<dyn Storage> = medium;
         let medium = match &write_rate {
             Some(write_rate) => write_rate.limit(medium),
             None => medium,
@@ -136,6 +138,7 @@ impl Store {
             stalls: Stalls::default(),
             counters: Counters::default(),
             latencies: Latencies::default(),
+            time_profile: Arc::new(TimeProfiler::default()),
             recovery: recovered.report.clone(),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -10,7 +10,6 @@ use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::keyspaces::live;
-use crate::db::latencies::is_sampled;
 use crate::db::range_cover::RangeCover;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
@@ -20,6 +19,7 @@ use crate::key::{Kind, MAX_SEQUENCE, Tag};
 use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::{CursorOptions, TableCursor, TableReader, TableValue, key_hash};
+use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -85,15 +85,31 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl Store {
-    /// The value of a key as of `options.snapshot`, or now. A few of these are timed.
+    /// The value of a key as of `options.snapshot`, or now. A few of these are timed, and a few
+    /// watched.
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Value>> {
+        match draw() {
+            Drawn::Nothing => self.find(keyspace, key, options, &mut 0),
+            drawn => self.get_drawn(keyspace, key, options, drawn),
+        }
+    }
+
+    #[cold]
+    fn get_drawn(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: &ReadOptions,
+        drawn: Drawn,
+    ) -> Result<Option<Value>> {
         let mut asked = 0;
-        if !is_sampled() {
+        if drawn == Drawn::Watched {
+            let _watched = self.time_profile.watch(Path::Get, Stage::ReadBuffer);
             return self.find(keyspace, key, options, &mut asked);
         }
         let get = || self.find(keyspace, key, options, &mut asked);
@@ -124,6 +140,7 @@ impl Store {
         {
             return Ok(found);
         }
+        at(Stage::MemTables);
         let view = self.view.load();
         // After the view: see its invariant.
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
@@ -167,6 +184,7 @@ impl Store {
                 return self.value_in_memtable(table, tag, place);
             }
         }
+        at(Stage::Filters);
         let options = options.of_tables();
         let Some((tag, value)) = self.get_in_levels(levels, key, hash, snapshot, options, asked)?
         else {
@@ -216,6 +234,7 @@ impl Store {
         if !self.is_put(tag)? {
             return Ok(None);
         }
+        at(Stage::ValueCopy);
         let pinned = place.length_bytes > COPIED_VALUE_BYTES && self.pins.within_budget();
         Ok(Some(if pinned {
             Value::in_arena(table, place)

@@ -16,6 +16,7 @@ use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
 use crate::options::Durability;
 use crate::read_buffer::{ReadBuffer, ReadBufferStatistics};
 use crate::serial;
+use crate::time_profile::TimeProfile;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, SequenceNumber};
 
@@ -78,6 +79,9 @@ pub struct Statistics {
     /// How long operations took.
     #[serde(default)]
     pub latencies: LatencyStatistics,
+    /// Where their time went.
+    #[serde(default)]
+    pub time: TimeProfile,
     /// Bytes that merges still have to write until every level is within its target, estimated.
     pub debt_bytes: u64,
     /// The limit on background writes; `None` if the store was opened without one.
@@ -336,6 +340,7 @@ impl Store {
             read_amplification: self.read_amplification(),
             space_amplification: space_amplification(&view.version),
             latencies: self.latencies.statistics(),
+            time: self.time_profile.profile(),
             io,
             user_bytes,
             debt_bytes: self.backlog.debt_bytes(),

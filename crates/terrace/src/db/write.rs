@@ -17,11 +17,11 @@ use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
-use crate::db::latencies::is_sampled;
 use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::sync::Instant;
+use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::StallCause;
@@ -110,12 +110,23 @@ impl Store {
             no_stall: options.no_stall,
             condition,
         };
-        let submit = || self.queue.submit(request, |group| self.commit(group));
-        if is_sampled() {
-            self.latencies.write.time(submit)
-        } else {
-            submit()
+        match draw() {
+            Drawn::Nothing => self.submit(request),
+            drawn => self.submit_drawn(request, drawn),
         }
+    }
+
+    fn submit(&self, request: Request) -> Result<()> {
+        self.queue.submit(request, |group| self.commit(group))
+    }
+
+    #[cold]
+    fn submit_drawn(&self, request: Request, drawn: Drawn) -> Result<()> {
+        if drawn == Drawn::Timed {
+            return self.latencies.write.time(|| self.submit(request));
+        }
+        let _watched = self.time_profile.watch(Path::Write, Stage::Queue);
+        self.submit(request)
     }
 
     /// Runs `action` as the only leader.
@@ -130,6 +141,7 @@ impl Store {
     }
 
     fn commit(&self, group: &mut Group<'_>) -> Result<()> {
+        at(Stage::Admission);
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
@@ -148,6 +160,7 @@ impl Store {
             }
         }
         self.visible.store(writer.last_sequence, Ordering::Release);
+        at(Stage::Queue);
         Ok(())
     }
 
@@ -203,6 +216,7 @@ impl Store {
             payload,
         };
         self.prepare_read_buffer(payload, first_sequence);
+        at(Stage::ArenaCopy);
         // A failure here leaves nothing behind: the next frame takes the same place and numbers.
         let stored = writer.active.arena().append(&frame).map_err(region_error)?;
         writer.last_sequence = last_sequence;
@@ -212,6 +226,7 @@ impl Store {
         if sync {
             self.persist_all(writer)?;
         }
+        at(Stage::Insert);
         writer
             .active
             .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
@@ -241,7 +256,10 @@ impl Store {
         let view = self.view.load();
         let mut oldest_first = view.memtables.iter().rev();
         let persist = || oldest_first.try_for_each(|table| table.arena().persist());
-        let persisted = self.latencies.sync.time(persist);
+        let persisted = {
+            let _persist = self.time_profile.exact(Path::Write, Stage::Persist);
+            self.latencies.sync.time(persist)
+        };
         persisted.map_err(|error| self.persist_failed(error))?;
         writer.persisted = writer.last_sequence;
         self.persisted.store(writer.persisted, Ordering::Release);
@@ -255,6 +273,7 @@ impl Store {
         }
         let fresh = if self.fits_a_spare(payload_bytes, records) {
             let _stall = self.stalls.begin();
+            let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
             let began = Instant::now();
             let spare = self.take_spare();
             self.stalls

@@ -9,6 +9,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
 use crate::coding::Decoder;
+use crate::time_profile::{Stage, leaf};
 
 /// How the blocks of a table are compressed. The numbers are stored and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,11 +96,13 @@ impl Sealer {
         match self.compression {
             Compression::None => None,
             Compression::Lz4 => {
+                let _packing = leaf(Stage::Compression);
                 let bound = lz4_flex::block::get_maximum_output_size(contents.len());
                 self.scratch.resize(bound, 0);
                 lz4_flex::block::compress_into(contents, &mut self.scratch).ok()
             }
             Compression::Zstd => {
+                let _packing = leaf(Stage::Compression);
                 let bound = zstd::zstd_safe::compress_bound(contents.len());
                 self.scratch.resize(bound, 0);
                 let compressor = self.zstd.as_mut()?;
@@ -127,7 +130,10 @@ fn append(
     out.extend_from_slice(stored);
     out.push(compression as u8);
     out.extend_from_slice(&(contents_length as u32).to_le_bytes());
-    let checksum = xxh3_64_with_seed(out.get(start..).unwrap_or_default(), offset);
+    let checksum = {
+        let _checksum = leaf(Stage::Checksum);
+        xxh3_64_with_seed(out.get(start..).unwrap_or_default(), offset)
+    };
     out.extend_from_slice(&checksum.to_le_bytes());
     BlockHandle {
         offset,
@@ -149,6 +155,7 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64) -> Result<Unsealed, Malfo
         .checked_sub(BLOCK_TRAILER_BYTES)
         .ok_or(Malformed::new(0, "the block is shorter than its trailer"))?;
     let parse = || {
+        let _checksum = leaf(Stage::Checksum);
         let (covered, checksum) = stored.split_last_chunk::<8>()?;
         let mut trailer = Decoder::new(covered.get(body_length..)?);
         let (kind, length) = (trailer.u8()?, trailer.u32()?);
@@ -171,6 +178,7 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64) -> Result<Unsealed, Malfo
     let contents = match compression {
         Compression::None => Some(stored),
         Compression::Lz4 => {
+            let _unpacking = leaf(Stage::Decompression);
             let mut contents = vec![0; length];
             let result = lz4_flex::block::decompress_into(&stored, &mut contents);
             (result.ok() == Some(length)).then_some(contents)
@@ -192,6 +200,7 @@ thread_local! {
 }
 
 fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
+    let _unpacking = leaf(Stage::Decompression);
     DECOMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
             *slot = Decompressor::new().ok();

@@ -10,6 +10,7 @@ use super::reader::{CursorOptions, TableReader};
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, SequenceNumber, Tag};
+use crate::time_profile::{Stage, leaf, stage};
 
 /// Walks a table's versions in both directions. It is valid when its position in the data block
 /// is; the two above then name that block.
@@ -118,6 +119,7 @@ impl TableCursor {
         if self.partition.as_ref().is_some_and(|(at, _)| *at == top_at) {
             return Ok(true);
         }
+        let _index = stage(Stage::Index);
         self.partition = None;
         let partition = self.table.partition(top_at, self.options)?;
         self.partition = partition.map(|partition| (top_at, partition));
@@ -136,7 +138,11 @@ impl TableCursor {
         // It may still be at hand: iterators seek near where they are.
         if self.data.as_ref().is_none_or(|(held, _)| *held != handle) {
             let (table, options) = (&self.table, self.options);
-            let block = match table.cached(handle, options)? {
+            let cached = {
+                let _asking = leaf(Stage::BlockCache);
+                table.cached(handle, options)?
+            };
+            let block = match cached {
                 Some(block) => {
                     self.ahead.follow(handle, options.purpose);
                     block

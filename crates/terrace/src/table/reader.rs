@@ -25,6 +25,7 @@ use super::salvage::forgive_damage;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
 use crate::range_tombstones::RangeTombstones;
+use crate::time_profile::{Stage, at};
 use crate::{Error, Result};
 
 /// On whose behalf blocks are read, and whether they are worth keeping.
@@ -217,12 +218,13 @@ impl TableReader {
         if !self.may_contain(hash) {
             return Ok(None);
         }
+        at(Stage::Index);
         let target = InternalKey::seek(key, snapshot);
-        let at = self.top_index.position(target);
+        let place = self.top_index.position(target);
         let held;
-        let partition = match self.pinned.get(at).and_then(OnceLock::get) {
+        let partition = match self.pinned.get(place).and_then(OnceLock::get) {
             Some(partition) => partition,
-            None => match self.partition(at, options)? {
+            None => match self.partition(place, options)? {
                 Some(partition) => {
                     held = partition;
                     &held
@@ -233,16 +235,21 @@ impl TableReader {
         let Some(handle) = partition.child(partition.position(target)) else {
             return Ok(None);
         };
+        at(Stage::BlockCache);
         let data = self.block(handle, options)?;
+        at(Stage::BlockSearch);
         let found = data.find(target);
         let found = found.map_err(|fault| self.source.corruption(handle, fault))?;
-        Ok(found.filter(|found| found.same_user_key).map(|found| {
-            let value = TableValue {
-                block: data,
-                range: found.value,
-            };
-            (found.tag, value)
-        }))
+        let Some(found) = found.filter(|found| found.same_user_key) else {
+            // Older tables come next.
+            at(Stage::Filters);
+            return Ok(None);
+        };
+        let value = TableValue {
+            block: data,
+            range: found.value,
+        };
+        Ok(Some((found.tag, value)))
     }
 
     /// A cursor over all versions, at none.

@@ -12,6 +12,7 @@ use super::format::{
     self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER_BYTES, HeaderFault, Malformed, TRAILER_BYTES,
 };
 use super::index_block::IndexBlock;
+use crate::time_profile::{Stage, leaf};
 use crate::{Error, Result};
 
 #[derive(Debug)]
@@ -82,19 +83,23 @@ impl BlockSource {
     }
 
     pub(super) fn read_block(&self, handle: BlockHandle, purpose: Purpose) -> Result<Block> {
-        let contents = self.read(handle, purpose)?.contents;
+        self.decode(handle, self.read(handle, purpose)?.contents)
+    }
+
+    fn decode(&self, handle: BlockHandle, contents: Vec<u8>) -> Result<Block> {
+        let _decode = leaf(Stage::Decode);
         Block::new(contents).map_err(|fault| self.corruption(handle, fault))
     }
 
     /// The block whose stored bytes were read as part of more.
     pub(super) fn block_of(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Block> {
-        let contents = self.unseal(handle, stored)?.contents;
-        Block::new(contents).map_err(|fault| self.corruption(handle, fault))
+        self.decode(handle, self.unseal(handle, stored)?.contents)
     }
 
     /// An index block, whose children lie before it.
     pub(super) fn read_index(&self, handle: BlockHandle, purpose: Purpose) -> Result<IndexBlock> {
         let block = self.read_block(handle, purpose)?;
+        let _decode = leaf(Stage::Decode);
         IndexBlock::new(&block, |child| is_inside(child, handle.offset))
             .map_err(|fault| self.corruption(handle, fault))
     }

@@ -14,6 +14,7 @@ use super::properties::{TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
 use super::tally::Tally;
 use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
+use crate::time_profile::{Stage, stage};
 use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
@@ -231,7 +232,10 @@ impl<'a> TableWriter<'a> {
         if self.options.filter_bits_per_key == 0 {
             return Ok(None);
         }
-        let contents = self.filter.build(self.options.filter_bits_per_key);
+        let contents = {
+            let _build = stage(Stage::FilterBuild);
+            self.filter.build(self.options.filter_bits_per_key)
+        };
         let offset = self.output.offset();
         let handle = seal_plain(&contents, offset, &mut self.output.buffer);
         self.output.write_if_large(self.options.purpose)?;
@@ -271,8 +275,12 @@ impl Output {
     }
 
     fn write(&mut self, purpose: storage::Purpose) -> Result<()> {
-        self.file
-            .write_at(&self.buffer, self.written_bytes, purpose)?;
+        {
+            // The call itself is a stage inside: what is left is waiting.
+            let _waiting = stage(Stage::WriteRate);
+            self.file
+                .write_at(&self.buffer, self.written_bytes, purpose)?;
+        }
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         let unsent_bytes = self.written_bytes - self.sent_bytes;
