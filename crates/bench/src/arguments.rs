@@ -52,6 +52,17 @@ Examples:
   terrace bench mixgraph
   terrace bench mixgraph --records 50000000 --operations 10000000")]
     Mixgraph(Mixgraph),
+    /// Where the time of a YCSB workload goes, stage by stage, on each path of the store
+    #[command(after_help = "\
+Of some operations, drawn at random, the store times each stage: index, copy, persist, filter, block
+cache, system calls, checksum, decompression, waiting. Times are those of all threads together.
+Stores that do not watch themselves show none.
+
+Examples:
+  terrace bench explain c
+  terrace bench explain g a --clients 4 --repeats 1
+  terrace bench explain c --stores terrace,terrace-blocks --memory bounded --json")]
+    Explain(Ycsb),
     /// One run, told on standard input: how the others start their runs
     #[command(hide = true)]
     RunOne,

@@ -27,7 +27,7 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
         let paced = contest::hold(program, &setup)?;
         join(&mut contest, paced);
     }
-    show(&contest, common)
+    show(&contest, common, matches!(bench, Bench::Explain(_)))
 }
 
 /// A rate of all phases that do not load.
@@ -58,12 +58,14 @@ fn check_output(common: &Common) -> Result<()> {
     Ok(())
 }
 
-fn show(contest: &Contest, common: &Common) -> Result<()> {
+fn show(contest: &Contest, common: &Common, explain: bool) -> Result<()> {
     if let Some(path) = &common.html {
         report::write_html(contest, path)?;
     }
     let text = if common.json {
         serde_json::to_string_pretty(contest)? + "\n"
+    } else if explain {
+        report::profiles(contest)
     } else {
         report::table(contest)
     };

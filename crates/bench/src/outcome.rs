@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use terrace::TimeProfile;
 
 use crate::operation::OperationKind;
 
@@ -99,6 +100,9 @@ pub struct PhaseOutcome {
     pub timeline: Vec<Sample>,
     /// What the store did meanwhile.
     pub marks: Vec<Mark>,
+    /// Where the time of its operations went, to settled, if the store watches itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_profile: Option<TimeProfile>,
 }
 
 /// Latencies of one kind of operation, us.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use terrace::TimeProfile;
 
 use crate::settings::Settings;
 
@@ -52,6 +53,11 @@ pub trait Store: Send + Sync {
 
     /// What goes on in the background. Asked ten times a second, so it must be cheap.
     fn activity(&self) -> Activity;
+
+    /// Where the time of its operations went since it was opened, if it watches itself.
+    fn time_profile(&self) -> Option<TimeProfile> {
+        None
+    }
 
     /// Closes the store in order.
     fn close(self: Box<Self>) -> Result<()>;

@@ -20,7 +20,7 @@ impl Bench {
     /// What all workloads have; `None` for one run, which is told on standard input.
     pub fn common(&self) -> Option<&Common> {
         match self {
-            Bench::Ycsb(ycsb) => Some(&ycsb.common),
+            Bench::Ycsb(ycsb) | Bench::Explain(ycsb) => Some(&ycsb.common),
             Bench::DbBench(db_bench) => Some(&db_bench.common),
             Bench::Updates(updates) => Some(&updates.common),
             Bench::Mixgraph(mixgraph) => Some(&mixgraph.common),
@@ -70,7 +70,7 @@ fn unknown(name: &str) -> crate::Error {
 
 fn name(bench: &Bench) -> String {
     match bench {
-        Bench::Ycsb(ycsb) => ycsb.workloads.join(","),
+        Bench::Ycsb(ycsb) | Bench::Explain(ycsb) => ycsb.workloads.join(","),
         Bench::DbBench(db_bench) => db_bench.workloads.join(","),
         Bench::Updates(updates) if updates.large => "updates-large".into(),
         Bench::Updates(_) => "updates".into(),
@@ -80,7 +80,7 @@ fn name(bench: &Bench) -> String {
 
 fn options(bench: &Bench) -> Result<Options> {
     Ok(match bench {
-        Bench::Ycsb(ycsb) => Options {
+        Bench::Ycsb(ycsb) | Bench::Explain(ycsb) => Options {
             records: Some(ycsb.records),
             operations: ycsb.operations,
             distribution: ycsb.distribution.map(distribution),
@@ -230,7 +230,7 @@ pub mod tests {
     #[test]
     fn examples_of_the_help_are_understood() {
         let mut command = Bench::augment_subcommands(clap::Command::new("bench"));
-        for workload in ["ycsb", "db-bench", "updates", "mixgraph"] {
+        for workload in ["ycsb", "db-bench", "updates", "mixgraph", "explain"] {
             let sub = command.find_subcommand_mut(workload).unwrap();
             let help = sub.render_long_help().to_string();
             let examples = help

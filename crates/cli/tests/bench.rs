@@ -133,6 +133,28 @@ fn a_paced_contest_follows_the_closed_one() {
 }
 
 #[test]
+fn explain_tells_where_the_time_of_each_path_went() {
+    let shell = Shell::new();
+    let ran = bench(
+        &shell,
+        &["explain", "c", "a", "--stores", "terrace,nothing"],
+    );
+    assert_eq!(ran.code, 2, "a store that finds nothing is wrong");
+    let ran = bench(&shell, &["explain", "g", "c", "e"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in [
+        "== terrace, G:",
+        "write: about",
+        "== terrace, C:",
+        "get: about",
+        "seek: about",
+        "flush: ",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_a_wrong_usage() {
     let shell = Shell::new();
     for (arguments, expected) in [

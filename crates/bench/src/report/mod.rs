@@ -27,6 +27,27 @@ pub fn table(contest: &Contest) -> String {
     table::table(contest)
 }
 
+/// Where the time went, in the first run of each store that watches itself.
+pub fn profiles(contest: &Contest) -> String {
+    let first = contest.runs.iter().filter(|run| run.repeat == 0);
+    let phases = first.flat_map(|run| run.phases.iter().map(move |phase| (run, phase)));
+    let mut text = String::new();
+    for (run, phase) in phases {
+        let rate = phase.operations as f64 / phase.acknowledged_s.max(f64::MIN_POSITIVE);
+        text += &format!(
+            "== {}, {}: {} operations/s\n\n",
+            run.store,
+            phase.name,
+            numbers::text(quantities::Unit::PerSecond, rate)
+        );
+        match &phase.time_profile {
+            Some(profile) => text += &format!("{profile}\n"),
+            None => text += "this store does not watch itself\n\n",
+        }
+    }
+    text
+}
+
 /// Everything, as JSON that [`Contest`] can be read from again.
 pub fn json(contest: &Contest) -> Result<String> {
     Ok(serde_json::to_string_pretty(contest)?)

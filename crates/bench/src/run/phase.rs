@@ -49,6 +49,7 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
     let device = Device::of(context.directory);
     let rate = context.plan.rates.get(&phase.name).copied();
     let streams = warmed_up(context, phase)?;
+    let profile_before = context.store.time_profile().unwrap_or_default();
     usage::reset_peaks();
     let before = Counters::now(device.as_ref())?;
     let watched = watch(context, phase, streams, rate)?;
@@ -87,6 +88,10 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
         live_bytes: *live_bytes,
         timeline: watched.timeline.samples,
         marks: watched.timeline.marks,
+        time_profile: context
+            .store
+            .time_profile()
+            .map(|now| now.since(&profile_before)),
     })
 }
 

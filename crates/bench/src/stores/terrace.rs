@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use terrace::{Compression, Db, Durability, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{
+    Compression, Db, Durability, IterOptions, Options, TimeProfile, WriteBatch, WriteOptions,
+};
 use toml::{Table, Value};
 
 use crate::settings::{DurabilityClass, Settings};
@@ -235,6 +237,10 @@ impl Store for Terrace {
 
     fn activity(&self) -> Activity {
         self.watch.activity(&self.db)
+    }
+
+    fn time_profile(&self) -> Option<TimeProfile> {
+        Some(self.db.time_profile())
     }
 
     fn close(self: Box<Self>) -> Result<()> {
