@@ -12,6 +12,7 @@
 //! - [`run`], [`measure`]: one run of one contestant, and what is counted of it
 //! - [`contest`]: runs in processes that alternate
 //! - [`report`]: a table, JSON, and one HTML page
+//! - [`reproduce`]: published experiments, with the published numbers beside ours
 #![cfg_attr(
     not(test),
     deny(
@@ -36,6 +37,7 @@ pub mod memory_limit;
 pub mod operation;
 pub mod outcome;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod store;

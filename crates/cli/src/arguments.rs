@@ -210,6 +210,16 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::arguments::Bench,
     },
+    /// Hold a published experiment again, and show its numbers beside those found here
+    #[command(after_help = "\
+Examples:
+  terrace reproduce wbl
+  terrace reproduce wbl --help")]
+    Reproduce {
+        /// The experiment
+        #[command(subcommand)]
+        what: terrace_bench::reproduce::arguments::Reproduce,
+    },
     /// Print a shell's completions of these commands
     #[command(after_help = "\
 Examples:

@@ -123,6 +123,19 @@ impl Region {
         Ok(Box::new(written::open(storage, directory, options)?))
     }
 
+    /// The device below [`Region::mapped`], for a store that is to open it within another device:
+    /// one that models slower memory, say.
+    ///
+    /// # Errors
+    /// As [`Region::mapped`].
+    pub fn mapped_device(
+        storage: Arc<dyn Storage>,
+        directory: &Path,
+        options: MappedOptions,
+    ) -> Result<Box<dyn Device>> {
+        Ok(Box::new(mapped::open(storage, directory, options)?))
+    }
+
     /// A region on any device. Writes nothing.
     ///
     /// # Errors

@@ -88,7 +88,8 @@ fn embed(value: &impl Serialize) -> Result<String> {
     Ok(safe)
 }
 
-fn escape(text: &str) -> String {
+/// Text as the content of an element or of an attribute.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

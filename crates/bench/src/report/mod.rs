@@ -1,13 +1,13 @@
 //! What a contest found, for people and for programs: a table, JSON, and one HTML page.
 
 pub mod figures;
-mod html;
+pub(crate) mod html;
 pub mod numbers;
 pub mod quantities;
 #[doc(hidden)]
 pub mod sample;
 mod summary;
-mod table;
+pub(crate) mod table;
 
 use std::fs;
 use std::path::Path;

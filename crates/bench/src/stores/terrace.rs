@@ -62,8 +62,12 @@ struct Terrace {
 }
 
 fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Result<Opened> {
+    open_with(directory, options(settings, preset)?, settings)
+}
+
+/// A store with options that were made already, components included.
+pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings) -> Result<Opened> {
     let watch = Arc::new(Watch::default());
-    let options = options(settings, preset)?;
     let told = told(&options)?;
     let db = Db::open(
         directory,
@@ -91,7 +95,7 @@ fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Resul
 }
 
 /// What all stores are told, then what makes the configuration, then what was given by hand.
-fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
+pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
     let mut compression = vec![Compression::None];
     if settings.compressed {
         compression.extend([Compression::None, Compression::Lz4]);
@@ -146,7 +150,7 @@ fn set(table: &mut Table, name: &str, value: &str) -> Result<()> {
 }
 
 /// Every option, with its name in TOML.
-fn told(options: &Options) -> Result<Vec<(String, String)>> {
+pub(crate) fn told(options: &Options) -> Result<Vec<(String, String)>> {
     fn flatten(prefix: &str, table: &Table, told: &mut Vec<(String, String)>) {
         for (name, value) in table {
             match value {

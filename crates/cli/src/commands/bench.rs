@@ -7,19 +7,31 @@ use terrace_bench::{drive, stores};
 use crate::failure::{Failure, Result};
 
 pub fn run(what: &Bench) -> Result<()> {
+    let program = program(&["bench", "run-one"]);
+    drive::run(&program, what, &typed()).map_err(failure)
+}
+
+/// The stores that this program knows, and the arguments that make it run one of them.
+pub fn program(child_arguments: &[&'static str]) -> Program {
     let mut contestants = stores::terrace::CONTESTANTS.to_vec();
     contestants.push(stores::NOTHING);
-    let program = Program {
+    Program {
         contestants,
         default_contestants: vec!["terrace"],
-        child_arguments: vec!["bench", "run-one"],
-    };
+        child_arguments: child_arguments.to_vec(),
+    }
+}
+
+/// The command as it was typed.
+pub fn typed() -> String {
     let command: Vec<_> = std::env::args().skip(1).collect();
-    drive::run(&program, what, &format!("terrace {}", command.join(" "))).map_err(|error| {
-        let pipe = error.downcast_ref::<std::io::Error>();
-        match pipe.map(std::io::Error::kind) {
-            Some(std::io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
-            _ => Failure::Bench(error),
-        }
-    })
+    format!("terrace {}", command.join(" "))
+}
+
+pub fn failure(error: terrace_bench::Error) -> Failure {
+    let pipe = error.downcast_ref::<std::io::Error>();
+    match pipe.map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
+        _ => Failure::Bench(error),
+    }
 }

@@ -10,6 +10,7 @@ mod levels;
 mod maintenance;
 mod packaging;
 mod repair;
+mod reproduce;
 mod scan;
 mod stats;
 mod verify;
@@ -46,6 +47,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),
         Command::Bench { what } => bench::run(&what),
+        Command::Reproduce { what } => reproduce::run(&what),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoChild(arguments) => demo::child(&arguments.directory),

@@ -1,0 +1,65 @@
+//! What can be typed behind `terrace reproduce` and `peers reproduce`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::region_model::RegionModel;
+
+/// A published experiment.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Reproduce {
+    /// WBL: write-behind logging in persistent memory (a thesis of 2022)
+    #[command(after_help = "\
+Figures 2.1 (bandwidth of the region), 4.2 and 4.3 (gains over a store with a write-ahead log), 4.4
+(hits in DRAM), 4.5 (against NoveLSM's policy), and what the thesis claims without a figure: that more
+MemTables end stalls. Each stands beside the published numbers, and the report ends with every
+claim and what is left of it here.
+
+The region is a mapped file: in the directory's page cache, or in the DRAM of a tmpfs. That is not
+persistent memory; --region-model makes it as slow as some, and marks what it touched.
+
+Examples:
+  terrace reproduce wbl --directory /mnt/disk
+  terrace reproduce wbl --scale 0.1 --repeats 5 --html wbl.html
+  terrace reproduce wbl --directory /dev/shm --region-model optane
+  terrace reproduce wbl --region-model 300:2.0:6.6 --json | jq '.claims[]'
+  terrace reproduce wbl --tiny")]
+    Wbl(Wbl),
+    /// One run, told on standard input: how the others start their runs
+    #[command(hide = true)]
+    RunOne,
+}
+
+/// `wbl`
+#[derive(Clone, Debug, Args)]
+pub struct Wbl {
+    /// Of the thesis' 40 GB of records and 4 million operations a workload
+    #[arg(long, default_value_t = 0.0025)]
+    pub scale: f64,
+    /// Where stores are made: the medium to be measured
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+    /// Runs of each store
+    #[arg(long, default_value_t = 3)]
+    pub repeats: u32,
+    /// Client threads of the workloads
+    #[arg(long, default_value_t = 1)]
+    pub clients: u32,
+    /// All streams of operations are made from it
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Make the region as slow as persistent memory: `optane`, or
+    /// LATENCY_NS:WRITE_GBPS:READ_GBPS
+    #[arg(long, value_name = "MODEL")]
+    pub region_model: Option<RegionModel>,
+    /// A few thousand records, small buffers, one run: to see that it works
+    #[arg(long)]
+    pub tiny: bool,
+    /// Print everything as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Write the report as a page too, one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}

@@ -1,0 +1,103 @@
+use super::report::{Bar, Chart, Claim, Reproduction, Section, Table, Verdict, Whose};
+use super::*;
+use crate::outcome::Machine;
+
+/// Names that try to be more than text.
+fn sample() -> Reproduction<u32> {
+    let bar = |label: &str, whose, value| Bar {
+        label: label.into(),
+        whose,
+        value,
+    };
+    let mut table = Table::new("Gains", &["workload", "here %"]);
+    table.rows.push(vec!["A<b>".into(), "-3.00".into()]);
+    Reproduction {
+        command: "terrace reproduce wbl </style><script>alert(1)</script>".into(),
+        paper: "A paper & its \"numbers\"".into(),
+        model: Some("100:3:8.3".into()),
+        conditions: vec![("seed".into(), "42".into())],
+        machine: Machine::default(),
+        figures: 7,
+        sections: vec![Section {
+            figure: "Figure 1".into(),
+            title: "gains".into(),
+            modelled: true,
+            notes: vec!["word ".repeat(60)],
+            tables: vec![table],
+            charts: vec![Chart {
+                title: "Gain".into(),
+                unit: "%".into(),
+                bars: vec![bar("A", Whose::Paper, 6.0), bar("A", Whose::Ours, -3.0)],
+            }],
+        }],
+        claims: vec![Claim {
+            claim: "It is faster".into(),
+            paper: "+6 %".into(),
+            ours: "-3 %".into(),
+            verdict: Verdict::DoesNotHold,
+            because: "Here.".into(),
+        }],
+    }
+}
+
+#[test]
+fn the_text_has_every_part_and_marks_what_is_modelled() {
+    let text = text::text(&sample());
+    assert!(text.contains("== Figure 1: gains [modelled]"), "{text}");
+    assert!(text.contains("does not hold here: published +6 %, here -3 %. Here."));
+    assert!(text.contains("Figures marked [modelled] are of modelled memory: 100:3:8.3."));
+    assert!(
+        text.contains("  workload  here %\n  A<b>       -3.00\n"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_page_is_text_and_bars_and_fetches_nothing() {
+    let page = page::page(&sample());
+    assert!(
+        !page.contains("<script") && !page.contains("A<b>"),
+        "{page}"
+    );
+    assert!(page.contains("A&lt;b&gt;"));
+    assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'"));
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("url("));
+    assert!(page.contains("<span class=\"modelled\">modelled</span>"));
+    assert!(page.contains("prefers-color-scheme: dark"));
+    // Zero lies a third from the left; what is below it ends there.
+    assert!(
+        page.contains("bar paper\" style=\"margin-left:33.33%;width:66.67%\""),
+        "{page}"
+    );
+    assert!(page.contains("bar ours\" style=\"margin-left:0.00%;width:33.33%\""));
+}
+
+#[test]
+fn json_can_be_read_again() {
+    let json = serde_json::to_string(&sample()).unwrap();
+    let read: Reproduction<u32> = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.claims, sample().claims);
+    assert!(json.contains("\"does_not_hold\""));
+}
+
+#[test]
+fn stores_of_reproductions_have_names_of_their_own() {
+    let program = Program {
+        contestants: crate::stores::terrace::CONTESTANTS.to_vec(),
+        default_contestants: Vec::new(),
+        child_arguments: Vec::new(),
+    };
+    let mut names: Vec<_> = extended(&program)
+        .contestants
+        .iter()
+        .map(|c| c.name)
+        .collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
