@@ -105,6 +105,9 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ga
     })
 }
 
+/// Of a phase's operations, run before it is measured: a load leaves caches as nobody finds them.
+const WARM_UP: f64 = 0.25;
+
 /// YCSB workloads over the setting's records.
 pub fn plan(setting: &Setting, workloads: &str, records: u64) -> Result<Plan> {
     let options = Options {
@@ -122,6 +125,7 @@ pub fn plan(setting: &Setting, workloads: &str, records: u64) -> Result<Plan> {
         rates: BTreeMap::new(),
         seed: setting.seed,
         settings: setting.settings(),
+        warm_up: WARM_UP,
         label: String::new(),
     })
 }
