@@ -205,7 +205,7 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Keeps the newest versions of keys that are read again and again, entry by entry: more of
     /// what is read often fits than in blocks, and it is found faster. Default: on, with up to half
-    /// of [`Options::cache_bytes`], once these cannot hold every block.
+    /// of [`Options::cache_bytes`], once all blocks would take half as much again as these.
     pub read_buffer: ReadBufferOptions,
     /// Read tables past the page cache, as `O_DIRECT` does, where the file system can. Then blocks
     /// are in memory once and not twice, and all of it belongs into `cache_bytes`: what is not there

@@ -83,7 +83,7 @@ impl Store {
             of_level.sum()
         };
         let bytes: u64 = version.keyspaces.values().map(in_memory_bytes).sum();
-        buffer.set_blocks_fit(bytes <= self.options.cache_bytes);
+        buffer.weigh_blocks(bytes, self.options.cache_bytes);
     }
 
     /// One budget: what the read buffer takes, the block cache gives.

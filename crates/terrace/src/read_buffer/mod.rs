@@ -208,10 +208,15 @@ impl ReadBuffer {
         self.has_outgrown_claim(structure)
     }
 
-    /// Whether the block cache can hold every block, as of the present tables. A buffer that is awake
-    /// falls asleep with the next write.
-    pub(crate) fn set_blocks_fit(&self, blocks_fit: bool) {
-        self.blocks_fit.store(blocks_fit, Ordering::Relaxed);
+    /// Tells what all blocks of the store take in memory, of the cache's so many bytes. A buffer that
+    /// is awake and no longer needed falls asleep with the next write. Stale versions come and go:
+    /// between the two limits it stays as it is.
+    pub(crate) fn weigh_blocks(&self, blocks_bytes: u64, cache_bytes: u64) {
+        if blocks_bytes <= cache_bytes {
+            self.blocks_fit.store(true, Ordering::Relaxed);
+        } else if blocks_bytes > cache_bytes.saturating_add(cache_bytes / 2) {
+            self.blocks_fit.store(false, Ordering::Relaxed);
+        }
     }
 
     fn is_needless(&self) -> bool {
