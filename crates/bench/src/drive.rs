@@ -116,12 +116,14 @@ fn regimes(common: &Common) -> &'static [bool] {
 
 fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let data_bytes = work.dataset.expected_bytes();
-    let memory_bytes = bounded.then(|| bound_bytes(common, data_bytes));
-    if bounded {
-        memory_limit::available()?;
-    }
+    let bound_bytes = bounded.then(|| bound_bytes(common, data_bytes));
+    // Where the page cache cannot be bounded it is left out, and the report says so.
+    let unbounded_because = bounded
+        .then(memory_limit::available)
+        .and_then(Result::err)
+        .map(|error| error.to_string());
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
-    if let (Some(bound), None) = (memory_bytes, common.stores.cache_mib) {
+    if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
     }
     let plan = Plan {
@@ -132,6 +134,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         seed: common.runs.seed,
         settings: Settings {
             bounded,
+            direct_io: settings.direct_io || unbounded_because.is_some(),
             ..settings
         },
         label: match common.memory {
@@ -140,7 +143,11 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
             _ => ", fits".into(),
         },
     };
-    Ok(Variant { plan, memory_bytes })
+    Ok(Variant {
+        plan,
+        memory_bytes: bound_bytes.filter(|_| unbounded_because.is_none()),
+        unbounded_because,
+    })
 }
 
 /// Half of what the write buffers leave; the other half is the page cache's.
@@ -161,6 +168,20 @@ fn bound_bytes(common: &Common, data_bytes: u64) -> u64 {
         .max(LEAST_BOUND_BYTES)
 }
 
+fn bound(variant: &Variant) -> String {
+    match (variant.memory_bytes, &variant.unbounded_because) {
+        (Some(bytes), _) => format!(
+            "at most {} in a memory cgroup, page cache included",
+            told::mib(bytes)
+        ),
+        (None, Some(because)) => format!(
+            "no bound ({because}); in its place tables are read past the page cache by stores \
+             that can"
+        ),
+        (None, None) => "no bound".into(),
+    }
+}
+
 /// What is the same for all, for people.
 fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(String, String)> {
     let mut conditions: Vec<(String, String)> = Vec::new();
@@ -170,7 +191,8 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
         say(&format!("phase {}", phase.name), phase.describe());
     }
     for variant in variants {
-        let memory = told::memory(&variant.plan.settings, variant.memory_bytes);
+        let memory = told::memory(&variant.plan.settings);
+        let memory = format!("{}; {memory}", bound(variant));
         say(&format!("memory{}", variant.plan.label), memory);
     }
     for (name, value) in told::conditions(&common.stores) {

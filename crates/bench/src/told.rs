@@ -102,7 +102,7 @@ pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
             "tables are read",
             either(
                 asked.direct,
-                "past the page cache",
+                "past the page cache, by stores that can",
                 "through the page cache",
             ),
         ),
@@ -111,16 +111,10 @@ pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
     .into()
 }
 
-/// Memory, for people: what is told, and the bound of the whole process.
-pub fn memory(settings: &Settings, bound_bytes: Option<u64>) -> String {
-    let bound = bound_bytes.map_or("no bound".into(), |bytes| {
-        format!(
-            "at most {} in a memory cgroup, page cache included",
-            mib(bytes)
-        )
-    });
+/// What memory stores are told to take, for people.
+pub fn memory(settings: &Settings) -> String {
     format!(
-        "{bound}; for reads {}, write buffers {} x {}",
+        "for reads {}, write buffers {} x {}",
         mib(settings.cache_bytes),
         settings.write_buffers,
         mib(settings.write_buffer_bytes)

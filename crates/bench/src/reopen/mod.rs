@@ -152,10 +152,7 @@ fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
             "kill".to_owned(),
             "SIGKILL at the last acknowledgement; nothing synced, page cache warm".to_owned(),
         ),
-        (
-            "memory".to_owned(),
-            told::memory(&setup.rows.settings, None),
-        ),
+        ("memory".to_owned(), told::memory(&setup.rows.settings)),
     ];
     conditions.extend(told::conditions(&asked.stores));
     conditions.push(("seed".to_owned(), asked.runs.seed.to_string()));

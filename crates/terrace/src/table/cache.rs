@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::Storage;
+use terrace_storage::{OpenOptions, Storage};
 
 use super::block::Block;
 use super::index_block::IndexBlock;
@@ -243,6 +243,7 @@ pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
 pub(crate) struct TableCache {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
+    open_options: OpenOptions,
     blocks: Arc<BlockCache>,
     readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
     kept_open: Arc<AtomicUsize>,
@@ -285,6 +286,7 @@ impl TableCache {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         directory: PathBuf,
+        open_options: OpenOptions,
         capacity_tables: usize,
         blocks: Arc<BlockCache>,
     ) -> Result<Self> {
@@ -296,6 +298,7 @@ impl TableCache {
         Ok(TableCache {
             storage,
             directory,
+            open_options,
             blocks,
             readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
             kept_open: Arc::default(),
@@ -328,7 +331,8 @@ impl TableCache {
         self.readers.get_or_insert_with(&number, || {
             let path = table_path(&self.directory, number);
             let blocks = Arc::clone(&self.blocks);
-            let reader = TableReader::open(&*self.storage, path, number, blocks)?;
+            let (storage, options) = (&*self.storage, self.open_options);
+            let reader = TableReader::open_with(storage, path, number, blocks, options)?;
             if is_wanted(reader.properties()) {
                 return Ok(reader);
             }

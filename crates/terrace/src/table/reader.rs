@@ -116,7 +116,20 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        Self::open_forgiving(storage, path, number, cache, Err)
+        let options = OpenOptions::buffered(OpenMode::Read);
+        Self::open_with(storage, path, number, cache, options)
+    }
+
+    /// The same, its file opened as the store's options say.
+    pub(super) fn open_with(
+        storage: &dyn Storage,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+        options: OpenOptions,
+    ) -> Result<Arc<Self>> {
+        let file = storage.open(&path, options)?;
+        Self::assemble(file, path, number, cache, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
@@ -127,18 +140,8 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        Self::open_forgiving(storage, path, number, cache, forgive_damage)
-    }
-
-    fn open_forgiving(
-        storage: &dyn Storage,
-        path: PathBuf,
-        number: u64,
-        cache: Arc<BlockCache>,
-        forgive: impl Fn(Error) -> Result<()>,
-    ) -> Result<Arc<Self>> {
         let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(file, path, number, cache, forgive)
+        Self::assemble(file, path, number, cache, forgive_damage)
     }
 
     pub(super) fn from_file(

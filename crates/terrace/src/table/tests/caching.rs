@@ -1,6 +1,8 @@
 use super::*;
 use crate::cursor::Cursor;
 
+const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
+
 fn versions() -> Vec<Version> {
     (0..400u64)
         .map(|n| version(format!("{n:05}").as_bytes(), n + 1, Kind::Put, &[7; 40]))
@@ -177,7 +179,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
     let blocks = Arc::new(BlockCache::new(1 << 20));
-    let tables = TableCache::new(storage, PathBuf::from("/t"), 4, blocks).unwrap();
+    let tables = TableCache::new(storage, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
@@ -213,7 +215,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     }
     let blocks = Arc::new(BlockCache::new(1 << 20));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
-    let tables = TableCache::new(storage_object, PathBuf::from("/t"), 4, blocks).unwrap();
+    let tables = TableCache::new(storage_object, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
