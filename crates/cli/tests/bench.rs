@@ -182,7 +182,9 @@ fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
         assert!(run["first_get_us"].as_f64().unwrap() > 0.0);
         assert!(run["space_bytes"].as_u64().unwrap() > 1_000_000);
     }
-    let ran = bench(&shell, &["reopen", "--durable"]);
+    // Temporary directories may be on a tmpfs, which Terrace must be told to take for a disk.
+    let emulated = ["--set", "terrace.emulate_power_safety=true"];
+    let ran = bench(&shell, &[&["reopen", "--durable"], &emulated[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for part in ["open, ", "records lost", "SIGKILL", "Settings of terrace"] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);

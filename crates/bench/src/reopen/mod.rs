@@ -1,6 +1,6 @@
 //! How soon a store that was killed answers again, and whether it has all that it acknowledged.
 //!
-//! A run is two processes ([`process`]): the first fills an empty store and dies of SIGKILL at the last
+//! A run is two processes (`process`): the first fills an empty store and dies of SIGKILL at the last
 //! acknowledgement, the second opens what is left. Nothing is synced in between and no cache is
 //! dropped: the page cache outlives a process, so this is the start after a crash of the program, not
 //! after one of the machine.
@@ -150,7 +150,8 @@ fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
         ("data".to_owned(), told::mib(data_bytes)),
         (
             "kill".to_owned(),
-            "SIGKILL at the last acknowledgement; nothing synced, page cache warm".to_owned(),
+            "SIGKILL at the last acknowledgement; no sync until it is opened, page cache warm"
+                .to_owned(),
         ),
         ("memory".to_owned(), told::memory(&setup.rows.settings)),
     ];
