@@ -1,13 +1,11 @@
-//! `peers compare`: Terrace and every store that was compiled in, through the workloads of
-//! `terrace_bench`.
+//! `peers compare` and `peers reproduce`: Terrace and every store that was compiled in, through the
+//! workloads and experiments of `terrace_bench`.
 
 use terrace_bench::arguments::Bench;
 use terrace_bench::contest::Program;
 use terrace_bench::reproduce::{self, arguments::Reproduce};
-use terrace_bench::{drive, stores};
+use terrace_bench::{Result, drive, stores};
 use terrace_peers::contestants::contestants;
-
-use crate::Result;
 
 /// redb has no class of durability like the others': it takes part where it is named.
 const ONLY_WHEN_NAMED: &str = "redb";

@@ -1,17 +1,34 @@
 //! The comparison with other stores, at a scale that checks values and measures nothing.
 
+use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::Outcome;
-use crate::process::{cargo, show};
+use crate::process::{capture, cargo, show};
 
 /// Stores that build wherever the rest does: LMDB is a little C, redb is Rust, like fjall.
 const ALWAYS: &str = "lmdb,redb";
 /// LevelDB is the system's; its package brings this header.
 const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
 
-/// All stores through a workload with reads, updates and scans.
-const COMPARE: &[&str] = &["--", "compare", "ycsb", "a", "e", "--tiny"];
+/// All stores through reads, updates and scans, through db_bench's keys and a writer beside readers,
+/// and through a kill.
+const COMPARE: [&[&str]; 3] = [
+    &["--", "compare", "ycsb", "a", "e", "--tiny"],
+    &[
+        "--",
+        "compare",
+        "db-bench",
+        "fillrandom",
+        "readwhilewriting",
+        "--tiny",
+    ],
+    &["--", "compare", "reopen", "--tiny"],
+];
+
+/// An experiment in debug builds takes a minute or two; one that hangs must not hang the gate.
+const EXPERIMENT_LIMIT: Duration = Duration::from_secs(1800);
 
 /// `peers/` is a workspace of its own: it is formatted, linted, tested and run on its own. Not with
 /// `--locked`: a dependency that the engine gains belongs into this lock file too, and may just be
@@ -19,7 +36,7 @@ const COMPARE: &[&str] = &["--", "compare", "ycsb", "a", "e", "--tiny"];
 pub fn run(root: &Path) -> Outcome {
     let features = features("");
     let build = ["--features", &features];
-    all(
+    let checked = all(
         root,
         &[
             &["fmt", "--check"],
@@ -29,25 +46,61 @@ pub fn run(root: &Path) -> Outcome {
                 &["--", "-D", "warnings"],
             ]
             .concat(),
-            &[&["test"], &build[..]].concat(),
-            &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
-            &[&["run"], &build[..], COMPARE].concat(),
         ],
-    )
+    );
+    match checked {
+        Outcome::Passed => tested(root, &build),
+        other => other,
+    }
 }
 
 /// The same program with RocksDB, optimised as it is for measuring: the C++ build is kept for that.
 pub fn with_rocksdb(root: &Path) -> Outcome {
     let features = features(",rocksdb");
-    let build = ["--release", "--features", &features];
-    all(
-        root,
-        &[
-            &[&["test"], &build[..]].concat(),
-            &[&["run"], &build[..], &["--", "run", "--tiny"]].concat(),
-            &[&["run"], &build[..], COMPARE].concat(),
-        ],
-    )
+    tested(root, &["--release", "--features", &features])
+}
+
+/// Its tests, every workload's kind, and an experiment.
+fn tested(root: &Path, build: &[&str]) -> Outcome {
+    let test = [&["test"], build].concat();
+    let compare = COMPARE.map(|arguments| [&["run"], build, arguments].concat());
+    let commands: Vec<&[&str]> = std::iter::once(&test)
+        .chain(&compare)
+        .map(Vec::as_slice)
+        .collect();
+    match all(root, &commands) {
+        Outcome::Passed => reproduced(root, build),
+        other => other,
+    }
+}
+
+/// The smallest experiment, in target/. Its region is a mapped file; where the file system cannot hold
+/// one, the experiment says so before it does anything, and that is said here, too.
+fn reproduced(root: &Path, build: &[&str]) -> Outcome {
+    const CANNOT_MAP: &str = "put the region on";
+    let directory = root.join("target/reproduce");
+    if let Err(error) = fs::create_dir_all(&directory) {
+        return Outcome::Failed(format!("{}: {error}", directory.display()));
+    }
+    let mut command = cargo(&root.join("peers"));
+    command
+        .arg("run")
+        .args(build)
+        .args(["--", "reproduce", "wbl", "--tiny", "--directory"])
+        .arg(&directory);
+    println!("$ cargo run ... -- reproduce wbl --tiny");
+    match capture(&mut command, EXPERIMENT_LIMIT) {
+        Ok(ended) if ended.status.is_some_and(|status| status.success()) => Outcome::Passed,
+        Ok(ended) if ended.output.contains(CANNOT_MAP) => {
+            println!("no region can be mapped in target/: nothing is reproduced");
+            Outcome::Passed
+        }
+        Ok(ended) => {
+            println!("{}", ended.output);
+            Outcome::Failed("peers reproduce wbl --tiny".into())
+        }
+        Err(error) => Outcome::Failed(format!("peers reproduce wbl --tiny: {error}")),
+    }
 }
 
 pub fn without_rocksdb(_: &Path) -> Outcome {

@@ -1,9 +1,10 @@
 //! What can be typed behind `terrace bench` and `peers compare`.
 
-use std::path::PathBuf;
-use std::str::FromStr;
+mod common;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use common::{Common, Memory, OwnOption, RunArguments, StoreArguments};
 
 /// A workload, and under what conditions it is run.
 #[derive(Clone, Debug, Subcommand)]
@@ -23,6 +24,7 @@ Examples:
   terrace bench ycsb c a --stores terrace,terrace-blocks
   terrace bench ycsb a b c d f --records 2000000 --memory both --html ycsb.html
   terrace bench ycsb c --clients 4 --paced 70
+  terrace bench ycsb g --rate 50000
   terrace bench ycsb a --update field --json | jq '.runs[].phases[].acknowledged_s'
   terrace bench ycsb c --set terrace.read_buffer.share_percent=25")]
     Ycsb(Ycsb),
@@ -36,6 +38,7 @@ Examples:
   terrace bench db-bench fillrandom readrandom
   terrace bench db-bench kvbdev --records 10000
   terrace bench db-bench readwhilewriting --clients 2
+  terrace bench db-bench readwhilewriting --writer-rate 60000
   terrace bench db-bench fillsync --durable
   terrace bench db-bench fillseq readseq readreverse --records 10000000")]
     DbBench(DbBench),
@@ -63,6 +66,20 @@ Examples:
   terrace bench explain g a --clients 4 --repeats 1
   terrace bench explain c --stores terrace,terrace-blocks --memory bounded --json")]
     Explain(Ycsb),
+    /// How soon a store that was killed answers again, and that it has all it acknowledged
+    #[command(after_help = "\
+Each run is two processes. The first fills an empty store and dies of SIGKILL at the last
+acknowledgement. The second opens what is left, reads a record, and then checks every one: a store
+that lost one has no figures. Nothing is synced in between, and the page cache stays as warm as the
+first process left it. By default three fifths of the write buffers are filled, so that most of the
+records have not reached a table.
+
+Examples:
+  terrace bench reopen
+  terrace bench reopen --stores terrace,terrace-log --repeats 5
+  terrace bench reopen --records 1000000 --value-bytes 100 --json | jq '.runs[].open_us'
+  terrace bench reopen --durable --tiny")]
+    Reopen(Reopen),
     /// One run, told on standard input: how the others start their runs
     #[command(hide = true)]
     RunOne,
@@ -115,6 +132,9 @@ pub struct DbBench {
     /// Each client of fillseq writes all keys, as in stock db_bench, not its part of them
     #[arg(long)]
     pub repeat_keys: bool,
+    /// Writes a second of the writer of readwhilewriting [default: as many as it can]
+    #[arg(long, value_name = "RATE")]
+    pub writer_rate: Option<f64>,
     /// How it is run
     #[command(flatten)]
     pub common: Common,
@@ -148,90 +168,21 @@ pub struct Mixgraph {
     pub common: Common,
 }
 
-/// What all workloads have.
+/// `reopen`
 #[derive(Clone, Debug, Args)]
-pub struct Common {
-    /// Stores to compare; the first is set against the best of the others
-    #[arg(long, value_delimiter = ',', help_heading = "Stores")]
-    pub stores: Vec<String>,
-    /// An option of one store, by its own name: terrace.arena_bytes=16777216
-    #[arg(long, value_name = "STORE.OPTION=VALUE", help_heading = "Stores")]
-    pub set: Vec<OwnOption>,
-    /// Every write asks for a sync: what was acknowledged survives a power cut
-    #[arg(long, help_heading = "Stores")]
-    pub durable: bool,
-    /// Compress blocks with LZ4 below the first levels
-    #[arg(long, help_heading = "Stores")]
-    pub compress: bool,
-    /// Tables are read past the page cache, where a store can
-    #[arg(long, help_heading = "Stores")]
-    pub direct: bool,
-    /// Memory of one write buffer, MiB
-    #[arg(
-        long,
-        default_value_t = 64,
-        value_name = "MIB",
-        help_heading = "Stores"
-    )]
-    pub write_buffer_mib: u64,
-    /// Write buffers
-    #[arg(long, default_value_t = 3, help_heading = "Stores")]
-    pub write_buffers: u32,
-    /// Memory for what is read, MiB [default: all data where it fits, else half of what the write
-    /// buffers leave]
-    #[arg(long, value_name = "MIB", help_heading = "Stores")]
-    pub cache_mib: Option<u64>,
-    /// Threads for flushes and compactions together
-    #[arg(long, default_value_t = 2, help_heading = "Stores")]
-    pub background_threads: u32,
-    /// Bits of filter a key
-    #[arg(long, default_value_t = 10, help_heading = "Stores")]
-    pub filter_bits: u32,
-
-    /// Memory: as much as the data needs, or a memory cgroup that holds a third of it
-    #[arg(long, value_enum, default_value_t = Memory::Fits, help_heading = "Conditions")]
-    pub memory: Memory,
-    /// The bound of a bounded run, page cache included, MiB [default: a third of the data]
-    #[arg(long, value_name = "MIB", help_heading = "Conditions")]
-    pub memory_mib: Option<u64>,
-    /// Client threads [default: 1, for kvbdev 15]
-    #[arg(long, help_heading = "Conditions")]
-    pub clients: Option<u32>,
-    /// Open loop: operations a second, all clients together, loads excepted
-    #[arg(long, help_heading = "Conditions")]
-    pub rate: Option<f64>,
-    /// Each workload once more in an open loop, at this percentage of what the best store but the
-    /// first reached in the closed one
-    #[arg(long, value_name = "PERCENT", help_heading = "Conditions")]
-    pub paced: Option<f64>,
-    /// Operations beforehand that are not measured, so that caches are as they are after a while:
-    /// percent of a workload's; loads have none
-    #[arg(
-        long,
-        default_value_t = 25.0,
-        value_name = "PERCENT",
-        help_heading = "Conditions"
-    )]
-    pub warm_up: f64,
-    /// Runs of each store
-    #[arg(long, default_value_t = 3, help_heading = "Conditions")]
-    pub repeats: u32,
-    /// All streams of operations are made from it
-    #[arg(long, default_value_t = 42, help_heading = "Conditions")]
-    pub seed: u64,
-    /// Where stores are made: the medium to be measured
-    #[arg(long, default_value = ".", help_heading = "Conditions")]
-    pub directory: PathBuf,
-    /// A few thousand records and operations, small buffers, one run: to see that it works
-    #[arg(long, help_heading = "Conditions")]
-    pub tiny: bool,
-
-    /// Print everything as JSON instead of tables
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Write a report with plots, one file that needs nothing else
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub html: Option<PathBuf>,
+pub struct Reopen {
+    /// Records to write before the kill [default: three fifths of what the write buffers hold]
+    #[arg(long)]
+    pub records: Option<u64>,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 1000)]
+    pub value_bytes: u32,
+    /// Which stores, and what they are told
+    #[command(flatten)]
+    pub stores: StoreArguments,
+    /// How often, and where
+    #[command(flatten)]
+    pub runs: RunArguments,
 }
 
 /// What an update writes.
@@ -254,66 +205,4 @@ pub enum Distribution {
     Latest,
     /// Zipfian over ranges of neighbouring keys.
     Clustered,
-}
-
-/// Regimes of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Memory {
-    /// All data may be in memory.
-    Fits,
-    /// A third of it.
-    Bounded,
-    /// One after the other.
-    Both,
-}
-
-/// `STORE.OPTION=VALUE`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnOption {
-    /// The store.
-    pub store: String,
-    /// The option, by its own name.
-    pub name: String,
-    /// What it is set to.
-    pub value: String,
-}
-
-impl FromStr for OwnOption {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong =
-            || format!("{text:?} is not STORE.OPTION=VALUE, as in terrace.table_bytes=1048576");
-        let (path, value) = text.split_once('=').ok_or_else(wrong)?;
-        let (store, name) = path.split_once('.').ok_or_else(wrong)?;
-        if store.is_empty() || name.is_empty() {
-            return Err(wrong());
-        }
-        Ok(OwnOption {
-            store: store.into(),
-            name: name.into(),
-            value: value.into(),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_option_of_a_store_has_three_parts() {
-        let parsed: OwnOption = "terrace.read_buffer.share_percent=25".parse().unwrap();
-        assert_eq!(
-            (
-                parsed.store.as_str(),
-                parsed.name.as_str(),
-                parsed.value.as_str()
-            ),
-            ("terrace", "read_buffer.share_percent", "25")
-        );
-        for wrong in ["terrace", "terrace=1", ".x=1", "terrace.=1"] {
-            assert!(wrong.parse::<OwnOption>().is_err(), "{wrong}");
-        }
-    }
 }

@@ -7,15 +7,18 @@ use crate::arguments::{Bench, Common, Memory};
 use crate::contest::{self, Program, Setup, Variant};
 use crate::outcome::Contest;
 use crate::run::Plan;
-use crate::settings::{DurabilityClass, Settings};
+use crate::settings::Settings;
 use crate::workload::{Phase, Workload};
-use crate::{Error, Result, memory_limit, report, work};
+use crate::{Error, Result, memory_limit, reopen, report, told, work};
 
 /// Does what was typed: holds the contest and shows what it gave.
 ///
 /// # Errors
 /// Arguments that make no sense, a store that fails, and output that cannot be written.
 pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
+    if let Bench::Reopen(asked) = bench {
+        return reopen::run(program, asked, command);
+    }
     let Some(common) = bench.common() else {
         return contest::run_one(program);
     };
@@ -30,17 +33,25 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
     show(&contest, common, matches!(bench, Bench::Explain(_)))
 }
 
-/// A rate of all phases that do not load.
+/// The phases that have a pace: loads only where there is nothing else, for elsewhere they prepare
+/// what is measured.
+fn paced(phases: &[Phase]) -> impl Iterator<Item = &Phase> {
+    let only_loads = phases.iter().all(|phase| phase.starts_empty);
+    phases
+        .iter()
+        .filter(move |phase| only_loads || !phase.starts_empty)
+}
+
+/// The same rate for all of them.
 fn rates(work: &Workload, rate: Option<f64>) -> BTreeMap<String, f64> {
-    let paced = work.phases.iter().filter(|phase| !phase.starts_empty);
     rate.into_iter()
-        .flat_map(|rate| paced.clone().map(move |phase| (phase.name.clone(), rate)))
+        .flat_map(|rate| paced(&work.phases).map(move |phase| (phase.name.clone(), rate)))
         .collect()
 }
 
 /// Before hours of work, not after.
 fn check_output(common: &Common) -> Result<()> {
-    contest::check_directory(&common.directory)?;
+    contest::check_directory(&common.runs.directory)?;
     if let Some(path) = &common.html {
         std::fs::OpenOptions::new()
             .create(true)
@@ -62,7 +73,7 @@ fn show(contest: &Contest, common: &Common, explain: bool) -> Result<()> {
     if let Some(path) = &common.html {
         report::write_html(contest, path)?;
     }
-    let text = if common.json {
+    let text = if common.runs.json {
         serde_json::to_string_pretty(contest)? + "\n"
     } else if explain {
         report::profiles(contest)
@@ -71,52 +82,27 @@ fn show(contest: &Contest, common: &Common, explain: bool) -> Result<()> {
     };
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
-    if let (Some(path), false) = (&common.html, common.json) {
+    if let (Some(path), false) = (&common.html, common.runs.json) {
         writeln!(stdout, "\nThe report is in {}", path.display())?;
     }
     Ok(())
 }
 
 fn setup(program: &Program, work: Workload, common: &Common, command: &str) -> Result<Setup> {
-    let contestants = if common.stores.is_empty() {
-        let names: Vec<_> = program
-            .default_contestants
-            .iter()
-            .map(|name| name.to_string())
-            .collect();
-        program.named(&names)?
-    } else {
-        program.named(&common.stores)?
-    };
+    let contestants = told::contestants(program, &common.stores)?;
     let variants = regimes(common)
         .iter()
         .map(|bounded| variant(&work, common, *bounded))
         .collect::<Result<Vec<_>>>()?;
-    let mut own: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for option in &common.set {
-        if !contestants
-            .iter()
-            .any(|contestant| contestant.name == option.store)
-        {
-            return Err(format!("--set names {}, which does not take part", option.store).into());
-        }
-        own.entry(option.store.clone())
-            .or_default()
-            .insert(option.name.clone(), option.value.clone());
-    }
     Ok(Setup {
         command: command.into(),
         title: format!("{}: {}", work.name, work.dataset.describe()),
         conditions: conditions(&work, common, &variants),
         variants,
+        own: told::own_options(&common.stores, &contestants)?,
         contestants,
-        repeats: if common.tiny {
-            1
-        } else {
-            common.repeats.max(1)
-        },
-        directory: common.directory.clone(),
-        own,
+        repeats: common.runs.repeats(),
+        directory: common.runs.directory.clone(),
     })
 }
 
@@ -130,40 +116,26 @@ fn regimes(common: &Common) -> &'static [bool] {
 
 fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let data_bytes = work.dataset.expected_bytes();
-    let buffers_bytes = buffer_bytes(common).saturating_mul(u64::from(common.write_buffers));
     let bound_bytes = bounded.then(|| bound_bytes(common, data_bytes));
     // Where the page cache cannot be bounded it is left out, and the report says so.
     let unbounded_because = bounded
         .then(memory_limit::available)
         .and_then(Result::err)
         .map(|error| error.to_string());
-    let cache_bytes = match (common.cache_mib, bound_bytes) {
-        (Some(mib), _) => mib << 20,
-        (None, None) => (data_bytes + data_bytes / 4).max(LEAST_CACHE_BYTES),
-        (None, Some(bound)) => (bound.saturating_sub(buffers_bytes) / 2).max(LEAST_CACHE_BYTES / 8),
-    };
+    let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
+    if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
+        settings.cache_bytes = bounded_cache_bytes(bound, &settings);
+    }
     let plan = Plan {
         dataset: work.dataset,
         phases: work.phases.clone(),
         rates: rates(work, common.rate),
         warm_up: common.warm_up / 100.0,
-        seed: common.seed,
+        seed: common.runs.seed,
         settings: Settings {
-            durability: if common.durable {
-                DurabilityClass::PowerCut
-            } else {
-                DurabilityClass::ProcessCrash
-            },
-            cache_bytes,
-            write_buffer_bytes: buffer_bytes(common),
-            write_buffers: common.write_buffers,
-            background_threads: common.background_threads.max(2),
-            filter_bits_per_key: common.filter_bits,
-            compressed: common.compress,
-            direct_io: common.direct || unbounded_because.is_some(),
             bounded,
-            expected_data_bytes: data_bytes,
-            ..Settings::default()
+            direct_io: settings.direct_io || unbounded_because.is_some(),
+            ..settings
         },
         label: match common.memory {
             Memory::Fits => String::new(),
@@ -178,7 +150,13 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     })
 }
 
-const LEAST_CACHE_BYTES: u64 = 64 << 20;
+/// Half of what the write buffers leave; the other half is the page cache's.
+fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
+    const LEAST_BYTES: u64 = told::LEAST_CACHE_BYTES / 8;
+    let buffers = u64::from(settings.write_buffers);
+    let buffers_bytes = settings.write_buffer_bytes.saturating_mul(buffers);
+    (bound_bytes.saturating_sub(buffers_bytes) / 2).max(LEAST_BYTES)
+}
 
 /// Below it no store opens, and a program takes some of it itself.
 const LEAST_BOUND_BYTES: u64 = 64 << 20;
@@ -190,85 +168,36 @@ fn bound_bytes(common: &Common, data_bytes: u64) -> u64 {
         .max(LEAST_BOUND_BYTES)
 }
 
-fn buffer_bytes(common: &Common) -> u64 {
-    const TINY_BYTES: u64 = 1 << 20;
-    if common.tiny {
-        TINY_BYTES
-    } else {
-        common.write_buffer_mib << 20
+fn bound(variant: &Variant) -> String {
+    match (variant.memory_bytes, &variant.unbounded_because) {
+        (Some(bytes), _) => format!(
+            "at most {} in a memory cgroup, page cache included",
+            told::mib(bytes)
+        ),
+        (None, Some(because)) => format!(
+            "no bound ({because}); in its place tables are read past the page cache by stores \
+             that can"
+        ),
+        (None, None) => "no bound".into(),
     }
 }
 
 /// What is the same for all, for people.
 fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(String, String)> {
-    let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
     let mut conditions: Vec<(String, String)> = Vec::new();
     let mut say = |name: &str, value: String| conditions.push((name.into(), value));
-    say("data", mib(work.dataset.expected_bytes()));
+    say("data", told::mib(work.dataset.expected_bytes()));
     for phase in &work.phases {
         say(&format!("phase {}", phase.name), phase.describe());
     }
-    say(
-        "durability",
-        if common.durable {
-            "every write is synced"
-        } else {
-            "survives the death of the process"
-        }
-        .into(),
-    );
     for variant in variants {
-        let (plan, settings) = (&variant.plan, &variant.plan.settings);
-        let bound = match (variant.memory_bytes, &variant.unbounded_because) {
-            (Some(bytes), _) => format!(
-                "at most {} in a memory cgroup, page cache included",
-                mib(bytes)
-            ),
-            (None, Some(because)) => format!(
-                "no bound ({because}); in its place tables are read past the page cache by stores \
-                 that can"
-            ),
-            (None, None) => "no bound".into(),
-        };
-        let of = plan.label.trim_start_matches(", ");
-        let of = if of.is_empty() {
-            String::new()
-        } else {
-            format!(", {of}")
-        };
-        say(
-            &format!("memory{of}"),
-            format!(
-                "{bound}; for reads {}, write buffers {} x {}",
-                mib(settings.cache_bytes),
-                settings.write_buffers,
-                mib(settings.write_buffer_bytes)
-            ),
-        );
+        let memory = told::memory(&variant.plan.settings);
+        let memory = format!("{}; {memory}", bound(variant));
+        say(&format!("memory{}", variant.plan.label), memory);
     }
-    say(
-        "background threads",
-        common.background_threads.max(2).to_string(),
-    );
-    say("filter", format!("{} bits a key", common.filter_bits));
-    say(
-        "compression",
-        if common.compress {
-            "LZ4 below the first levels"
-        } else {
-            "none"
-        }
-        .into(),
-    );
-    say(
-        "tables are read",
-        if common.direct {
-            "past the page cache, by stores that can"
-        } else {
-            "through the page cache"
-        }
-        .into(),
-    );
+    for (name, value) in told::conditions(&common.stores) {
+        say(&name, value);
+    }
     let warm_up = match common.warm_up {
         0.0 => "none".into(),
         percent => {
@@ -276,7 +205,7 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
         }
     };
     say("warm-up", warm_up);
-    say("seed", common.seed.to_string());
+    say("seed", common.runs.seed.to_string());
     conditions
 }
 
@@ -288,12 +217,7 @@ fn pace(setup: &mut Setup, contest: &Contest, percent: f64) -> Result<()> {
         .map_or("", |contestant| contestant.name);
     for variant in &mut setup.variants {
         let plan = &mut variant.plan;
-        let paced: Vec<&Phase> = plan
-            .phases
-            .iter()
-            .filter(|phase| !phase.starts_empty)
-            .collect();
-        for phase in paced {
+        for phase in paced(&plan.phases) {
             let name = format!("{}{}", phase.name, plan.label);
             let best = best_rate(contest, &name, first)
                 .ok_or_else(|| Error::from(format!("{name} has no figures to be paced by")))?;
@@ -328,7 +252,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-/// The paced phases stand behind the others of the same run; loads were measured once already.
+/// The paced phases stand behind the others of the same run; the rest was measured once already.
 fn join(contest: &mut Contest, paced: Contest) {
     let pairs = contest.runs.iter_mut().zip(paced.runs);
     for (run, more) in pairs {

@@ -11,6 +11,7 @@
 //! - [`store`], [`stores`]: the trait of a store under test, and Terrace behind it
 //! - [`run`], [`measure`]: one run of one contestant, and what is counted of it
 //! - [`contest`]: runs in processes that alternate
+//! - [`reopen`]: a store that was killed, and how soon it answers again
 //! - [`report`]: a table, JSON, and one HTML page
 //! - [`reproduce`]: published experiments, with the published numbers beside ours
 #![cfg_attr(
@@ -36,12 +37,14 @@ pub mod measure;
 pub mod memory_limit;
 pub mod operation;
 pub mod outcome;
+pub mod reopen;
 pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod settings;
 pub mod store;
 pub mod stores;
+mod told;
 pub mod values;
 mod work;
 pub mod workload;

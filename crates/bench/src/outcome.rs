@@ -36,7 +36,7 @@ pub struct Machine {
     /// File system of the stores' directory, and its device.
     pub file_system: String,
     /// What the harness itself takes for a read and for a write, ns: measured against a store that
-    /// does nothing.
+    /// does nothing; 0 where it was not.
     pub harness_read_ns: f64,
     /// The same of a write.
     pub harness_write_ns: f64,

@@ -8,7 +8,7 @@ use crate::workload::ycsb::{Distribution, UpdateStyle};
 use crate::workload::{Options, PhaseKind, Workload, named, names};
 
 /// Records and operations of `--tiny`.
-const TINY: u64 = 3000;
+pub const TINY: u64 = 3000;
 
 /// Ranges of `--distribution clustered`, as the questions about hot tables have it.
 const CLUSTERED_RANGES: u64 = 1000;
@@ -17,14 +17,15 @@ const CLUSTERED_RANGES: u64 = 1000;
 const FIELDS: u32 = 10;
 
 impl Bench {
-    /// What all workloads have; `None` for one run, which is told on standard input.
+    /// What all contests have; `None` for one run, which is told on standard input, and for what is
+    /// no contest.
     pub fn common(&self) -> Option<&Common> {
         match self {
             Bench::Ycsb(ycsb) | Bench::Explain(ycsb) => Some(&ycsb.common),
             Bench::DbBench(db_bench) => Some(&db_bench.common),
             Bench::Updates(updates) => Some(&updates.common),
             Bench::Mixgraph(mixgraph) => Some(&mixgraph.common),
-            Bench::RunOne => None,
+            Bench::Reopen(_) | Bench::RunOne => None,
         }
     }
 }
@@ -38,7 +39,11 @@ pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
         clients: common.clients,
         ..options(bench)?
     };
-    let options = if common.tiny { tiny(options) } else { options };
+    let options = if common.runs.tiny {
+        tiny(options)
+    } else {
+        options
+    };
     if options.records == Some(0) || options.clients == Some(0) {
         return Err("there must be at least one record and one client".into());
     }
@@ -46,13 +51,14 @@ pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
     let mut workload = named(&name, &options).ok_or_else(|| unknown(&name))?;
     if let Bench::DbBench(db_bench) = bench {
         repeat_keys(&mut workload, db_bench.repeat_keys);
+        pace_writer(&mut workload, db_bench.writer_rate)?;
     }
     match workload
         .phases
         .iter()
         .find(|phase| phase.needs_power_cut_safety)
     {
-        Some(phase) if !common.durable => {
+        Some(phase) if !common.stores.durable => {
             Err(format!("{} syncs every write: run it with --durable", phase.name).into())
         }
         _ => Ok(workload),
@@ -74,7 +80,7 @@ fn name(bench: &Bench) -> String {
         Bench::DbBench(db_bench) => db_bench.workloads.join(","),
         Bench::Updates(updates) if updates.large => "updates-large".into(),
         Bench::Updates(_) => "updates".into(),
-        Bench::Mixgraph(_) | Bench::RunOne => "mixgraph".into(),
+        Bench::Mixgraph(_) | Bench::Reopen(_) | Bench::RunOne => "mixgraph".into(),
     }
 }
 
@@ -112,7 +118,7 @@ fn options(bench: &Bench) -> Result<Options> {
             operations: Some(mixgraph.operations),
             ..Options::default()
         },
-        Bench::RunOne => Options::default(),
+        Bench::Reopen(_) | Bench::RunOne => Options::default(),
     })
 }
 
@@ -159,6 +165,27 @@ fn repeat_keys(workload: &mut Workload, repeated: bool) {
             *repeats = true;
             phase.operations = phase.operations.saturating_mul(u64::from(phase.clients));
         }
+    }
+}
+
+fn pace_writer(workload: &mut Workload, rate: Option<f64>) -> Result<()> {
+    let Some(rate) = rate else { return Ok(()) };
+    if rate.is_nan() || rate <= 0.0 {
+        return Err("--writer-rate is above 0".into());
+    }
+    let mut is_of_use = false;
+    for phase in &mut workload.phases {
+        if let PhaseKind::DbBench(Benchmark::ReadWhileWriting { writes_per_second }) =
+            &mut phase.kind
+        {
+            *writes_per_second = Some(rate);
+            is_of_use = true;
+        }
+    }
+    if is_of_use {
+        Ok(())
+    } else {
+        Err("--writer-rate is of readwhilewriting, which is not among the workloads".into())
     }
 }
 
@@ -221,10 +248,24 @@ pub mod tests {
             ("ycsb a --value-bytes 55", "multiples of 10"),
             ("db-bench fillsync", "--durable"),
             ("updates --scale 0", "above 0"),
+            (
+                "db-bench readwhilewriting --writer-rate 0",
+                "--writer-rate is above 0",
+            ),
+            ("db-bench fillseq --writer-rate 9", "is of readwhilewriting"),
         ] {
             let error = parse(line).err().unwrap().to_string();
             assert!(error.contains(expected), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn the_writer_beside_readers_has_its_pace() {
+        let workload = parse("db-bench readwhilewriting --writer-rate 500").unwrap();
+        let kinds: Vec<_> = workload.phases.iter().map(|phase| &phase.kind).collect();
+        let writes_per_second = Some(500.0);
+        let paced = PhaseKind::DbBench(Benchmark::ReadWhileWriting { writes_per_second });
+        assert_eq!(kinds.last(), Some(&&paced));
     }
 
     #[test]

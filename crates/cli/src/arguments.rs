@@ -204,6 +204,7 @@ same workloads and options.
 
 Examples:
   terrace bench ycsb c a
+  terrace bench reopen
   terrace bench ycsb --help")]
     Bench {
         /// The workload

@@ -155,6 +155,55 @@ fn explain_tells_where_the_time_of_each_path_went() {
 }
 
 #[test]
+fn a_load_alone_has_a_pace_too() {
+    let shell = Shell::new();
+    let ran = bench(&shell, &["ycsb", "g", "--rate", "6000", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let phase = &contest["runs"][0]["phases"][0];
+    assert_eq!(phase["rate"], 6000.0);
+    assert!(phase["acknowledged_s"].as_f64().unwrap() >= 0.49, "{phase}");
+}
+
+#[test]
+fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
+    let shell = Shell::new();
+    let stores = ["--stores", "terrace,terrace-log"];
+    let ran = bench(&shell, &[&["reopen", "--json"], &stores[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|run| &run["store"]).collect();
+    assert_eq!(names, ["terrace", "terrace-log"]);
+    for run in runs {
+        assert_eq!(run["lost"], 0);
+        assert_eq!(run["records"], 1845);
+        assert!(run["open_us"].as_f64().unwrap() > 0.0);
+        assert!(run["first_get_us"].as_f64().unwrap() > 0.0);
+        assert!(run["space_bytes"].as_u64().unwrap() > 1_000_000);
+    }
+    // Temporary directories may be on a tmpfs, which Terrace must be told to take for a disk.
+    let emulated = ["--set", "terrace.emulate_power_safety=true"];
+    let ran = bench(&shell, &[&["reopen", "--durable"], &emulated[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in ["open, ", "records lost", "SIGKILL", "Settings of terrace"] {
+        assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_killed_store_without_its_records_has_no_figures() {
+    let shell = Shell::new();
+    for store in ["nothing", "terrace-volatile"] {
+        let ran = bench(&shell, &["reopen", "--stores", store]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        let lost = format!("{store}: of 1845 acknowledged records");
+        assert!(ran.stderr.contains(&lost), "{}", ran.stderr);
+        assert!(ran.stdout.is_empty());
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_a_wrong_usage() {
     let shell = Shell::new();
     for (arguments, expected) in [
@@ -167,6 +216,7 @@ fn what_makes_no_sense_is_a_wrong_usage() {
         (&["ycsb", "c", "--set", "terrace.no_such=1"], "no_such"),
         (&["ycsb", "c", "--paced", "0"], "above 0"),
         (&["ycsb", "c", "--rate", "0"], "above 0"),
+        (&["reopen", "--html", "x.html"], "unexpected argument"),
     ] {
         let ran = bench(&shell, arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);

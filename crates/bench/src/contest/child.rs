@@ -1,16 +1,19 @@
-//! A run in a process of its own: the job goes in as JSON on standard input, progress and outcome come
-//! out as lines of JSON on standard output.
+//! A process of its own for what is measured: the job goes in as JSON on standard input, progress and
+//! outcome come out as lines of JSON on standard output.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::contest::Program;
-use crate::outcome::RunOutcome;
+use crate::reopen::{self, Rows};
 use crate::run::{self, Plan, Progress};
 use crate::{Error, Result, memory_limit};
 
@@ -19,26 +22,84 @@ use crate::{Error, Result, memory_limit};
 pub struct Job {
     /// The store's name.
     pub contestant: String,
-    /// What to go through.
-    pub plan: Plan,
-    /// Which repeat this is.
-    pub repeat: u32,
-    /// An empty directory.
+    /// Where its files are, or will be.
     pub directory: PathBuf,
     /// The cgroup to enter first.
     pub memory_group: Option<PathBuf>,
+    /// What to do.
+    pub task: Task,
+}
+
+/// What a child process does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Go through all phases of a plan.
+    Run {
+        /// The plan.
+        plan: Plan,
+        /// Which repeat this is.
+        repeat: u32,
+    },
+    /// Fill an empty store, tell it, and die of SIGKILL.
+    Fill(Rows),
+    /// Open what was left of it.
+    Reopen(Rows),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Message {
+enum Message<Outcome> {
     Progress(Progress),
-    Outcome(Box<RunOutcome>),
+    Outcome(Outcome),
     Failed(String),
 }
 
 /// Starts the program again with a job, and waits for its outcome.
-pub fn start(program: &Program, job: &Job, progress: impl FnMut(Progress)) -> Result<RunOutcome> {
+pub fn start<Outcome: DeserializeOwned>(
+    program: &Program,
+    job: &Job,
+    progress: impl FnMut(Progress),
+) -> Result<Outcome> {
+    let (outcome, status) = ended(program, job, progress)?;
+    outcome.ok_or_else(|| {
+        format!(
+            "its process ended without an outcome: {status}{}",
+            if job.memory_group.is_some() {
+                " (killed, if its memory was too little)"
+            } else {
+                ""
+            }
+        )
+        .into()
+    })
+}
+
+/// Starts the program again with a job at whose end it dies of SIGKILL, and waits for what it told
+/// before.
+pub fn start_to_be_killed<Outcome: DeserializeOwned>(
+    program: &Program,
+    job: &Job,
+    progress: impl FnMut(Progress),
+) -> Result<Outcome> {
+    let (outcome, status) = ended(program, job, progress)?;
+    killed(outcome, status)
+}
+
+/// That it did die so, and not before it had told: what it told last is that all is acknowledged.
+fn killed<Outcome>(outcome: Option<Outcome>, status: ExitStatus) -> Result<Outcome> {
+    if status.signal() != Some(Signal::KILL.as_raw()) {
+        return Err(format!("its process should have been killed, but: {status}").into());
+    }
+    outcome.ok_or_else(|| "its process was killed before everything was acknowledged".into())
+}
+
+/// Runs a child to its end, however that comes.
+fn ended<Outcome: DeserializeOwned>(
+    program: &Program,
+    job: &Job,
+    progress: impl FnMut(Progress),
+) -> Result<(Option<Outcome>, ExitStatus)> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(&program.child_arguments)
         .stdin(Stdio::piped())
@@ -52,62 +113,53 @@ pub fn start(program: &Program, job: &Job, progress: impl FnMut(Progress)) -> Re
         None => Err("the child has no standard output".into()),
     };
     let status = child.wait()?;
-    match outcome {
-        Ok(Some(outcome)) => Ok(outcome),
-        Ok(None) => Err(format!(
-            "its process ended without an outcome: {status}{}",
-            if job.memory_group.is_some() {
-                " (killed, if its memory was too little)"
-            } else {
-                ""
-            }
-        )
-        .into()),
-        Err(error) => Err(error),
-    }
+    Ok((outcome?, status))
 }
 
-fn listen(output: impl BufRead, mut progress: impl FnMut(Progress)) -> Result<Option<RunOutcome>> {
+fn listen<Outcome: DeserializeOwned>(
+    output: impl BufRead,
+    mut progress: impl FnMut(Progress),
+) -> Result<Option<Outcome>> {
     let mut result = Ok(None);
     for line in output.lines() {
         match serde_json::from_str(&line?)? {
             Message::Progress(now) => progress(now),
-            Message::Outcome(outcome) => result = Ok(Some(*outcome)),
+            Message::Outcome(outcome) => result = Ok(Some(outcome)),
             Message::Failed(what) => result = Err(Error::from(what)),
         }
     }
     result
 }
 
-/// The child's side: reads a job from standard input and runs it. Standard output is for the parent.
+/// The child's side: reads a job from standard input and does it. Standard output is for the parent.
 ///
 /// # Errors
-/// Only what prevents the parent from being told; a run that fails is told to it.
+/// Only what prevents the parent from being told; a job that fails is told to it.
 pub fn run_one(program: &Program) -> Result<()> {
     let told = Mutex::new(Instant::now());
-    let tell = |message: &Message| -> Result<()> {
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer(&mut stdout, message)?;
-        stdout.write_all(b"\n")?;
-        Ok(stdout.flush()?)
-    };
     let progress = |now: Progress| {
         const INTERVAL: Duration = Duration::from_millis(200);
         let Ok(mut last) = told.lock() else { return };
         if last.elapsed() >= INTERVAL {
             *last = Instant::now();
             // A parent that has gone will not miss it; the outcome is told or fails.
-            let _ = tell(&Message::Progress(now));
+            let _ = tell(&Message::<()>::Progress(now));
         }
     };
-    let outcome = job(program, &progress);
-    tell(&match outcome {
-        Ok(outcome) => Message::Outcome(Box::new(outcome)),
-        Err(error) => Message::Failed(error.to_string()),
-    })
+    match perform(program, &progress) {
+        Ok(()) => Ok(()),
+        Err(error) => tell(&Message::<()>::Failed(error.to_string())),
+    }
 }
 
-fn job(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<RunOutcome> {
+fn tell<Outcome: Serialize>(message: &Message<Outcome>) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer(&mut stdout, message)?;
+    stdout.write_all(b"\n")?;
+    Ok(stdout.flush()?)
+}
+
+fn perform(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<()> {
     let job: Job = serde_json::from_reader(io::stdin().lock())?;
     if let Some(group) = &job.memory_group {
         memory_limit::enter(group)?;
@@ -116,5 +168,50 @@ fn job(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<RunOut
     rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN))?;
     let contestants = program.named(std::slice::from_ref(&job.contestant))?;
     let contestant = contestants.first().ok_or("no store was named")?;
-    run::run(contestant, &job.plan, job.repeat, &job.directory, progress)
+    let directory = &job.directory;
+    match &job.task {
+        Task::Run { plan, repeat } => tell(&Message::Outcome(run::run(
+            contestant, plan, *repeat, directory, progress,
+        )?)),
+        Task::Fill(rows) => reopen::fill_and_die(contestant, rows, directory, progress, |filled| {
+            tell(&Message::Outcome(filled))
+        }),
+        Task::Reopen(rows) => tell(&Message::Outcome(reopen::reopen(
+            contestant, rows, directory, progress,
+        )?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `wait` gives it.
+    fn by_signal(signal: i32) -> ExitStatus {
+        ExitStatus::from_raw(signal)
+    }
+
+    #[test]
+    fn only_a_kill_after_the_last_acknowledgement_is_one() {
+        assert_eq!(killed(Some(7), by_signal(9)).unwrap(), 7);
+        for (told, status, expected) in [
+            (None, by_signal(9), "before everything was acknowledged"),
+            (Some(7), ExitStatus::from_raw(0), "exit status: 0"),
+            (Some(7), by_signal(6), "signal: 6"),
+        ] {
+            let error = killed(told, status).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_last_thing_told_counts() {
+        let lines =
+            "{\"progress\":{\"phase\":\"fill\",\"operations\":1,\"of\":2}}\n{\"outcome\":5}\n";
+        let mut seen = 0;
+        let outcome = listen::<u64>(lines.as_bytes(), |_| seen += 1).unwrap();
+        assert_eq!((outcome, seen), (Some(5), 1));
+        let failed = listen::<u64>(&b"{\"failed\":\"no\"}\n"[..], |_| {});
+        assert_eq!(failed.unwrap_err().to_string(), "no");
+    }
 }

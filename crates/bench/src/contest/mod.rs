@@ -3,8 +3,9 @@
 //! A store's threads, caches and memory end with its process, and what drifts on the machine meets all
 //! stores alike: each repeat begins with another one.
 
-mod child;
-mod progress;
+pub(crate) mod child;
+pub(crate) mod progress;
+pub(crate) mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,10 @@ use crate::workload::db_bench::{self, Benchmark};
 use crate::workload::{Dataset, Phase};
 use crate::{Result, machine};
 
-pub use child::{Job, run_one};
+use child::{Job, Task};
+use turns::{fresh_directory, order, rotated};
+
+pub use child::run_one;
 
 /// A program that can run contests: the stores that it knows, and how it starts itself again.
 #[derive(Clone)]
@@ -115,7 +119,9 @@ pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
         }
     }
     shown.finish();
-    order(&mut runs, &setup.contestants);
+    order(&mut runs, &setup.contestants, |run| {
+        (run.repeat, &run.store)
+    });
     Ok(Contest {
         command: setup.command.clone(),
         title: setup.title.clone(),
@@ -123,26 +129,6 @@ pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
         machine,
         runs,
     })
-}
-
-/// Each repeat begins with another contestant.
-fn rotated(contestants: &[Contestant], repeat: u32) -> impl Iterator<Item = &Contestant> {
-    let skip = repeat as usize % contestants.len().max(1);
-    contestants
-        .iter()
-        .cycle()
-        .skip(skip)
-        .take(contestants.len())
-}
-
-/// Reports show contestants in the order in which they were named.
-fn order(runs: &mut [RunOutcome], contestants: &[Contestant]) {
-    let place = |name: &str| {
-        contestants
-            .iter()
-            .position(|contestant| contestant.name == name)
-    };
-    runs.sort_by_key(|run| (run.repeat, place(&run.store)));
 }
 
 fn one(
@@ -153,20 +139,15 @@ fn one(
     repeat: u32,
     shown: &mut progress::Shown,
 ) -> Result<RunOutcome> {
-    // What the run before has left to be written back must not burden this one.
-    rustix::fs::sync();
-    let directory = tempfile::Builder::new()
-        .prefix("terrace-bench-")
-        .tempdir_in(&setup.directory)?;
+    let directory = fresh_directory(&setup.directory)?;
     let limit = variant.memory_bytes.map(MemoryLimit::new).transpose()?;
     let mut plan = variant.plan.clone();
     plan.settings.own = setup.own.get(contestant.name).cloned().unwrap_or_default();
     let job = Job {
         contestant: contestant.name.into(),
-        plan,
-        repeat,
         directory: directory.path().to_path_buf(),
         memory_group: limit.as_ref().map(|limit| limit.path().to_path_buf()),
+        task: Task::Run { plan, repeat },
     };
     child::start(program, &job, |progress| shown.progress(&progress))
 }
@@ -274,17 +255,6 @@ mod tests {
         assert!(error.to_string().starts_with("a and c disagree"), "{error}");
         // Several clients insert and read in an order of their own.
         assert!(agree(&[run_of("a", 7, 4), run_of("b", 8, 4)]).is_ok());
-    }
-
-    #[test]
-    fn each_repeat_begins_with_another_contestant() {
-        let named = |name| Contestant { name, ..NOTHING };
-        let three = [named("a"), named("b"), named("c")];
-        let order = |repeat| rotated(&three, repeat).map(|c| c.name).collect::<String>();
-        assert_eq!(
-            [order(0), order(1), order(2), order(3)],
-            ["abc", "bca", "cab", "abc"]
-        );
     }
 
     #[test]

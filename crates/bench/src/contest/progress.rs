@@ -73,16 +73,20 @@ impl Shown {
     pub fn end(&self, outcome: &RunOutcome) {
         for phase in &outcome.phases {
             let seconds = phase.settled_s.unwrap_or(phase.acknowledged_s);
-            let line = format!(
+            self.line(&format!(
                 "  {} {}: {:.0} operations/s, {seconds:.1} s",
                 outcome.store,
                 phase.name,
                 phase.operations as f64 / phase.acknowledged_s.max(1e-9),
-            );
-            match &self.bar {
-                Some(bar) => bar.println(line),
-                None => eprintln!("{line}"),
-            }
+            ));
+        }
+    }
+
+    /// What a run gave, above the bar.
+    pub fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
         }
     }
 

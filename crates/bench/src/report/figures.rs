@@ -190,19 +190,31 @@ fn figure(quantity: Quantity, outcomes: &[Vec<(u32, &PhaseOutcome)>]) -> Figure 
         })
         .collect();
     Figure {
-        best: alone_at_the_top(&cells, quantity.better),
-        advantage: advantage(&cells, quantity.better),
         identifier: quantity.identifier,
         label: quantity.label,
         unit: quantity.unit,
         better: quantity.better,
         group: quantity.group,
         cells,
+        best: None,
+        advantage: None,
+    }
+    .ranked()
+}
+
+impl Figure {
+    /// With the best of its cells marked, and the first set against the others.
+    pub(crate) fn ranked(self) -> Figure {
+        Figure {
+            best: alone_at_the_top(&self.cells, self.better),
+            advantage: advantage(&self.cells, self.better),
+            ..self
+        }
     }
 }
 
 /// Median, least and most; `None` of nothing.
-fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
+pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (least, most) = (*values.first()?, *values.last()?);

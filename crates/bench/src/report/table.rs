@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{Figure, Figures, PhaseFigures, Spread, figures};
 use super::numbers;
-use crate::outcome::{Contest, Machine, RunOutcome};
+use crate::outcome::{Contest, Machine};
 
 /// What terminals and mails hold.
 const WIDTH: usize = 100;
@@ -22,11 +22,15 @@ pub fn table(contest: &Contest) -> String {
         write_phase(&mut text, &figures, phase);
     }
     text.push_str(LEGEND);
-    write_conditions(&mut text, contest);
+    write_conditions(
+        &mut text,
+        &contest.command,
+        &contest.conditions,
+        &contest.machine,
+    );
     for contestant in &figures.contestants {
-        let mut runs = contest.runs.iter().filter(|run| run.store == *contestant);
-        if let Some(run) = runs.next() {
-            write_settings(&mut text, run);
+        if let Some(run) = contest.runs.iter().find(|run| run.store == *contestant) {
+            write_settings(&mut text, &run.store, &run.durability, &run.settings);
         }
     }
     text
@@ -41,8 +45,13 @@ and values; `process` is what the kernel counted of it, `device` of the whole de
 fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
     let _ = writeln!(text, "== {}: {}", line(&phase.title()), about(phase));
     let _ = writeln!(text, "{}", line(&phase.summary));
-    let header = header(figures);
-    let rows: Vec<Vec<String>> = phase.figures.iter().map(row).collect();
+    write_figures(text, &figures.contestants, &phase.figures);
+}
+
+/// A row for each figure and a column for each contestant.
+pub(crate) fn write_figures(text: &mut String, contestants: &[String], figures: &[Figure]) {
+    let header = header(contestants);
+    let rows: Vec<Vec<String>> = figures.iter().map(row).collect();
     let grid: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
     for block in blocks(&grid) {
         text.push('\n');
@@ -67,10 +76,10 @@ fn about(phase: &PhaseFigures) -> String {
     format!("{operations} operations, {clients}, {pace}")
 }
 
-fn header(figures: &Figures) -> Vec<String> {
+fn header(contestants: &[String]) -> Vec<String> {
     let mut header = vec![String::new()];
-    header.extend(figures.contestants.iter().map(|name| line(name)));
-    if figures.contestants.len() > 1 {
+    header.extend(contestants.iter().map(|name| line(name)));
+    if contestants.len() > 1 {
         header.push("1st vs best".into());
     }
     header
@@ -167,34 +176,52 @@ fn write_grid(text: &mut String, grid: &[Vec<String>]) {
     }
 }
 
-fn write_conditions(text: &mut String, contest: &Contest) {
-    let mut pairs = vec![("command".to_string(), contest.command.clone())];
-    pairs.extend(contest.conditions.iter().cloned());
+pub(crate) fn write_conditions(
+    text: &mut String,
+    command: &str,
+    conditions: &[(String, String)],
+    of: &Machine,
+) {
+    let mut pairs = vec![("command".to_string(), command.to_string())];
+    pairs.extend(conditions.iter().cloned());
     write_pairs(text, "Conditions, the same for all", &pairs);
-    write_pairs(text, "Machine", &machine(&contest.machine));
+    write_pairs(text, "Machine", &machine(of));
 }
 
 /// The machine in words.
 pub fn machine(machine: &Machine) -> Vec<(String, String)> {
     let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
-    let harness = |time: f64| format!("{} ns an operation", numbers::digits(time));
-    [
+    let mut pairs = vec![
         ("processor", machine.processor.clone()),
         ("processors in use", machine.processors.to_string()),
         ("memory", format!("{} GiB", numbers::digits(gibibytes))),
         ("kernel", machine.kernel.clone()),
         ("file system", machine.file_system.clone()),
-        ("harness alone, read", harness(machine.harness_read_ns)),
-        ("harness alone, write", harness(machine.harness_write_ns)),
-    ]
-    .map(|(name, value)| (name.to_string(), value))
-    .into()
+    ];
+    let harness = [
+        ("harness alone, read", machine.harness_read_ns),
+        ("harness alone, write", machine.harness_write_ns),
+    ];
+    // 0 says that nobody looked.
+    let measured = harness.into_iter().filter(|(_, time)| *time > 0.0);
+    pairs.extend(
+        measured.map(|(name, time)| (name, format!("{} ns an operation", numbers::digits(time)))),
+    );
+    let named = pairs.into_iter();
+    named
+        .map(|(name, value)| (name.to_string(), value))
+        .collect()
 }
 
-fn write_settings(text: &mut String, run: &RunOutcome) {
-    let mut pairs = vec![("durability".to_string(), run.durability.clone())];
-    pairs.extend(run.settings.iter().cloned());
-    write_pairs(text, &format!("Settings of {}", line(&run.store)), &pairs);
+pub(crate) fn write_settings(
+    text: &mut String,
+    store: &str,
+    durability: &str,
+    settings: &[(String, String)],
+) {
+    let mut pairs = vec![("durability".to_string(), durability.to_string())];
+    pairs.extend(settings.iter().cloned());
+    write_pairs(text, &format!("Settings of {}", line(store)), &pairs);
 }
 
 fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {

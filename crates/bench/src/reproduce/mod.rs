@@ -3,7 +3,7 @@
 //!
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`region_model`]: persistent memory that is not there
-//! - [`report`]: what a reproduction found; [`text`] and [`page`] show it
+//! - [`report`]: what a reproduction found; `text` and `page` show it
 
 pub mod arguments;
 mod page;

@@ -1,0 +1,65 @@
+//! Whose turn it is, and where: each repeat begins with another store, and each run has an empty
+//! directory.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::store::Contestant;
+
+/// Each repeat begins with another contestant.
+pub fn rotated(contestants: &[Contestant], repeat: u32) -> impl Iterator<Item = &Contestant> {
+    let skip = repeat as usize % contestants.len().max(1);
+    contestants
+        .iter()
+        .cycle()
+        .skip(skip)
+        .take(contestants.len())
+}
+
+/// Reports show contestants in the order in which they were named; `of` tells a run's repeat and store.
+pub fn order<Run>(runs: &mut [Run], contestants: &[Contestant], of: impl Fn(&Run) -> (u32, &str)) {
+    let place = |name: &str| {
+        contestants
+            .iter()
+            .position(|contestant| contestant.name == name)
+    };
+    runs.sort_by_key(|run| {
+        let (repeat, store) = of(run);
+        (repeat, place(store))
+    });
+}
+
+/// An empty directory. What the run before has left to be written back must not burden this one.
+pub fn fresh_directory(parent: &Path) -> Result<TempDir> {
+    rustix::fs::sync();
+    Ok(tempfile::Builder::new()
+        .prefix("terrace-bench-")
+        .tempdir_in(parent)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stores::NOTHING;
+
+    #[test]
+    fn each_repeat_begins_with_another_contestant() {
+        let named = |name| Contestant { name, ..NOTHING };
+        let three = [named("a"), named("b"), named("c")];
+        let order = |repeat| rotated(&three, repeat).map(|c| c.name).collect::<String>();
+        assert_eq!(
+            [order(0), order(1), order(2), order(3)],
+            ["abc", "bca", "cab", "abc"]
+        );
+    }
+
+    #[test]
+    fn runs_are_shown_in_the_order_in_which_stores_were_named() {
+        let named = |name| Contestant { name, ..NOTHING };
+        let mut runs = [(1, "b"), (0, "b"), (1, "a"), (0, "a")];
+        order(&mut runs, &[named("a"), named("b")], |run| *run);
+        assert_eq!(runs, [(0, "a"), (0, "b"), (1, "a"), (1, "b")]);
+    }
+}
