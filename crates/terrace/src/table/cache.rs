@@ -185,20 +185,16 @@ impl BlockCache {
         if is_data && self.is_full(ByBytes.weight(&key, &block)) && !self.missed.again(&key) {
             return;
         }
-        self.take_in(key, block);
+        self.blocks.insert(key, block);
     }
 
     /// Gives a block that is in the cache a place in the index.
     pub(super) fn seat(&self, table: u64, offset: u64, block: CachedBlock) {
-        self.take_in((table, offset), block);
-    }
-
-    fn take_in(&self, key: BlockKey, block: CachedBlock) {
         // Before the cache has it: then it empties the place when it lets the block go.
         if let CachedBlock::Data(block, Some(home)) = &block {
             home.fill(block);
         }
-        self.blocks.insert(key, block);
+        self.blocks.insert((table, offset), block);
     }
 
     /// Whether something has to go to make room. What was full once is taken to stay so until room is
