@@ -33,6 +33,18 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::arguments::Bench,
     },
+    /// Hold a published experiment again, with the other stores where it names them
+    #[command(after_help = "\
+The same experiments and options as `terrace reproduce`.
+
+Examples:
+  peers reproduce wbl --directory /mnt/disk --html wbl.html
+  peers reproduce wbl --tiny")]
+    Reproduce {
+        /// The experiment
+        #[command(subcommand)]
+        what: terrace_bench::reproduce::arguments::Reproduce,
+    },
     /// Run workloads on stores, each run in a process and a directory of its own, and compare
     Run(RunArguments),
     /// One phase of one run, as `run` starts it

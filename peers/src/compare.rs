@@ -3,6 +3,7 @@
 
 use terrace_bench::arguments::Bench;
 use terrace_bench::contest::Program;
+use terrace_bench::reproduce::{self, arguments::Reproduce};
 use terrace_bench::{drive, stores};
 use terrace_peers::contestants::contestants;
 
@@ -12,6 +13,15 @@ use crate::Result;
 const ONLY_WHEN_NAMED: &str = "redb";
 
 pub fn run(what: &Bench) -> Result<()> {
+    drive::run(&program(&["compare", "run-one"]), what, &typed())
+}
+
+/// `peers reproduce`: `terrace reproduce`, with the stores that an experiment names.
+pub fn reproduce(what: &Reproduce) -> Result<()> {
+    reproduce::run(&program(&["reproduce", "run-one"]), what, &typed())
+}
+
+fn program(child_arguments: &[&'static str]) -> Program {
     let mut all = stores::terrace::CONTESTANTS.to_vec();
     let peers = contestants();
     let names = peers.iter().map(|peer| peer.name);
@@ -21,11 +31,14 @@ pub fn run(what: &Bench) -> Result<()> {
         .collect();
     all.extend(peers);
     all.push(stores::NOTHING);
-    let program = Program {
+    Program {
         contestants: all,
         default_contestants,
-        child_arguments: vec!["compare", "run-one"],
-    };
+        child_arguments: child_arguments.to_vec(),
+    }
+}
+
+fn typed() -> String {
     let command: Vec<_> = std::env::args().skip(1).collect();
-    drive::run(&program, what, &format!("peers {}", command.join(" ")))
+    format!("peers {}", command.join(" "))
 }

@@ -25,6 +25,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Compare { what } => compare::run(&what),
+        Command::Reproduce { what } => compare::reproduce(&what),
         Command::Run(arguments) => run(&arguments.plan()),
         Command::Measure { job } => runs::phase(&job),
     };

@@ -131,11 +131,13 @@ fn regimes(common: &Common) -> &'static [bool] {
 fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let data_bytes = work.dataset.expected_bytes();
     let buffers_bytes = buffer_bytes(common).saturating_mul(u64::from(common.write_buffers));
-    let memory_bytes = bounded.then(|| bound_bytes(common, data_bytes));
-    if bounded {
-        memory_limit::available()?;
-    }
-    let cache_bytes = match (common.cache_mib, memory_bytes) {
+    let bound_bytes = bounded.then(|| bound_bytes(common, data_bytes));
+    // Where the page cache cannot be bounded it is left out, and the report says so.
+    let unbounded_because = bounded
+        .then(memory_limit::available)
+        .and_then(Result::err)
+        .map(|error| error.to_string());
+    let cache_bytes = match (common.cache_mib, bound_bytes) {
         (Some(mib), _) => mib << 20,
         (None, None) => (data_bytes + data_bytes / 4).max(LEAST_CACHE_BYTES),
         (None, Some(bound)) => (bound.saturating_sub(buffers_bytes) / 2).max(LEAST_CACHE_BYTES / 8),
@@ -158,7 +160,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
             background_threads: common.background_threads.max(2),
             filter_bits_per_key: common.filter_bits,
             compressed: common.compress,
-            direct_io: common.direct,
+            direct_io: common.direct || unbounded_because.is_some(),
             bounded,
             expected_data_bytes: data_bytes,
             ..Settings::default()
@@ -169,7 +171,11 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
             _ => ", fits".into(),
         },
     };
-    Ok(Variant { plan, memory_bytes })
+    Ok(Variant {
+        plan,
+        memory_bytes: bound_bytes.filter(|_| unbounded_because.is_none()),
+        unbounded_because,
+    })
 }
 
 const LEAST_CACHE_BYTES: u64 = 64 << 20;
@@ -213,12 +219,17 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
     );
     for variant in variants {
         let (plan, settings) = (&variant.plan, &variant.plan.settings);
-        let bound = variant.memory_bytes.map_or("no bound".into(), |bytes| {
-            format!(
+        let bound = match (variant.memory_bytes, &variant.unbounded_because) {
+            (Some(bytes), _) => format!(
                 "at most {} in a memory cgroup, page cache included",
                 mib(bytes)
-            )
-        });
+            ),
+            (None, Some(because)) => format!(
+                "no bound ({because}); in its place tables are read past the page cache by stores \
+                 that can"
+            ),
+            (None, None) => "no bound".into(),
+        };
         let of = plan.label.trim_start_matches(", ");
         let of = if of.is_empty() {
             String::new()
@@ -252,7 +263,7 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
     say(
         "tables are read",
         if common.direct {
-            "past the page cache"
+            "past the page cache, by stores that can"
         } else {
             "through the page cache"
         }

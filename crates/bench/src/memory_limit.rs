@@ -47,8 +47,7 @@ impl MemoryLimit {
         let directory = parent.join(format!("terrace-bench-{}-{bytes}", process::id()));
         let refused = |error: io::Error| {
             format!(
-                "cannot make the memory cgroup {}: {error}; run as root, or without a bound \
-                 (--memory fits, or --direct)",
+                "cannot make the memory cgroup {}: {error}; run as root to have one",
                 directory.display()
             )
         };
@@ -134,9 +133,7 @@ fn controller() -> Result<(PathBuf, Files)> {
             .is_ok_and(|names| names.split_ascii_whitespace().any(|name| name == "memory"))
     };
     if !has_memory("cgroup.controllers") {
-        return Err(
-            "there is no memory cgroup controller here; use --memory fits, or --direct".into(),
-        );
+        return Err("there is no memory cgroup controller here".into());
     }
     if !has_memory("cgroup.subtree_control") {
         fs::write(root.join("cgroup.subtree_control"), "+memory").map_err(|error| {

@@ -66,6 +66,8 @@ pub struct Variant {
     pub plan: Plan,
     /// The most memory of a run, page cache included; `None` for no bound.
     pub memory_bytes: Option<u64>,
+    /// Why there is none although one was asked for.
+    pub unbounded_because: Option<String>,
 }
 
 /// A contest that is to be held.

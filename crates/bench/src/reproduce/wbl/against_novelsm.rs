@@ -45,6 +45,7 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ag
         variants: vec![Variant {
             plan: plan(setting, WORKLOAD, records(setting))?,
             memory_bytes: None,
+            unbounded_because: None,
         }],
         contestants: program.named(&[novelsm.to_string(), region.to_string()])?,
         repeats: setting.repeats,

@@ -84,6 +84,7 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ga
         variants: vec![Variant {
             plan: plan(setting, WORKLOADS, setting.records)?,
             memory_bytes: None,
+            unbounded_because: None,
         }],
         contestants: program.named(&names)?,
         repeats: setting.repeats,
