@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::contest::Program;
@@ -27,6 +28,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// The cgroup to enter first.
     pub memory_group: Option<PathBuf>,
+    /// The process that waits for the outcome.
+    pub parent: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,6 +112,7 @@ pub fn run_one(program: &Program) -> Result<()> {
 
 fn job(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<RunOutcome> {
     let job: Job = serde_json::from_reader(io::stdin().lock())?;
+    end_with_parent(job.parent)?;
     if let Some(group) = &job.memory_group {
         memory_limit::enter(group)?;
     }
@@ -117,4 +121,16 @@ fn job(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<RunOut
     let contestants = program.named(std::slice::from_ref(&job.contestant))?;
     let contestant = contestants.first().ok_or("no store was named")?;
     run::run(contestant, &job.plan, job.repeat, &job.directory, progress)
+}
+
+/// From now on this process is killed when its parent ends, however that ends: what goes on alone
+/// would burden whatever is measured next, and leave its files behind.
+fn end_with_parent(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before the call above.
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if now != Some(parent) {
+        return Err("the process that wanted this run is gone".into());
+    }
+    Ok(())
 }

@@ -1,21 +1,22 @@
 //! Runs of several stores that alternate, each in a process and a directory of its own.
 //!
 //! A store's threads, caches and memory end with its process, and what drifts on the machine meets all
-//! stores alike: each repeat begins with another one.
+//! stores alike: each repeat begins with another one. Phases that follow each other on one store share
+//! a process; where a plan begins anew with an empty store, so does the process, for the heap that an
+//! earlier store has left behind would be memory that the next one is refused.
 
 mod child;
+mod harness;
 mod progress;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::memory_limit::MemoryLimit;
-use crate::outcome::{Contest, RunOutcome};
+use crate::outcome::{Contest, Failure, RunOutcome};
 use crate::run::Plan;
 use crate::store::Contestant;
-use crate::workload::db_bench::{self, Benchmark};
-use crate::workload::{Dataset, Phase};
-use crate::{Result, machine};
+use crate::{Error, Result, machine};
 
 pub use child::{Job, run_one};
 
@@ -90,26 +91,40 @@ pub struct Setup {
     pub own: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Holds the contest.
+/// Holds the contest. A store that errs or gives a wrong answer has no more figures: it takes part in
+/// no further run, and the contest tells of it ([`Contest::failures`]).
 ///
 /// # Errors
-/// The first run that fails ends it: a store that errs or gives a wrong answer has no figures. So do
-/// two stores that were asked the same and found different numbers of records.
+/// All stores have failed, or two that were asked the same found different numbers of records.
 pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
     let mut machine = machine::describe(&setup.directory);
-    (machine.harness_read_ns, machine.harness_write_ns) = harness_cost(setup)?;
+    if let Some(variant) = setup.variants.first() {
+        machine.harness = harness::costs(&variant.plan)?;
+    }
     let mut runs: Vec<RunOutcome> = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
     let total = setup.repeats as usize * setup.variants.len() * setup.contestants.len();
     let mut shown = progress::Shown::new(total);
     for repeat in 0..setup.repeats {
         for variant in &setup.variants {
             let first = runs.len();
             for contestant in rotated(&setup.contestants, repeat) {
+                if failures.iter().any(|one| one.store == contestant.name) {
+                    shown.skip();
+                    continue;
+                }
                 shown.begin(contestant.name, repeat, &variant.plan.label);
-                let outcome = one(program, setup, variant, contestant, repeat, &mut shown)
-                    .map_err(|error| format!("{}: {error}", contestant.name))?;
-                shown.end(&outcome);
-                runs.push(outcome);
+                match one(program, setup, variant, contestant, repeat, &mut shown) {
+                    Ok(outcome) => {
+                        shown.end(&outcome);
+                        runs.push(outcome);
+                    }
+                    Err(error) => {
+                        failures.push(Failure::of(contestant, repeat, &variant.plan, &error));
+                        shown.failed(failures.last());
+                        some_are_left(setup, &failures)?;
+                    }
+                }
             }
             agree(runs.get(first..).unwrap_or_default())?;
         }
@@ -122,7 +137,18 @@ pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
         conditions: setup.conditions.clone(),
         machine,
         runs,
+        failures,
     })
+}
+
+/// Whether any store can go on; if not, why the last one cannot.
+fn some_are_left(setup: &Setup, failures: &[Failure]) -> Result<()> {
+    match failures.last() {
+        Some(last) if failures.len() >= setup.contestants.len() => {
+            Err(format!("{}: {}", last.store, last.error).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Each repeat begins with another contestant.
@@ -145,6 +171,7 @@ fn order(runs: &mut [RunOutcome], contestants: &[Contestant]) {
     runs.sort_by_key(|run| (run.repeat, place(&run.store)));
 }
 
+/// Goes through a plan, each part of it that begins with an empty store in a process of its own.
 fn one(
     program: &Program,
     setup: &Setup,
@@ -153,22 +180,31 @@ fn one(
     repeat: u32,
     shown: &mut progress::Shown,
 ) -> Result<RunOutcome> {
-    // What the run before has left to be written back must not burden this one.
-    rustix::fs::sync();
-    let directory = tempfile::Builder::new()
-        .prefix("terrace-bench-")
-        .tempdir_in(&setup.directory)?;
-    let limit = variant.memory_bytes.map(MemoryLimit::new).transpose()?;
     let mut plan = variant.plan.clone();
     plan.settings.own = setup.own.get(contestant.name).cloned().unwrap_or_default();
-    let job = Job {
-        contestant: contestant.name.into(),
-        plan,
-        repeat,
-        directory: directory.path().to_path_buf(),
-        memory_group: limit.as_ref().map(|limit| limit.path().to_path_buf()),
-    };
-    child::start(program, &job, |progress| shown.progress(&progress))
+    let mut whole: Option<RunOutcome> = None;
+    for part in plan.parts() {
+        // What was left to be written back must not burden what comes now.
+        rustix::fs::sync();
+        let directory = tempfile::Builder::new()
+            .prefix("terrace-bench-")
+            .tempdir_in(&setup.directory)?;
+        let limit = variant.memory_bytes.map(MemoryLimit::new).transpose()?;
+        let job = Job {
+            contestant: contestant.name.into(),
+            plan: part,
+            repeat,
+            directory: directory.path().to_path_buf(),
+            memory_group: limit.as_ref().map(|limit| limit.path().to_path_buf()),
+            parent: std::process::id(),
+        };
+        let outcome = child::start(program, &job, |progress| shown.progress(&progress))?;
+        match &mut whole {
+            Some(whole) => whole.phases.extend(outcome.phases),
+            None => whole = Some(outcome),
+        }
+    }
+    whole.ok_or_else(|| Error::from("the plan has no phases"))
 }
 
 /// Stores that one client asked the same must have found the same.
@@ -198,41 +234,6 @@ fn agree(runs: &[RunOutcome]) -> Result<()> {
     Ok(())
 }
 
-/// What the harness takes for a read and for a write, ns: the workload's own records, written to and
-/// read from a store that does nothing.
-fn harness_cost(setup: &Setup) -> Result<(f64, f64)> {
-    const OPERATIONS: u64 = 200_000;
-    let Some(variant) = setup.variants.first() else {
-        return Ok((0.0, 0.0));
-    };
-    let directory = tempfile::tempdir()?;
-    let mut dataset = variant.plan.dataset;
-    dataset.records = dataset.records.clamp(1, OPERATIONS);
-    let plan = Plan {
-        phases: harness_phases(&dataset),
-        dataset,
-        rates: BTreeMap::new(),
-        label: String::new(),
-        warm_up: 0.0,
-        ..variant.plan.clone()
-    };
-    let run = crate::run::run(&crate::stores::NOTHING, &plan, 0, directory.path(), &|_| {})?;
-    let cost = |place: usize| {
-        let phase = run.phases.get(place);
-        phase.map_or(0.0, |phase| {
-            1e9 * phase.acknowledged_s / phase.operations.max(1) as f64
-        })
-    };
-    Ok((cost(1), cost(0)))
-}
-
-/// Writes, then reads that find nothing and accept it.
-fn harness_phases(dataset: &Dataset) -> Vec<Phase> {
-    let mut reads = db_bench::phases(&[Benchmark::ReadRandom], dataset, None, 1);
-    reads.iter_mut().for_each(|phase| phase.sparse = true);
-    reads
-}
-
 /// Whether a directory can hold a contest: it is there and can be written to.
 ///
 /// # Errors
@@ -256,14 +257,12 @@ mod tests {
     fn run_of(store: &str, found: u64, clients: u32) -> RunOutcome {
         RunOutcome {
             store: store.into(),
-            repeat: 0,
-            durability: String::new(),
-            settings: Vec::new(),
             phases: vec![PhaseOutcome {
                 found,
                 clients,
                 ..PhaseOutcome::default()
             }],
+            ..RunOutcome::default()
         }
     }
 

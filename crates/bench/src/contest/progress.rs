@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::outcome::RunOutcome;
+use crate::outcome::{Failure, RunOutcome};
 use crate::run::Progress;
 
 /// Between two lines of one run in a pipe.
@@ -53,6 +53,11 @@ impl Shown {
         }
     }
 
+    /// A run that is not made.
+    pub fn skip(&mut self) {
+        self.begun += 1;
+    }
+
     pub fn progress(&mut self, now: &Progress) {
         let Progress {
             phase,
@@ -79,10 +84,20 @@ impl Shown {
                 phase.name,
                 phase.operations as f64 / phase.acknowledged_s.max(1e-9),
             );
-            match &self.bar {
-                Some(bar) => bar.println(line),
-                None => eprintln!("{line}"),
-            }
+            self.line(line);
+        }
+    }
+
+    pub fn failed(&self, failure: Option<&Failure>) {
+        if let Some(failure) = failure {
+            self.line(format!("  {failure}"));
+        }
+    }
+
+    fn line(&self, line: String) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
         }
     }
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::figures::{Figure, Figures, PhaseFigures, Spread, figures};
 use super::numbers;
-use crate::outcome::{Contest, Machine, RunOutcome};
+use super::settings::settings;
+use crate::outcome::{Contest, Machine};
 
 /// What terminals and mails hold.
 const WIDTH: usize = 100;
@@ -16,7 +17,7 @@ const NONE: &str = "-";
 /// The whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn table(contest: &Contest) -> String {
     let figures = figures(contest);
-    let mut text = format!("{}\n", line(&contest.title));
+    let mut text = format!("{}\n{}", line(&contest.title), failures(contest));
     for phase in &figures.phases {
         text.push('\n');
         write_phase(&mut text, &figures, phase);
@@ -24,26 +25,37 @@ pub fn table(contest: &Contest) -> String {
     text.push_str(LEGEND);
     write_conditions(&mut text, contest);
     for contestant in &figures.contestants {
-        let mut runs = contest.runs.iter().filter(|run| run.store == *contestant);
-        if let Some(run) = runs.next() {
-            write_settings(&mut text, run);
-        }
+        let title = format!("Settings of {}", line(contestant));
+        write_pairs(&mut text, &title, &settings(contest, contestant));
     }
     text
 }
 
+/// Stores that failed, a line each.
+pub fn failures(contest: &Contest) -> String {
+    let failures = contest.failures.iter();
+    failures
+        .map(|failure| format!("{}\n", line(&failure.to_string())))
+        .collect()
+}
+
 const LEGEND: &str = "
 * best of its row; [least..most] of all repeats; - cannot be had here; \"1st vs best\": how many times
-better the first contestant is than the best of the others. Amplifications are for one byte of keys
-and values; `process` is what the kernel counted of it, `device` of the whole device. 1 MB = 10^6 B.
+better the first contestant is than the best of the others. What a phase costs is counted until
+nothing is left to flush, merge or write back. Amplifications are for one byte of keys and values;
+`process` is what the kernel counted of it, `device` of the whole device. Resident memory has mapped
+files in it, and the page cache not. 1 MB = 10^6 B.
 ";
+
+/// What is said of a contestant that completed less than was asked for.
+const PACE_NOT_KEPT: &str = "pace not kept";
 
 fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
     let _ = writeln!(text, "== {}: {}", line(&phase.title()), about(phase));
     let _ = writeln!(text, "{}", line(&phase.summary));
-    let header = header(figures);
-    let rows: Vec<Vec<String>> = phase.figures.iter().map(row).collect();
-    let grid: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    let mut grid = vec![header(figures)];
+    grid.extend(paces(phase));
+    grid.extend(phase.figures.iter().map(row));
     for block in blocks(&grid) {
         text.push('\n');
         write_grid(text, &block);
@@ -74,6 +86,20 @@ fn header(figures: &Figures) -> Vec<String> {
         header.push("1st vs best".into());
     }
     header
+}
+
+/// Of an open loop: who did what was asked for.
+fn paces(phase: &PhaseFigures) -> Option<Vec<String>> {
+    phase.rate?;
+    let mut row = vec!["pace".to_string()];
+    row.extend(phase.pace_not_kept.iter().map(|late| {
+        let word = if *late { PACE_NOT_KEPT } else { "kept" };
+        word.to_string()
+    }));
+    if phase.pace_not_kept.len() > 1 {
+        row.push(String::new());
+    }
+    Some(row)
 }
 
 fn row(figure: &Figure) -> Vec<String> {
@@ -177,24 +203,26 @@ fn write_conditions(text: &mut String, contest: &Contest) {
 /// The machine in words.
 pub fn machine(machine: &Machine) -> Vec<(String, String)> {
     let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
-    let harness = |time: f64| format!("{} ns an operation", numbers::digits(time));
-    [
-        ("processor", machine.processor.clone()),
-        ("processors in use", machine.processors.to_string()),
-        ("memory", format!("{} GiB", numbers::digits(gibibytes))),
-        ("kernel", machine.kernel.clone()),
-        ("file system", machine.file_system.clone()),
-        ("harness alone, read", harness(machine.harness_read_ns)),
-        ("harness alone, write", harness(machine.harness_write_ns)),
-    ]
-    .map(|(name, value)| (name.to_string(), value))
-    .into()
-}
-
-fn write_settings(text: &mut String, run: &RunOutcome) {
-    let mut pairs = vec![("durability".to_string(), run.durability.clone())];
-    pairs.extend(run.settings.iter().cloned());
-    write_pairs(text, &format!("Settings of {}", line(&run.store)), &pairs);
+    let mut pairs = vec![
+        ("processor".into(), machine.processor.clone()),
+        ("processors in use".into(), machine.processors.to_string()),
+        (
+            "memory".into(),
+            format!("{} GiB", numbers::digits(gibibytes)),
+        ),
+        ("kernel".into(), machine.kernel.clone()),
+        ("file system".into(), machine.file_system.clone()),
+    ];
+    pairs.extend(machine.harness.iter().map(|cost| {
+        (
+            format!("harness alone, {}", cost.phase),
+            format!(
+                "at most {} ns an operation",
+                numbers::digits(cost.nanoseconds)
+            ),
+        )
+    }));
+    pairs
 }
 
 fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
