@@ -53,6 +53,8 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct MemoryLimit {
     directory: PathBuf,
+    /// Whether swap is bounded, too.
+    bounds_swap: bool,
 }
 
 impl MemoryLimit {
@@ -73,12 +75,14 @@ impl MemoryLimit {
         // One that a process of this number has left would count what it has read.
         let _ = fs::remove_dir(&directory);
         fs::create_dir(&directory).map_err(refused)?;
-        let group = MemoryLimit {
+        let mut group = MemoryLimit {
             directory: directory.clone(),
+            bounds_swap: false,
         };
         fs::write(directory.join(files.limit), bytes.to_string()).map_err(refused)?;
         // A kernel that counts no swap for groups has no such file.
-        let _ = fs::write(directory.join(files.swap), files.no_swap(bytes).to_string());
+        let swap = fs::write(directory.join(files.swap), files.no_swap(bytes).to_string());
+        group.bounds_swap = swap.is_ok();
         Ok(group)
     }
 
@@ -103,13 +107,26 @@ pub fn enter(group: &Path) -> Result<()> {
 
 /// Whether a bound can be had here; if not, why.
 pub fn available() -> Result<()> {
-    const ENOUGH_BYTES: u64 = 64 << 20;
-    MemoryLimit::new(ENOUGH_BYTES).map(drop)
+    describe().map(drop)
 }
 
-/// Of which version the cgroups are that bound memory here.
-pub fn version() -> Option<u32> {
-    Some(controller().ok()?.1.version)
+/// What bounds memory here, in words.
+///
+/// # Errors
+/// Nothing does, and why.
+pub fn describe() -> Result<String> {
+    const ENOUGH_BYTES: u64 = 64 << 20;
+    let group = MemoryLimit::new(ENOUGH_BYTES)?;
+    let swap = if group.bounds_swap {
+        "no swap"
+    } else {
+        "swap not bounded"
+    };
+    let (_, files) = controller()?;
+    Ok(format!(
+        "a memory cgroup of version {}, page cache included, {swap}",
+        files.version
+    ))
 }
 
 /// The most memory of this process's own group, if it is one of ours.
@@ -216,6 +233,7 @@ mod tests {
         };
         if let Ok(text) = fs::read_to_string(group.path().join(files.swap)) {
             assert_eq!(text.trim(), files.no_swap(bound).to_string());
+            assert!(describe().unwrap().ends_with("no swap"));
         }
     }
 
