@@ -157,6 +157,7 @@ fn buffer(share_percent: u32) -> ReadBufferOptions {
             _ => default.structure,
         },
         share_percent,
+        while_blocks_fit: true,
     }
 }
 

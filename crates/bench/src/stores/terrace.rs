@@ -109,6 +109,7 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
         arena_index_bytes: settings.write_buffer_bytes / 2,
         max_arenas: settings.write_buffers as usize,
         cache_bytes: settings.cache_bytes,
+        direct_reads: settings.direct_io,
         block_bytes: settings.block_bytes as usize,
         filter_bits_per_key: settings.filter_bits_per_key,
         compression,

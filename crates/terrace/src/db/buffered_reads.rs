@@ -1,14 +1,16 @@
 //! Where the two paths meet the read buffer. Where it is off, each of these is one test of `None`.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use crate::db::Store;
 use crate::db::read::Lookup;
 use crate::db::value::Value;
 use crate::key::Tag;
+use crate::levels::{KeyspaceLevels, Version as TablesVersion};
 use crate::read_buffer::{Found, Key, ReadBuffer, Version};
 use crate::time_profile::{Stage, at};
-use crate::{KeyspaceId, SequenceNumber};
+use crate::{Compression, KeyspaceId, SequenceNumber};
 
 impl<'a> Lookup<'a> {
     fn buffered(&self) -> Key<'a> {
@@ -67,8 +69,43 @@ impl Store {
         }
     }
 
+    /// Tells the buffer whether the block cache has room for all blocks of a version.
+    pub(crate) fn weigh_blocks(&self, version: &TablesVersion) {
+        let Some(buffer) = &self.read_buffer else {
+            return;
+        };
+        let in_memory_bytes = |levels: &Arc<KeyspaceLevels>| -> u64 {
+            let form = self.form_of(levels);
+            let of_level = levels.levels.iter().enumerate().map(|(number, level)| {
+                let is_compressed = form.compression_of(number) != Compression::None;
+                blocks_in_memory_bytes(level.size_bytes(), is_compressed)
+            });
+            of_level.sum()
+        };
+        let bytes: u64 = version.keyspaces.values().map(in_memory_bytes).sum();
+        buffer.weigh_blocks(bytes, self.options.cache_bytes);
+    }
+
     /// One budget: what the read buffer takes, the block cache gives.
     fn settle_claim(&self, buffer: &ReadBuffer) {
         buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
+    }
+}
+
+/// What the blocks of tables of so many bytes take in the block cache: their bookkeeping is less than
+/// a sixteenth, and compressed ones are taken to double.
+fn blocks_in_memory_bytes(tables_bytes: u64, is_compressed: bool) -> u64 {
+    let uncompressed_bytes = tables_bytes << u32::from(is_compressed);
+    uncompressed_bytes + uncompressed_bytes / 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_take_more_in_memory_than_in_files() {
+        assert_eq!(blocks_in_memory_bytes(1600, false), 1700);
+        assert_eq!(blocks_in_memory_bytes(1600, true), 3400);
     }
 }

@@ -237,6 +237,7 @@ impl Store {
             if !Arc::ptr_eq(&view.version, &before) {
                 self.backlog
                     .update(&view.version, &self.options, &self.default_form);
+                self.weigh_blocks(&view.version);
             }
         });
     }

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{Clock, CountingStorage, Storage};
+use terrace_storage::{Clock, CountingStorage, OpenMode, OpenOptions, Storage};
 
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
@@ -153,6 +153,7 @@ impl Store {
             options,
         });
         trace::opened(path, durability, &store.recovery);
+        store.weigh_blocks(&store.view.load().version);
         if !store.options.read_only {
             store.check_persist_every()?;
             // Before new tables: a table that was being written at the crash has the next number.
@@ -281,6 +282,10 @@ fn open_tables(
     Ok(Arc::new(TableCache::new(
         storage,
         path.to_path_buf(),
+        OpenOptions {
+            mode: OpenMode::Read,
+            direct: options.direct_reads,
+        },
         options.max_open_tables,
         blocks,
     )?))

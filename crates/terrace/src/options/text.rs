@@ -126,6 +126,7 @@ mod tests {
                 policy: ForwardPolicy::InvalidateFirst,
                 structure: ReadBufferStructure::Ordered,
                 share_percent: 0,
+                while_blocks_fit: true,
             },
             ..Options::default()
         };

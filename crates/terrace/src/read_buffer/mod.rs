@@ -22,7 +22,8 @@
 //! The buffer sleeps until the first back-fill (the first get that reads a table) wants it, and
 //! again when it is not worth what writes pay for it (`worth`): it takes no memory, and a write costs
 //! one store, of the number up to which stripes know nothing. That number is a floor for all: what is
-//! from before it counts no more.
+//! from before it counts no more. As long as the block cache has room for every block of the store it
+//! sleeps, too: it would hold copies of what is in memory, in the place of other blocks.
 //!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
 //! forwarded again.
@@ -69,6 +70,8 @@ pub(crate) struct ReadBuffer {
     /// The structure is there, and forwards go to it.
     awake: AtomicBool,
     slept_until: SleptUntil,
+    /// The block cache can hold all that the buffer could have.
+    blocks_fit: AtomicBool,
     worth: Worth,
     /// How often it was put to sleep.
     sleeps: AtomicU64,
@@ -97,6 +100,8 @@ impl ReadBuffer {
             structure: OnceLock::new(),
             awake: AtomicBool::new(false),
             slept_until: SleptUntil(AtomicU64::new(0)),
+            // So it begins: a store without tables.
+            blocks_fit: AtomicBool::new(true),
             worth: Worth::default(),
             sleeps: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
@@ -130,7 +135,7 @@ impl ReadBuffer {
         let structure = if self.awake.load(Ordering::SeqCst) {
             self.structure.get().map(|structure| &**structure)
         } else {
-            self.worth.wakes(key.hash).then(|| self.awaken())
+            (!self.is_needless() && self.worth.wakes(key.hash)).then(|| self.awaken())
         };
         let Some(structure) = structure else {
             return false;
@@ -195,11 +200,27 @@ impl ReadBuffer {
         for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
-        if !stores_all && self.worth.told(told) && !self.pays(structure) {
+        let is_worth = || !self.is_needless() && (!self.worth.told(told) || self.pays(structure));
+        if !stores_all && !is_worth() {
             self.fall_asleep(structure);
             return true;
         }
         self.has_outgrown_claim(structure)
+    }
+
+    /// Tells what all blocks of the store take in memory, of the cache's so many bytes. A buffer that
+    /// is awake and no longer needed falls asleep with the next write. Stale versions come and go:
+    /// between the two limits it stays as it is.
+    pub(crate) fn weigh_blocks(&self, blocks_bytes: u64, cache_bytes: u64) {
+        if blocks_bytes <= cache_bytes {
+            self.blocks_fit.store(true, Ordering::Relaxed);
+        } else if blocks_bytes > cache_bytes.saturating_add(cache_bytes / 2) {
+            self.blocks_fit.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn is_needless(&self) -> bool {
+        !self.options.while_blocks_fit && self.blocks_fit.load(Ordering::Relaxed)
     }
 
     fn pays(&self, structure: &dyn Structure) -> bool {

@@ -28,6 +28,10 @@ pub struct ReadBufferOptions {
     /// in percent, from 0 (off: reads and writes pass it by) to 75. What it does not use is the
     /// block cache's. Default: 50.
     pub share_percent: u32,
+    /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
+    /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of
+    /// no effect under other policies than [`ForwardPolicy::Resident`], which always keep them.
+    pub while_blocks_fit: bool,
 }
 
 impl Default for ReadBufferOptions {
@@ -36,6 +40,7 @@ impl Default for ReadBufferOptions {
             policy: ForwardPolicy::Resident,
             structure: ReadBufferStructure::Hash,
             share_percent: 50,
+            while_blocks_fit: false,
         }
     }
 }

@@ -17,6 +17,7 @@ fn each_with(policy: ForwardPolicy, capacity_bytes: u64) -> impl Iterator<Item =
         let options = ReadBufferOptions {
             policy,
             structure,
+            while_blocks_fit: true,
             ..ReadBufferOptions::default()
         };
         buffer(options, capacity_bytes)
@@ -374,4 +375,27 @@ fn a_buffer_that_pays_stays_awake() {
         }
         assert_eq!(buffer.statistics().sleeps, 0);
     }
+}
+
+#[test]
+fn it_sleeps_as_long_as_all_blocks_fit_into_the_cache() {
+    let buffer = buffer(ReadBufferOptions::default(), 64 << 10);
+    fill(&buffer, b"k", 1, b"one", 1);
+    assert_eq!(claimed(&buffer), 0, "a store without tables");
+    buffer.weigh_blocks(149, 100);
+    fill(&buffer, b"k", 1, b"one", 1);
+    assert_eq!(claimed(&buffer), 0, "not yet half as much again");
+    buffer.weigh_blocks(151, 100);
+    fill(&buffer, b"k", 1, b"one", 1);
+    assert_eq!(get(&buffer, b"k", 1), value(b"one"));
+    buffer.weigh_blocks(101, 100);
+    write(&buffer, &put(b"k", b"one"), 1);
+    assert_eq!(get(&buffer, b"k", 1), value(b"one"), "nor less");
+    buffer.weigh_blocks(100, 100);
+    assert_eq!(get(&buffer, b"k", 1), value(b"one"), "until the next write");
+    write(&buffer, &put(b"k", b"two"), 2);
+    assert_eq!(get(&buffer, b"k", 2), None);
+    fill(&buffer, b"k", 2, b"two", 2);
+    assert_eq!(get(&buffer, b"k", 2), None);
+    assert_eq!(buffer.statistics().sleeps, 1);
 }

@@ -57,6 +57,7 @@ impl Site {
         let tables = TableCache::new(
             Arc::clone(&storage) as Arc<dyn Storage>,
             path.to_path_buf(),
+            OpenOptions::buffered(OpenMode::Read),
             options.max_open_tables,
             Arc::clone(&blocks),
         )?;

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::Storage;
+use terrace_storage::{OpenOptions, Storage};
 
 use super::block::Block;
 use super::index_block::IndexBlock;
 use super::properties::TableProperties;
 use super::reader::TableReader;
+use super::resident_blocks::{ASKED_ONE_IN, Home};
 use crate::{Error, Result};
 
 /// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
@@ -55,8 +56,24 @@ impl Hasher for Mixer {
 /// A block as it is kept: checked, uncompressed, ready to be searched.
 #[derive(Clone)]
 pub(super) enum CachedBlock {
-    Data(Arc<Block>),
+    Data(Arc<Block>, Option<Home>),
     Index(Arc<IndexBlock>),
+}
+
+/// Empties the place in the index of a block that leaves.
+#[derive(Clone, Default)]
+struct Unseating(DefaultLifecycle<BlockKey, CachedBlock>);
+
+impl Lifecycle<BlockKey, CachedBlock> for Unseating {
+    type RequestState =
+        <DefaultLifecycle<BlockKey, CachedBlock> as Lifecycle<BlockKey, CachedBlock>>::RequestState;
+
+    fn on_evict(&self, state: &mut Self::RequestState, key: BlockKey, block: CachedBlock) {
+        if let CachedBlock::Data(_, Some(home)) = &block {
+            home.empty();
+        }
+        self.0.on_evict(state, key, block);
+    }
 }
 
 #[derive(Clone)]
@@ -66,7 +83,7 @@ impl Weighter<BlockKey, CachedBlock> for ByBytes {
     fn weight(&self, _: &BlockKey, block: &CachedBlock) -> u64 {
         const BOOKKEEPING_BYTES: usize = 64;
         let bytes = match block {
-            CachedBlock::Data(block) => block.memory_bytes(),
+            CachedBlock::Data(block, _) => block.memory_bytes(),
             CachedBlock::Index(block) => block.memory_bytes(),
         };
         (bytes + BOOKKEEPING_BYTES) as u64
@@ -101,7 +118,7 @@ struct Given {
 
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
-    blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer>,
+    blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer, Unseating>,
     missed: Missed,
     was_full: AtomicBool,
     capacity_bytes: u64,
@@ -121,7 +138,7 @@ impl BlockCache {
                 capacity_bytes,
                 ByBytes,
                 BuildMixer::default(),
-                DefaultLifecycle::default(),
+                Unseating::default(),
             ),
             // As many as half the blocks that fit: a block read less often is worth no room.
             missed: Missed::new(usual_blocks / 2),
@@ -144,16 +161,42 @@ impl BlockCache {
         block
     }
 
+    /// Counts a read for a block that is there; false if it is not.
+    pub(super) fn touch(&self, table: u64, offset: u64) -> bool {
+        self.blocks.get(&(table, offset)).is_some()
+    }
+
     /// Whether a block is there, which does not count as a read of it.
     pub(super) fn contains(&self, table: u64, offset: u64) -> bool {
         self.blocks.contains_key(&(table, offset))
     }
 
+    /// Counts a hit of a block that was found from the index; whether the cache is to be asked all the
+    /// same.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        let hits = self.hits.fetch_add(1, Ordering::Relaxed);
+        hits.is_multiple_of(ASKED_ONE_IN)
+    }
+
     pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
         let key = (table, offset);
-        let is_data = matches!(block, CachedBlock::Data(_));
+        let is_data = matches!(block, CachedBlock::Data(..));
         if is_data && self.is_full(ByBytes.weight(&key, &block)) && !self.missed.again(&key) {
             return;
+        }
+        self.take_in(key, block);
+    }
+
+    /// Gives a block that is in the cache a place in the index.
+    pub(super) fn seat(&self, table: u64, offset: u64, block: CachedBlock) {
+        self.take_in((table, offset), block);
+    }
+
+    fn take_in(&self, key: BlockKey, block: CachedBlock) {
+        // Before the cache has it: then it empties the place when it lets the block go.
+        if let CachedBlock::Data(block, Some(home)) = &block {
+            home.fill(block);
         }
         self.blocks.insert(key, block);
     }
@@ -243,6 +286,7 @@ pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
 pub(crate) struct TableCache {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
+    open_options: OpenOptions,
     blocks: Arc<BlockCache>,
     readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
     kept_open: Arc<AtomicUsize>,
@@ -285,6 +329,7 @@ impl TableCache {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         directory: PathBuf,
+        open_options: OpenOptions,
         capacity_tables: usize,
         blocks: Arc<BlockCache>,
     ) -> Result<Self> {
@@ -296,6 +341,7 @@ impl TableCache {
         Ok(TableCache {
             storage,
             directory,
+            open_options,
             blocks,
             readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
             kept_open: Arc::default(),
@@ -328,7 +374,8 @@ impl TableCache {
         self.readers.get_or_insert_with(&number, || {
             let path = table_path(&self.directory, number);
             let blocks = Arc::clone(&self.blocks);
-            let reader = TableReader::open(&*self.storage, path, number, blocks)?;
+            let (storage, options) = (&*self.storage, self.open_options);
+            let reader = TableReader::open_with(storage, path, number, blocks, options)?;
             if is_wanted(reader.properties()) {
                 return Ok(reader);
             }

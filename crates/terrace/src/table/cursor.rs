@@ -140,7 +140,7 @@ impl TableCursor {
             let (table, options) = (&self.table, self.options);
             let cached = {
                 let _asking = leaf(Stage::BlockCache);
-                table.cached(handle, options)?
+                table.cached(partition, self.at, handle, options)?
             };
             let block = match cached {
                 Some(block) => {
@@ -152,7 +152,7 @@ impl TableCursor {
                     let read =
                         self.ahead
                             .block(source, partition, self.at, handle, options.purpose)?;
-                    table.keep(handle, read, options)
+                    table.keep(partition, self.at, handle, read, options)
                 }
             };
             place(&mut self.data, handle, block);

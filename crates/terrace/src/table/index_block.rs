@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::block::Block;
 use super::format::{BlockHandle, Malformed};
+use super::resident_blocks::ResidentBlocks;
 use crate::key::InternalKey;
 use crate::key_prefixes::KeyPrefixes;
 
@@ -18,6 +19,7 @@ pub(crate) struct IndexBlock {
     children: Box<[Child]>,
     /// Behind each other, what every entry's user key has behind the common part, and its tag.
     keys: Box<[u8]>,
+    resident: ResidentBlocks,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl IndexBlock {
             prefixes,
             children: children.into(),
             keys: keys.into(),
+            resident: ResidentBlocks::default(),
         })
     }
 
@@ -110,8 +113,16 @@ impl IndexBlock {
         InternalKey::decode(self.keys.get(range)?)
     }
 
+    /// The blocks that are found from here.
+    #[inline]
+    pub(super) fn resident(&self) -> &ResidentBlocks {
+        &self.resident
+    }
+
+    /// With the places of resident blocks, which only a partition that stays has.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+            + ResidentBlocks::memory_bytes(self.len())
             + self.prefixes.memory_bytes()
             + size_of_val(&*self.children)
             + self.keys.len()

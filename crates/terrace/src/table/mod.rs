@@ -28,6 +28,7 @@ mod properties;
 mod range_block;
 mod read_ahead;
 mod reader;
+mod resident_blocks;
 mod salvage;
 mod sample;
 mod source;

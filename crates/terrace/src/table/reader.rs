@@ -1,8 +1,8 @@
 //! An open table: point lookups, and blocks for cursors.
 //!
 //! Filter and top index stay in memory while the table is open. So do partitions of the index once
-//! they were read, while the cache's budget lets them; the others, and data blocks, come through
-//! the cache. A checksum is verified when a block is read, not when it is found in memory, and a
+//! they were read, while the cache's budget lets them; they lead to the data blocks that the cache
+//! holds. The others come through the cache. A checksum is verified when a block is read, not when it is found in memory, and a
 //! block that fails is not kept.
 
 use std::fmt;
@@ -21,6 +21,7 @@ use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::range_block;
+use super::resident_blocks::Home;
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
@@ -116,7 +117,20 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        Self::open_forgiving(storage, path, number, cache, Err)
+        let options = OpenOptions::buffered(OpenMode::Read);
+        Self::open_with(storage, path, number, cache, options)
+    }
+
+    /// The same, its file opened as the store's options say.
+    pub(super) fn open_with(
+        storage: &dyn Storage,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+        options: OpenOptions,
+    ) -> Result<Arc<Self>> {
+        let file = storage.open(&path, options)?;
+        Self::assemble(file, path, number, cache, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
@@ -127,18 +141,8 @@ impl TableReader {
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        Self::open_forgiving(storage, path, number, cache, forgive_damage)
-    }
-
-    fn open_forgiving(
-        storage: &dyn Storage,
-        path: PathBuf,
-        number: u64,
-        cache: Arc<BlockCache>,
-        forgive: impl Fn(Error) -> Result<()>,
-    ) -> Result<Arc<Self>> {
         let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(file, path, number, cache, forgive)
+        Self::assemble(file, path, number, cache, forgive_damage)
     }
 
     pub(super) fn from_file(
@@ -232,11 +236,12 @@ impl TableReader {
                 None => return Ok(None),
             },
         };
-        let Some(handle) = partition.child(partition.position(target)) else {
+        let position = partition.position(target);
+        let Some(handle) = partition.child(position) else {
             return Ok(None);
         };
         at(Stage::BlockCache);
-        let data = self.block(handle, options)?;
+        let data = self.block(partition, position, handle, options)?;
         at(Stage::BlockSearch);
         let found = data.find(target);
         let found = found.map_err(|fault| self.source.corruption(handle, fault))?;
@@ -325,7 +330,7 @@ impl TableReader {
         }
         let partition = match self.cache.get(self.number, handle.offset) {
             Some(CachedBlock::Index(partition)) => return Ok(Some(partition)),
-            Some(CachedBlock::Data(_)) => return Err(self.two_roles(handle)),
+            Some(CachedBlock::Data(..)) => return Err(self.two_roles(handle)),
             None => Arc::new(self.source.read_index(handle, options.purpose)?),
         };
         if options.fill_cache && !self.pin(slot, &partition) {
@@ -343,6 +348,7 @@ impl TableReader {
         };
         match slot.set(Arc::clone(partition)) {
             Ok(()) => {
+                partition.resident().make(partition.len());
                 self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
             // Another thread was first.
@@ -351,50 +357,103 @@ impl TableReader {
         true
     }
 
-    /// The data block at a handle, from the cache or from the file.
-    fn block(&self, handle: BlockHandle, options: CursorOptions) -> Result<Arc<Block>> {
-        match self.cached(handle, options)? {
+    /// The data block at a position of a partition, from memory or from the file.
+    fn block(
+        &self,
+        partition: &Arc<IndexBlock>,
+        at: usize,
+        handle: BlockHandle,
+        options: CursorOptions,
+    ) -> Result<Arc<Block>> {
+        match self.cached(partition, at, handle, options)? {
             Some(block) => Ok(block),
             None => {
                 let block = self.source.read_block(handle, options.purpose)?;
-                Ok(self.keep(handle, block, options))
+                Ok(self.keep(partition, at, handle, block, options))
             }
         }
     }
 
-    /// The data block at a handle, if it is in the cache.
+    /// The data block at a position of a partition, if it is in memory.
+    #[inline]
     pub(super) fn cached(
         &self,
+        partition: &Arc<IndexBlock>,
+        at: usize,
         handle: BlockHandle,
         options: CursorOptions,
     ) -> Result<Option<Arc<Block>>> {
         if !options.ask_cache {
             return Ok(None);
         }
-        match self.cache.get(self.number, handle.offset) {
-            Some(CachedBlock::Data(block)) => Ok(Some(block)),
-            Some(CachedBlock::Index(_)) => Err(self.two_roles(handle)),
-            None => Ok(None),
+        match partition.resident().get(at) {
+            Some(block) if self.cache.is_asked() => {
+                self.show(partition, at, handle, &block, options);
+                Ok(Some(block))
+            }
+            Some(block) => Ok(Some(block)),
+            None => self.ask(partition, at, handle, options),
         }
     }
 
-    pub(super) fn is_in_cache(&self, handle: BlockHandle) -> bool {
-        self.cache.contains(self.number, handle.offset)
+    /// Lets the cache see that a block is read which it holds, or ought to.
+    #[cold]
+    fn show(
+        &self,
+        partition: &Arc<IndexBlock>,
+        at: usize,
+        handle: BlockHandle,
+        block: &Arc<Block>,
+        options: CursorOptions,
+    ) {
+        if !self.cache.touch(self.number, handle.offset) && options.fill_cache {
+            let seated = CachedBlock::Data(Arc::clone(block), Home::of(partition, at));
+            self.cache.seat(self.number, handle.offset, seated);
+        }
+    }
+
+    fn ask(
+        &self,
+        partition: &Arc<IndexBlock>,
+        at: usize,
+        handle: BlockHandle,
+        options: CursorOptions,
+    ) -> Result<Option<Arc<Block>>> {
+        let (block, home) = match self.cache.get(self.number, handle.offset) {
+            Some(CachedBlock::Data(block, home)) => (block, home),
+            Some(CachedBlock::Index(_)) => return Err(self.two_roles(handle)),
+            None => return Ok(None),
+        };
+        match (home, Home::of(partition, at)) {
+            (Some(home), Some(_)) if home.is(partition, at) => home.fill(&block),
+            (_, Some(home)) if options.fill_cache => {
+                let seated = CachedBlock::Data(Arc::clone(&block), Some(home));
+                self.cache.seat(self.number, handle.offset, seated);
+            }
+            _ => {}
+        }
+        Ok(Some(block))
     }
 
     /// Puts a block that was read into the cache if it is worth it.
     pub(super) fn keep(
         &self,
+        partition: &Arc<IndexBlock>,
+        at: usize,
         handle: BlockHandle,
         block: Block,
         options: CursorOptions,
     ) -> Arc<Block> {
         let block = Arc::new(block);
         if options.fill_cache {
-            let cached = CachedBlock::Data(Arc::clone(&block));
+            let cached = CachedBlock::Data(Arc::clone(&block), Home::of(partition, at));
             self.cache.insert(self.number, handle.offset, cached);
         }
         block
+    }
+
+    pub(super) fn is_in_cache(&self, handle: BlockHandle) -> bool {
+        self.cache.contains(self.number, handle.offset)
     }
 
     fn two_roles(&self, handle: BlockHandle) -> Error {

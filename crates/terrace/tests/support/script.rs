@@ -34,6 +34,7 @@ pub fn tiny(options: Options) -> Options {
         level1_bytes: 8 << 10,
         level_ratio: 2,
         cache_bytes: 64 << 10,
+        read_buffer: read_buffer(3),
         max_open_tables: 8,
         manifest_bytes: 4 << 10,
         ..options
@@ -54,6 +55,7 @@ pub fn read_buffer(number: u64) -> ReadBufferOptions {
             _ => ReadBufferStructure::Hash,
         },
         share_percent: if number == 0 { 0 } else { 75 },
+        while_blocks_fit: true,
     }
 }
 

@@ -120,6 +120,7 @@ fn measure_policy(
     let options = Options {
         read_buffer: ReadBufferOptions {
             policy,
+            while_blocks_fit: true,
             ..options.read_buffer
         },
         ..options

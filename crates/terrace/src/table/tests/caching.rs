@@ -1,6 +1,8 @@
 use super::*;
 use crate::cursor::Cursor;
 
+const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
+
 fn versions() -> Vec<Version> {
     (0..400u64)
         .map(|n| version(format!("{n:05}").as_bytes(), n + 1, Kind::Put, &[7; 40]))
@@ -177,7 +179,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
     let blocks = Arc::new(BlockCache::new(1 << 20));
-    let tables = TableCache::new(storage, PathBuf::from("/t"), 4, blocks).unwrap();
+    let tables = TableCache::new(storage, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
@@ -213,7 +215,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     }
     let blocks = Arc::new(BlockCache::new(1 << 20));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
-    let tables = TableCache::new(storage_object, PathBuf::from("/t"), 4, blocks).unwrap();
+    let tables = TableCache::new(storage_object, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
@@ -236,4 +238,81 @@ fn open_tables_are_counted_limited_and_forgotten() {
         .unwrap_err();
     assert!(error.to_string().contains("not the one"), "{error}");
     open(7).unwrap();
+}
+
+/// Places of the index that are filled, and whether the cache has the block of each.
+fn seated(table: &TableReader) -> Vec<bool> {
+    let options = CursorOptions::uncached(Purpose::Other);
+    let mut seated = Vec::new();
+    for at in 0.. {
+        let options = CursorOptions {
+            ask_cache: true,
+            ..options
+        };
+        let Some(partition) = table.partition(at, options).unwrap() else {
+            return seated;
+        };
+        let filled = (0..partition.len()).filter(|at| partition.resident().get(*at).is_some());
+        seated.extend(filled.map(|at| table.is_in_cache(partition.child(at).unwrap())));
+    }
+    seated
+}
+
+#[test]
+fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    // Room for some of the blocks.
+    let cache = Arc::new(BlockCache::new(16 << 10));
+    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let all = versions();
+    for round in 0..200 {
+        for (key, ..) in all.iter().skip(round * 7 % 300).take(60) {
+            assert_eq!(get(&table, key, 500).unwrap().unwrap().1, [7; 40]);
+        }
+    }
+    let seats = seated(&table);
+    assert!(seats.len() > 4, "{} blocks", seats.len());
+    assert!(seats.iter().all(|in_cache| *in_cache), "{seats:?}");
+    assert!(cache.used_bytes() <= cache.capacity_bytes() + 1024);
+    // Lent away, all leave, and are read anew.
+    cache.lend(16 << 10);
+    assert_eq!(seated(&table).iter().filter(|seat| **seat).count(), 0);
+    assert_eq!(seated(&table).len(), 0);
+    assert_eq!(get(&table, &all[7].0, 500).unwrap().unwrap().1, [7; 40]);
+}
+
+#[test]
+fn what_is_read_from_the_index_stays_in_the_cache() {
+    let storage = Arc::new(memory());
+    write(&*storage, &versions(), options(Compression::None, 512));
+    let counting = CountingStorage::new(storage);
+    let cache = Arc::new(BlockCache::new(16 << 10));
+    let table = TableReader::open(&counting, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let all = versions();
+    let mut reads_of_hot = 0;
+    for round in 0..2000 {
+        let before = counting.snapshot().of(Purpose::Read).reads;
+        assert!(get(&table, &all[5].0, 500).unwrap().is_some());
+        if round > 200 {
+            reads_of_hot += counting.snapshot().of(Purpose::Read).reads - before;
+        }
+        // Others push against it, each read twice so that it is taken in.
+        let other = &all[(round * 31) % 400].0;
+        (0..2).for_each(|_| drop(get(&table, other, 500).unwrap()));
+    }
+    assert!(reads_of_hot < 60, "{reads_of_hot} of 1,800 from the file");
+}
+
+#[test]
+fn a_block_that_a_cursor_brought_is_found_from_the_index_by_gets() {
+    let storage = memory();
+    let (table, cache) = table_on(&storage);
+    let mut cursor = table.cursor(CursorOptions::user_read());
+    cursor.seek_to_first().unwrap();
+    let seats = seated(&table).len();
+    assert_eq!(seats, 1);
+    let misses = cache.misses();
+    assert!(get(&table, &versions()[0].0, 500).unwrap().is_some());
+    assert_eq!((cache.misses(), seated(&table).len()), (misses, 1));
 }

@@ -1,0 +1,63 @@
+//! Tables that are read past the page cache, on a real file system.
+
+use std::fs;
+
+use terrace::{Db, IterOptions, Options};
+
+/// `O_DIRECT` among the flags in `/proc/self/fdinfo`, which are octal.
+#[cfg(target_arch = "x86_64")]
+const DIRECT: u32 = 0o40_000;
+#[cfg(target_arch = "aarch64")]
+const DIRECT: u32 = 0o200_000;
+
+/// How many descriptors of tables in the directory go past the page cache.
+fn direct_descriptors(directory: &std::path::Path) -> usize {
+    let is_direct_table = |descriptor: &std::ffi::OsStr| {
+        let path = fs::read_link(std::path::Path::new("/proc/self/fd").join(descriptor)).ok()?;
+        let info = std::path::Path::new("/proc/self/fdinfo").join(descriptor);
+        let info = fs::read_to_string(info).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+        let is_table = path.extension().is_some_and(|name| name == "table");
+        Some(is_table && path.starts_with(directory) && flags & DIRECT != 0)
+    };
+    fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter(|entry| is_direct_table(&entry.as_ref().unwrap().file_name()).unwrap_or(false))
+        .count()
+}
+
+#[test]
+fn tables_are_read_past_the_page_cache_and_give_the_same() {
+    // Under the target directory: a temporary one may be on a tmpfs.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let directory = directory.path().canonicalize().unwrap();
+    let options = |direct_reads| Options {
+        direct_reads,
+        block_bytes: 1000,
+        cache_bytes: 8 << 10,
+        ..Options::default()
+    };
+    let db = Db::open(directory.join("store"), options(true)).unwrap();
+    let value = |key: u32| key.to_le_bytes().repeat(50);
+    for key in 0..2000u32 {
+        db.put(&key.to_be_bytes(), &value(key)).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact().unwrap();
+    for key in (0..2000).rev() {
+        let found = db.get(&u32::to_be_bytes(key)).unwrap();
+        assert_eq!(found.as_deref(), Some(&value(key)[..]));
+    }
+    let rows = db.iter(IterOptions::default()).unwrap().entries();
+    assert_eq!(rows.map(Result::unwrap).count(), 2000);
+    let is_direct = direct_descriptors(&directory) > 0;
+    db.close().unwrap();
+    drop(db);
+    let db = Db::open(directory.join("store"), options(false)).unwrap();
+    assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
+    assert_eq!(direct_descriptors(&directory), 0);
+    if !is_direct {
+        println!("SKIPPED: the file system has no direct I/O");
+    }
+}
