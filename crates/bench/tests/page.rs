@@ -62,7 +62,7 @@ fn every_plot_is_drawn_at_every_width_light_and_dark() {
     let contest = sample::contest();
     let directory = tempfile::tempdir().unwrap();
     write_html(&contest, &directory.path().join("page.html")).unwrap();
-    for (width, height) in [(360, 19000), (1280, 10400)] {
+    for (width, height) in [(360, 20000), (1280, 11500)] {
         for dark in [false, true] {
             let look = Look {
                 width,
