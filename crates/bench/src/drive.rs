@@ -1,5 +1,7 @@
 //! From what was typed to a contest, and from a contest to what is shown.
 
+mod paced;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -8,8 +10,8 @@ use crate::contest::{self, Program, Setup, Variant};
 use crate::outcome::Contest;
 use crate::run::Plan;
 use crate::settings::Settings;
-use crate::workload::{Phase, Workload};
-use crate::{Error, Result, memory_limit, reopen, report, told, work};
+use crate::workload::Workload;
+use crate::{Result, memory_limit, reopen, report, told, work};
 
 /// Does what was typed: holds the contest and shows what it gave.
 ///
@@ -25,27 +27,20 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
     check_output(common)?;
     let mut setup = setup(program, work::load(bench, common)?, common, command)?;
     let mut contest = contest::hold(program, &setup)?;
-    if let Some(percent) = common.paced {
-        pace(&mut setup, &contest, percent)?;
-        let paced = contest::hold(program, &setup)?;
-        join(&mut contest, paced);
-    }
-    show(&contest, common, matches!(bench, Bench::Explain(_)))
-}
-
-/// The phases that have a pace: loads only where there is nothing else, for elsewhere they prepare
-/// what is measured.
-fn paced(phases: &[Phase]) -> impl Iterator<Item = &Phase> {
-    let only_loads = phases.iter().all(|phase| phase.starts_empty);
-    phases
-        .iter()
-        .filter(move |phase| only_loads || !phase.starts_empty)
+    // What was found before is shown, whatever becomes of the rest.
+    let paced = match common.paced {
+        Some(percent) => paced::add(program, &mut setup, &mut contest, percent),
+        None => Ok(()),
+    };
+    show(&contest, common, matches!(bench, Bench::Explain(_)))?;
+    paced?;
+    contest.succeeded()
 }
 
 /// The same rate for all of them.
 fn rates(work: &Workload, rate: Option<f64>) -> BTreeMap<String, f64> {
     rate.into_iter()
-        .flat_map(|rate| paced(&work.phases).map(move |phase| (phase.name.clone(), rate)))
+        .flat_map(|rate| paced::phases(&work.phases).map(move |phase| (phase.name.clone(), rate)))
         .collect()
 }
 
@@ -170,10 +165,10 @@ fn bound_bytes(common: &Common, data_bytes: u64) -> u64 {
 
 fn bound(variant: &Variant) -> String {
     match (variant.memory_bytes, &variant.unbounded_because) {
-        (Some(bytes), _) => format!(
-            "at most {} in a memory cgroup, page cache included",
-            told::mib(bytes)
-        ),
+        (Some(bytes), _) => {
+            let group = memory_limit::describe().unwrap_or_else(|error| error.to_string());
+            format!("at most {} in {group}", told::mib(bytes))
+        }
         (None, Some(because)) => format!(
             "no bound ({because}); in its place tables are read past the page cache by stores \
              that can"
@@ -207,56 +202,4 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
     say("warm-up", warm_up);
     say("seed", common.runs.seed.to_string());
     conditions
-}
-
-/// The same phases at a rate that the best store but the first could take.
-fn pace(setup: &mut Setup, contest: &Contest, percent: f64) -> Result<()> {
-    let first = setup
-        .contestants
-        .first()
-        .map_or("", |contestant| contestant.name);
-    for variant in &mut setup.variants {
-        let plan = &mut variant.plan;
-        for phase in paced(&plan.phases) {
-            let name = format!("{}{}", phase.name, plan.label);
-            let best = best_rate(contest, &name, first)
-                .ok_or_else(|| Error::from(format!("{name} has no figures to be paced by")))?;
-            plan.rates
-                .insert(phase.name.clone(), best * percent / 100.0);
-        }
-        plan.label = format!("{}, open loop at {percent} %", plan.label);
-    }
-    Ok(())
-}
-
-/// The best median throughput of a phase among stores but `first`; `first`'s own if it is alone.
-fn best_rate(contest: &Contest, phase: &str, first: &str) -> Option<f64> {
-    let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for run in &contest.runs {
-        for found in run.phases.iter().filter(|found| found.name == phase) {
-            let rate = found.operations as f64 / found.acknowledged_s.max(1e-9);
-            rates.entry(&run.store).or_default().push(rate);
-        }
-    }
-    if rates.len() > 1 {
-        rates.remove(first);
-    }
-    rates
-        .into_values()
-        .filter_map(median)
-        .max_by(f64::total_cmp)
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
-}
-
-/// The paced phases stand behind the others of the same run; the rest was measured once already.
-fn join(contest: &mut Contest, paced: Contest) {
-    let pairs = contest.runs.iter_mut().zip(paced.runs);
-    for (run, more) in pairs {
-        run.phases
-            .extend(more.phases.into_iter().filter(|phase| phase.rate.is_some()));
-    }
 }

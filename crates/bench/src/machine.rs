@@ -21,8 +21,7 @@ pub fn describe(directory: &Path) -> Machine {
             .to_string_lossy()
             .into_owned(),
         file_system: medium(directory),
-        harness_read_ns: 0.0,
-        harness_write_ns: 0.0,
+        harness: Vec::new(),
     }
 }
 

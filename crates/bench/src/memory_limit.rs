@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use procfs::process::Process;
 
@@ -18,49 +19,70 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// Names of the files of a version.
 #[derive(Clone, Copy, Debug)]
 struct Files {
+    version: u32,
     limit: &'static str,
+    /// Version 1 bounds memory and swap together, version 2 swap alone.
+    swap: &'static str,
     peak: &'static str,
 }
 
 const VERSION_1: Files = Files {
+    version: 1,
     limit: "memory.limit_in_bytes",
+    swap: "memory.memsw.limit_in_bytes",
     peak: "memory.max_usage_in_bytes",
 };
 const VERSION_2: Files = Files {
+    version: 2,
     limit: "memory.max",
+    swap: "memory.swap.max",
     peak: "memory.peak",
 };
+
+impl Files {
+    /// What leaves no swap beside so many bytes of memory.
+    fn no_swap(&self, bytes: u64) -> u64 {
+        if self.version == 1 { bytes } else { 0 }
+    }
+}
+
+/// Groups that this process has made: each has a name of its own.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A cgroup that bounds the memory of its processes; removed when dropped.
 #[derive(Debug)]
 pub struct MemoryLimit {
     directory: PathBuf,
+    /// Whether swap is bounded, too.
+    bounds_swap: bool,
 }
 
 impl MemoryLimit {
-    /// Makes a group of at most `bytes`.
+    /// Makes a group of at most `bytes` of memory and, where the kernel lets it, no swap.
     ///
     /// # Errors
     /// No memory controller, or no right to make a group.
     pub fn new(bytes: u64) -> Result<Self> {
         let (parent, files) = controller()?;
-        let directory = parent.join(format!("terrace-bench-{}-{bytes}", process::id()));
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let directory = parent.join(format!("terrace-bench-{}-{number}", process::id()));
         let refused = |error: io::Error| {
             format!(
                 "cannot make the memory cgroup {}: {error}; run as root to have one",
                 directory.display()
             )
         };
-        match fs::create_dir(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(refused(error).into());
-            }
-            _ => {}
-        }
-        let group = MemoryLimit {
+        // One that a process of this number has left would count what it has read.
+        let _ = fs::remove_dir(&directory);
+        fs::create_dir(&directory).map_err(refused)?;
+        let mut group = MemoryLimit {
             directory: directory.clone(),
+            bounds_swap: false,
         };
         fs::write(directory.join(files.limit), bytes.to_string()).map_err(refused)?;
+        // A kernel that counts no swap for groups has no such file.
+        let swap = fs::write(directory.join(files.swap), files.no_swap(bytes).to_string());
+        group.bounds_swap = swap.is_ok();
         Ok(group)
     }
 
@@ -85,8 +107,26 @@ pub fn enter(group: &Path) -> Result<()> {
 
 /// Whether a bound can be had here; if not, why.
 pub fn available() -> Result<()> {
+    describe().map(drop)
+}
+
+/// What bounds memory here, in words.
+///
+/// # Errors
+/// Nothing does, and why.
+pub fn describe() -> Result<String> {
     const ENOUGH_BYTES: u64 = 64 << 20;
-    MemoryLimit::new(ENOUGH_BYTES).map(drop)
+    let group = MemoryLimit::new(ENOUGH_BYTES)?;
+    let swap = if group.bounds_swap {
+        "no swap"
+    } else {
+        "swap not bounded"
+    };
+    let (_, files) = controller()?;
+    Ok(format!(
+        "a memory cgroup of version {}, page cache included, {swap}",
+        files.version
+    ))
 }
 
 /// The most memory of this process's own group, if it is one of ours.
@@ -99,7 +139,9 @@ pub fn own_peak_bytes() -> Option<u64> {
         .ok()
 }
 
-/// Begins to look for the most anew, where the kernel can (version 1, and version 2 since 6.12).
+/// Begins to look for the most anew, where the kernel can: in version 1. Version 2 (since Linux 6.12)
+/// does so only for the descriptor that asks, which is closed here: there the peak is that of the process
+/// so far, from the load of its store on.
 pub fn reset_own_peak() {
     if let Some((directory, files)) = own() {
         let _ = fs::write(directory.join(files.peak), "0");
@@ -179,5 +221,28 @@ mod tests {
         let path = group.path().to_path_buf();
         drop(group);
         assert!(!path.exists());
+    }
+
+    /// What is swapped out would be memory beside the bound.
+    #[test]
+    fn swap_is_bounded_where_the_kernel_counts_it() {
+        let bound = 48 << 20;
+        let (Ok(group), Ok((_, files))) = (MemoryLimit::new(bound), controller()) else {
+            let _ = writeln!(io::stderr(), "SKIPPED: no memory cgroup");
+            return;
+        };
+        if let Ok(text) = fs::read_to_string(group.path().join(files.swap)) {
+            assert_eq!(text.trim(), files.no_swap(bound).to_string());
+            assert!(describe().unwrap().ends_with("no swap"));
+        }
+    }
+
+    /// A second store must not pay for the page cache of a first one.
+    #[test]
+    fn each_group_is_new() {
+        let groups = [MemoryLimit::new(48 << 20), MemoryLimit::new(48 << 20)];
+        if let [Ok(one), Ok(other)] = groups {
+            assert_ne!(one.path(), other.path());
+        }
     }
 }

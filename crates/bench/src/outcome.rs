@@ -1,11 +1,14 @@
 //! What a run of one contestant gave: the JSON between processes and of `--json`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use terrace::TimeProfile;
 
 use crate::operation::OperationKind;
+use crate::store::Contestant;
+use crate::{Error, Result};
 
 /// Everything a contest found, and under what conditions: all that a report needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +23,72 @@ pub struct Contest {
     pub machine: Machine,
     /// Runs in the order in which they were made.
     pub runs: Vec<RunOutcome>,
+    /// Stores that failed, each in its last run.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+}
+
+impl Contest {
+    /// That no store has failed.
+    ///
+    /// # Errors
+    /// Those that have, and in what.
+    pub fn succeeded(&self) -> Result<()> {
+        Failure::none_of(&self.failures)
+    }
+}
+
+/// A store that erred or gave a wrong answer, which ended its part in the contest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// The contestant.
+    pub store: String,
+    /// In which repeat, counted from 0.
+    pub repeat: u32,
+    /// Under which conditions: as behind the names of phases.
+    pub label: String,
+    /// What went wrong.
+    pub error: String,
+}
+
+impl Failure {
+    /// Of a run under these conditions.
+    pub fn of(contestant: &Contestant, repeat: u32, label: &str, error: &Error) -> Failure {
+        Failure {
+            store: contestant.name.into(),
+            repeat,
+            label: label.into(),
+            error: error.to_string(),
+        }
+    }
+
+    /// That there is none.
+    ///
+    /// # Errors
+    /// There are: who failed, and in what.
+    pub fn none_of(failures: &[Failure]) -> Result<()> {
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<String> = failures.iter().map(Failure::to_string).collect();
+        Err(texts.join("\n").into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure {
+            store,
+            repeat,
+            label,
+            error,
+        } = self;
+        let repeat = repeat + 1;
+        write!(
+            f,
+            "FAILED: {store}{label}, repeat {repeat}: {error}; it has no more figures"
+        )
+    }
 }
 
 /// The machine of a contest.
@@ -35,20 +104,31 @@ pub struct Machine {
     pub kernel: String,
     /// File system of the stores' directory, and its device.
     pub file_system: String,
-    /// What the harness itself takes for a read and for a write, ns: measured against a store that
-    /// does nothing; 0 where it was not.
-    pub harness_read_ns: f64,
-    /// The same of a write.
-    pub harness_write_ns: f64,
+    /// What the harness itself takes, by phase; empty where nobody looked.
+    #[serde(default)]
+    pub harness: Vec<HarnessCost>,
 }
 
-/// One run: a process that opened one store and went through all phases.
+/// What the harness itself takes for an operation, at most: measured against a map in memory, whose
+/// own time is in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HarnessCost {
+    /// Of which phase.
+    pub phase: String,
+    /// ns an operation, with one client.
+    pub nanoseconds: f64,
+}
+
+/// One run: one store through all phases of a plan.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The contestant.
     pub store: String,
     /// Which repeat, counted from 0.
     pub repeat: u32,
+    /// Under which conditions: what stands behind the names of its phases.
+    #[serde(default)]
+    pub label: String,
     /// What an acknowledged write survived.
     pub durability: String,
     /// What the store was told.
@@ -64,14 +144,17 @@ pub struct PhaseOutcome {
     pub name: String,
     /// Operations acknowledged.
     pub operations: u64,
-    /// Client threads.
+    /// Of clients that only kept the measured ones company: in bytes and in `usage`, and nowhere else.
+    #[serde(default)]
+    pub operations_beside: u64,
+    /// Client threads whose operations are measured.
     pub clients: u32,
     /// Operations a second that were asked for; `None` in a closed loop.
     pub rate: Option<f64>,
     /// From the first operation to the last acknowledgement, seconds.
     pub acknowledged_s: f64,
-    /// From the first operation until nothing was left to flush or merge; `None` where the phase was
-    /// not waited for.
+    /// From the first operation until nothing was left to flush or merge; `None` where the phase
+    /// writes nothing.
     pub settled_s: Option<f64>,
     /// By kind of operation. In an open loop a latency counts from the moment the operation was due.
     pub latencies: BTreeMap<OperationKind, Latency>,
@@ -90,7 +173,7 @@ pub struct PhaseOutcome {
     pub user_written_bytes: u64,
     /// Bytes of keys and values that clients read.
     pub user_read_bytes: u64,
-    /// What it cost the process and the device, to settled.
+    /// What it cost the process and the device, to settled and synced.
     pub usage: Usage,
     /// Bytes of the store's files at the end, as allocated on the disk.
     pub space_bytes: u64,
@@ -103,6 +186,13 @@ pub struct PhaseOutcome {
     /// Where the time of its operations went, to settled, if the store watches itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_profile: Option<TimeProfile>,
+}
+
+impl PhaseOutcome {
+    /// Operations completed a second, to the last acknowledgement.
+    pub fn completed_per_second(&self) -> f64 {
+        self.operations as f64 / self.acknowledged_s.max(f64::MIN_POSITIVE)
+    }
 }
 
 /// Latencies of one kind of operation, us.
@@ -147,7 +237,8 @@ pub struct Usage {
     pub device_read_bytes: Option<u64>,
     /// Read requests that reached it.
     pub device_reads: Option<u64>,
-    /// Most memory of the process (`VmHWM`, reset at the phase's start where the kernel lets it), bytes.
+    /// Most memory of the process (`VmHWM`, reset at the phase's start where the kernel lets it), bytes:
+    /// mapped files are in it, the page cache is not.
     pub peak_resident_bytes: u64,
     /// Most memory of its cgroup, page cache included, bytes; `None` without a cgroup.
     pub peak_cgroup_bytes: Option<u64>,

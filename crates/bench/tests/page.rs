@@ -34,6 +34,8 @@ const timer = setInterval(() => {
   choice.dispatchEvent(new Event("change"));
   const said = { off, on: hidden(), chosen: choice.value, ...body.dataset, plots: plots.map((plot) => [plot.dataset.plot, Number(plot.dataset.points)]),
     figures: body.querySelectorAll("section[id^=phase] table.figures tbody tr").length,
+    settings: [...body.querySelectorAll('#conditions tbody th')].map((one) => one.textContent),
+    failed: body.querySelectorAll(".failed").length,
     bold: body.querySelectorAll("b:not(.dot)").length, images: body.querySelectorAll("img").length };
   const out = document.createElement("pre");
   out.id = "said"; out.hidden = true; out.textContent = JSON.stringify(said);
@@ -60,7 +62,7 @@ fn every_plot_is_drawn_at_every_width_light_and_dark() {
     let contest = sample::contest();
     let directory = tempfile::tempdir().unwrap();
     write_html(&contest, &directory.path().join("page.html")).unwrap();
-    for (width, height) in [(360, 9500), (1280, 5200)] {
+    for (width, height) in [(360, 20000), (1280, 11500)] {
         for dark in [false, true] {
             let look = Look {
                 width,
@@ -102,7 +104,7 @@ fn a_bare_contest_is_shown() {
     let plots = said["plots"].as_array().unwrap();
     let drawn = |name: &str, points: u64| plots.contains(&serde_json::json!([name, points]));
     assert!(
-        drawn("throughput", 0) && drawn("cdf.read", 0) && drawn("read.p99", 1),
+        drawn("throughput", 0) && drawn("cdf.read", 0) && drawn("read.p99.9", 1),
         "{plots:?}"
     );
 }
@@ -189,6 +191,12 @@ fn check(contest: &Contest, look: &Look, said: &serde_json::Value) {
         (said["on"].as_u64(), said["chosen"].as_str()),
         (Some(0), Some("1"))
     );
+    // Settings that differ between regimes are there for each.
+    let settings = said["settings"].as_array().unwrap();
+    for name in ["durability", "cache, fits", "cache, bounded"] {
+        assert!(settings.contains(&name.into()), "{name}: {settings:?}");
+    }
+    assert_eq!(said["failed"], contest.failures.len());
     let figures = figures(contest);
     let rows: usize = figures.phases.iter().map(|phase| phase.figures.len()).sum();
     assert_eq!(said["figures"], rows);
@@ -204,20 +212,22 @@ fn check_plots(contest: &Contest, said: &serde_json::Value) {
             .map(|plot| plot[1].as_u64().unwrap())
             .collect::<Vec<u64>>()
     };
-    let first = &contest.runs[0].phases;
-    let samples: Vec<u64> = first
+    // A phase is in the run of its regime: each has the points of three contestants.
+    let samples: Vec<u64> = contest.runs[..2]
         .iter()
+        .flat_map(|run| &run.phases)
         .map(|phase| 3 * phase.timeline.len() as u64)
         .collect();
+    assert_eq!(samples.len(), 4);
     for name in ["throughput", "written", "space", "memory"] {
         assert_eq!(of(name), samples, "{name}");
     }
     for kind in ["insert", "read", "update"] {
-        assert_eq!(of(&format!("cdf.{kind}")), [3 * 61], "{kind}");
-        assert_eq!(of(&format!("percentiles.{kind}")), [3 * 4], "{kind}");
+        assert_eq!(of(&format!("cdf.{kind}")), [3 * 61; 2], "{kind}");
+        assert_eq!(of(&format!("percentiles.{kind}")), [3 * 4; 2], "{kind}");
     }
     // In the summary: one for each phase.
-    assert_eq!(of("acknowledged"), [3, 3]);
+    assert_eq!(of("acknowledged"), [3; 4]);
     for name in [
         "longest_gap",
         "processor",
@@ -225,10 +235,15 @@ fn check_plots(contest: &Contest, said: &serde_json::Value) {
         "space_amplification",
         "resident",
     ] {
-        assert_eq!(of(name), [3, 3], "{name}");
+        assert_eq!(of(name), [3; 4], "{name}");
     }
-    // Only where a phase reads, or the device has counters.
-    assert_eq!(of("read_amplification"), [3]);
-    assert_eq!(of("device_reads"), [3]);
-    assert_eq!(of("device_write_amplification"), [3]);
+    // Only where a phase reads, the device has counters, or memory is bounded.
+    for name in [
+        "read_amplification",
+        "device_reads",
+        "device_write_amplification",
+        "cgroup",
+    ] {
+        assert_eq!(of(name), [3; 2], "{name}");
+    }
 }

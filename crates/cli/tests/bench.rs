@@ -72,7 +72,14 @@ fn two_configurations_alternate_and_find_the_same() {
             .unwrap()
             .contains("method written")
     );
-    assert!(contest["machine"]["harness_read_ns"].as_f64().unwrap() > 0.0);
+    let harness = contest["machine"]["harness"].as_array().unwrap();
+    let phases: Vec<_> = harness.iter().map(|cost| cost["phase"].as_str()).collect();
+    assert_eq!(phases, [Some("load"), Some("C"), Some("A")]);
+    assert!(
+        harness
+            .iter()
+            .all(|cost| cost["nanoseconds"].as_f64() > Some(0.0))
+    );
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("terrace-log") && page.contains("Content-Security-Policy"));
 }
@@ -86,12 +93,12 @@ fn a_table_has_every_figure_and_every_setting() {
         "== fillrandom",
         "== readrandom",
         "== readseq",
-        "kop/s, acknowledged",
+        "op/s, acknowledged",
         "longest gap",
         "p99.9",
         "write amplification",
         "peak memory",
-        "harness alone, read",
+        "harness alone, readseq",
         "Settings of terrace",
         "read_buffer.share_percent",
     ] {
@@ -201,6 +208,14 @@ fn a_killed_store_without_its_records_has_no_figures() {
         assert!(ran.stderr.contains(&lost), "{}", ran.stderr);
         assert!(ran.stdout.is_empty());
     }
+    // The others go on.
+    let ran = bench(&shell, &["reopen", "--stores", "nothing,terrace"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let failed = "FAILED: nothing, repeat 1: of 1845 acknowledged records";
+    for part in [failed, "records lost", "Settings of terrace"] {
+        assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
+    }
+    assert!(ran.stderr.contains(failed), "{}", ran.stderr);
 }
 
 #[test]
@@ -226,4 +241,89 @@ fn what_makes_no_sense_is_a_wrong_usage() {
             ran.stderr
         );
     }
+}
+
+#[test]
+fn a_store_that_fails_has_no_more_figures_and_the_others_have_theirs() {
+    let shell = Shell::new();
+    let page = shell.path("report.html");
+    let html = ["--html", page.to_str().unwrap()];
+    let ycsb = [
+        "ycsb",
+        "c",
+        "--stores",
+        "nothing,terrace",
+        "--memory",
+        "both",
+    ];
+    let paced = ["--paced", "50"];
+    let ran = bench(&shell, &[&ycsb[..], &html, &paced].concat());
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let failed = "FAILED: nothing, fits, repeat 1: phase C: key user";
+    assert!(ran.stderr.contains(failed), "{}", ran.stderr);
+    for part in [failed, "== C, bounded, open loop", "Settings of terrace"] {
+        assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
+    }
+    // Once it has failed it is not asked again.
+    assert_eq!(ran.stdout.matches("FAILED").count(), 1, "{}", ran.stdout);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("FAILED: nothing"));
+}
+
+/// What goes on alone would burden whatever is measured next.
+#[test]
+fn a_run_ends_with_the_contest_that_started_it() {
+    let shell = Shell::new();
+    let directory = shell.path("runs");
+    fs::create_dir_all(&directory).unwrap();
+    let mut contest = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(["bench", "ycsb", "c", "--records", "100000", "--rate", "100"])
+        .args(["--directory", directory.to_str().unwrap()])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = eventually(|| children(contest.id()).first().copied());
+    // It has its job once it has made something.
+    eventually(|| {
+        let mut runs = fs::read_dir(&directory).unwrap();
+        let run = runs.next()?.unwrap().path();
+        fs::read_dir(run).unwrap().next().map(|_| ())
+    });
+    contest.kill().unwrap();
+    contest.wait().unwrap();
+    eventually(|| is_gone(child).then_some(()));
+}
+
+fn eventually<T>(found: impl Fn() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        let waited = start.elapsed();
+        assert!(waited < std::time::Duration::from_secs(60), "{waited:?}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// State and parent of a process; `None` if there is none.
+fn stat(process: u32) -> Option<(String, u32)> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    Some((fields.next()?.to_string(), fields.next()?.parse().ok()?))
+}
+
+/// Gone, or only waiting for whoever inherited it to look.
+fn is_gone(process: u32) -> bool {
+    stat(process).is_none_or(|(state, _)| state == "Z" || state == "X")
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|process| stat(*process).is_some_and(|(_, of)| of == parent))
+        .collect()
 }

@@ -34,7 +34,7 @@ const OWN: &[Accepted] = &[
     ("bytes_per_sync", "tables are written back by this; 1 MiB"),
     (
         "wal_bytes_per_sync",
-        "the log is written back by this; 1 MiB",
+        "the log is written back by this; 0: when the kernel does",
     ),
     (
         "lru_cache",
@@ -151,7 +151,7 @@ fn table(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Block
 
 fn options(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Options> {
     let bytes_per_sync = own.or("bytes_per_sync", 1 << 20)?;
-    let wal_bytes_per_sync = own.or("wal_bytes_per_sync", 1 << 20)?;
+    let wal_bytes_per_sync = own.or("wal_bytes_per_sync", 0)?;
     let pipelined_write = own.or("pipelined_write", true)?;
     // With the default buffer of 64 MiB these are RocksDB's defaults; its tuning guide wants the
     // first two levels equally large, so both go with the buffer.

@@ -26,6 +26,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// The cgroup to enter first.
     pub memory_group: Option<PathBuf>,
+    /// The process that waits for the outcome.
+    pub parent: u32,
     /// What to do.
     pub task: Task,
 }
@@ -34,9 +36,9 @@ pub struct Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Go through all phases of a plan.
+    /// Go through phases that follow each other on one store.
     Run {
-        /// The plan.
+        /// The phases: a part of a plan that begins with an empty store.
         plan: Plan,
         /// Which repeat this is.
         repeat: u32,
@@ -161,6 +163,7 @@ fn tell<Outcome: Serialize>(message: &Message<Outcome>) -> Result<()> {
 
 fn perform(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<()> {
     let job: Job = serde_json::from_reader(io::stdin().lock())?;
+    end_with_parent(job.parent)?;
     if let Some(group) = &job.memory_group {
         memory_limit::enter(group)?;
     }
@@ -180,6 +183,18 @@ fn perform(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<()
             contestant, rows, directory, progress,
         )?)),
     }
+}
+
+/// From now on this process is killed when its parent ends, however that ends: what goes on alone
+/// would burden whatever is measured next, and leave its files behind.
+fn end_with_parent(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before the call above.
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if now != Some(parent) {
+        return Err("the process that wanted this run is gone".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Runs of several stores that alternate, each in a process and a directory of its own.
 //!
 //! A store's threads, caches and memory end with its process, and what drifts on the machine meets all
-//! stores alike: each repeat begins with another one.
+//! stores alike: each repeat begins with another one. Phases that follow each other on one store share
+//! a process; where a plan begins anew with an empty store, so does the process, for the heap that an
+//! earlier store has left behind would be memory that the next one is refused.
 
 pub(crate) mod child;
+mod harness;
 pub(crate) mod progress;
 pub(crate) mod turns;
 
@@ -11,15 +14,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::memory_limit::MemoryLimit;
-use crate::outcome::{Contest, RunOutcome};
+use crate::outcome::{Contest, Failure, RunOutcome};
 use crate::run::Plan;
 use crate::store::Contestant;
-use crate::workload::db_bench::{self, Benchmark};
-use crate::workload::{Dataset, Phase};
-use crate::{Result, machine};
+use crate::{Error, Result, machine};
 
 use child::{Job, Task};
-use turns::{fresh_directory, order, rotated};
+use turns::{fresh_directory, has_failed, order, rotated, some_are_left};
 
 pub use child::run_one;
 
@@ -94,26 +95,41 @@ pub struct Setup {
     pub own: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Holds the contest.
+/// Holds the contest. A store that errs or gives a wrong answer has no more figures: it takes part in
+/// no further run, and the contest tells of it ([`Contest::failures`]).
 ///
 /// # Errors
-/// The first run that fails ends it: a store that errs or gives a wrong answer has no figures. So do
-/// two stores that were asked the same and found different numbers of records.
+/// All stores have failed, or two that were asked the same found different numbers of records.
 pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
     let mut machine = machine::describe(&setup.directory);
-    (machine.harness_read_ns, machine.harness_write_ns) = harness_cost(setup)?;
+    if let Some(variant) = setup.variants.first() {
+        machine.harness = harness::costs(&variant.plan)?;
+    }
     let mut runs: Vec<RunOutcome> = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
     let total = setup.repeats as usize * setup.variants.len() * setup.contestants.len();
     let mut shown = progress::Shown::new(total);
     for repeat in 0..setup.repeats {
         for variant in &setup.variants {
             let first = runs.len();
             for contestant in rotated(&setup.contestants, repeat) {
+                if has_failed(contestant, &failures) {
+                    shown.skip();
+                    continue;
+                }
                 shown.begin(contestant.name, repeat, &variant.plan.label);
-                let outcome = one(program, setup, variant, contestant, repeat, &mut shown)
-                    .map_err(|error| format!("{}: {error}", contestant.name))?;
-                shown.end(&outcome);
-                runs.push(outcome);
+                match one(program, setup, variant, contestant, repeat, &mut shown) {
+                    Ok(outcome) => {
+                        shown.end(&outcome);
+                        runs.push(outcome);
+                    }
+                    Err(error) => {
+                        let failure = Failure::of(contestant, repeat, &variant.plan.label, &error);
+                        shown.failed(&failure);
+                        failures.push(failure);
+                        some_are_left(&setup.contestants, &failures)?;
+                    }
+                }
             }
             agree(runs.get(first..).unwrap_or_default())?;
         }
@@ -128,9 +144,11 @@ pub fn hold(program: &Program, setup: &Setup) -> Result<Contest> {
         conditions: setup.conditions.clone(),
         machine,
         runs,
+        failures,
     })
 }
 
+/// Goes through a plan, each part of it that begins with an empty store in a process of its own.
 fn one(
     program: &Program,
     setup: &Setup,
@@ -139,17 +157,27 @@ fn one(
     repeat: u32,
     shown: &mut progress::Shown,
 ) -> Result<RunOutcome> {
-    let directory = fresh_directory(&setup.directory)?;
-    let limit = variant.memory_bytes.map(MemoryLimit::new).transpose()?;
     let mut plan = variant.plan.clone();
     plan.settings.own = setup.own.get(contestant.name).cloned().unwrap_or_default();
-    let job = Job {
-        contestant: contestant.name.into(),
-        directory: directory.path().to_path_buf(),
-        memory_group: limit.as_ref().map(|limit| limit.path().to_path_buf()),
-        task: Task::Run { plan, repeat },
-    };
-    child::start(program, &job, |progress| shown.progress(&progress))
+    let mut whole: Option<RunOutcome> = None;
+    for part in plan.parts() {
+        let directory = fresh_directory(&setup.directory)?;
+        let limit = variant.memory_bytes.map(MemoryLimit::new).transpose()?;
+        let job = Job {
+            contestant: contestant.name.into(),
+            directory: directory.path().to_path_buf(),
+            memory_group: limit.as_ref().map(|limit| limit.path().to_path_buf()),
+            parent: std::process::id(),
+            task: Task::Run { plan: part, repeat },
+        };
+        let outcome: RunOutcome =
+            child::start(program, &job, |progress| shown.progress(&progress))?;
+        match &mut whole {
+            Some(whole) => whole.phases.extend(outcome.phases),
+            None => whole = Some(outcome),
+        }
+    }
+    whole.ok_or_else(|| Error::from("the plan has no phases"))
 }
 
 /// Stores that one client asked the same must have found the same.
@@ -162,7 +190,9 @@ fn agree(runs: &[RunOutcome]) -> Result<()> {
             let counts = |phase: &crate::outcome::PhaseOutcome| {
                 (phase.operations, phase.found, phase.missing, phase.scanned)
             };
-            if left.clients == 1 && counts(left) != counts(right) {
+            // A writer beside the client gets as far as it gets.
+            let alone = left.clients == 1 && left.operations_beside + right.operations_beside == 0;
+            if alone && counts(left) != counts(right) {
                 return Err(format!(
                     "{} and {} disagree in {}: operations, records found, missing and scanned were \
                      {:?} and {:?}",
@@ -177,41 +207,6 @@ fn agree(runs: &[RunOutcome]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What the harness takes for a read and for a write, ns: the workload's own records, written to and
-/// read from a store that does nothing.
-fn harness_cost(setup: &Setup) -> Result<(f64, f64)> {
-    const OPERATIONS: u64 = 200_000;
-    let Some(variant) = setup.variants.first() else {
-        return Ok((0.0, 0.0));
-    };
-    let directory = tempfile::tempdir()?;
-    let mut dataset = variant.plan.dataset;
-    dataset.records = dataset.records.clamp(1, OPERATIONS);
-    let plan = Plan {
-        phases: harness_phases(&dataset),
-        dataset,
-        rates: BTreeMap::new(),
-        label: String::new(),
-        warm_up: 0.0,
-        ..variant.plan.clone()
-    };
-    let run = crate::run::run(&crate::stores::NOTHING, &plan, 0, directory.path(), &|_| {})?;
-    let cost = |place: usize| {
-        let phase = run.phases.get(place);
-        phase.map_or(0.0, |phase| {
-            1e9 * phase.acknowledged_s / phase.operations.max(1) as f64
-        })
-    };
-    Ok((cost(1), cost(0)))
-}
-
-/// Writes, then reads that find nothing and accept it.
-fn harness_phases(dataset: &Dataset) -> Vec<Phase> {
-    let mut reads = db_bench::phases(&[Benchmark::ReadRandom], dataset, None, 1);
-    reads.iter_mut().for_each(|phase| phase.sparse = true);
-    reads
 }
 
 /// Whether a directory can hold a contest: it is there and can be written to.
@@ -237,14 +232,12 @@ mod tests {
     fn run_of(store: &str, found: u64, clients: u32) -> RunOutcome {
         RunOutcome {
             store: store.into(),
-            repeat: 0,
-            durability: String::new(),
-            settings: Vec::new(),
             phases: vec![PhaseOutcome {
                 found,
                 clients,
                 ..PhaseOutcome::default()
             }],
+            ..RunOutcome::default()
         }
     }
 
@@ -255,6 +248,9 @@ mod tests {
         assert!(error.to_string().starts_with("a and c disagree"), "{error}");
         // Several clients insert and read in an order of their own.
         assert!(agree(&[run_of("a", 7, 4), run_of("b", 8, 4)]).is_ok());
+        let mut beside = run_of("b", 8, 1);
+        beside.phases[0].operations_beside = 1;
+        assert!(agree(&[run_of("a", 7, 1), beside]).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::outcome::RunOutcome;
+use crate::outcome::{Failure, RunOutcome};
 use crate::run::Progress;
 
 /// Between two lines of one run in a pipe.
@@ -53,6 +53,11 @@ impl Shown {
         }
     }
 
+    /// A run that is not made.
+    pub fn skip(&mut self) {
+        self.begun += 1;
+    }
+
     pub fn progress(&mut self, now: &Progress) {
         let Progress {
             phase,
@@ -77,9 +82,13 @@ impl Shown {
                 "  {} {}: {:.0} operations/s, {seconds:.1} s",
                 outcome.store,
                 phase.name,
-                phase.operations as f64 / phase.acknowledged_s.max(1e-9),
+                phase.completed_per_second(),
             ));
         }
+    }
+
+    pub fn failed(&self, failure: &Failure) {
+        self.line(&format!("  {failure}"));
     }
 
     /// What a run gave, above the bar.

@@ -1,11 +1,12 @@
-//! Whose turn it is, and where: each repeat begins with another store, and each run has an empty
-//! directory.
+//! Whose turn it is, and where: each repeat begins with another store, one that failed has no more
+//! turns, and each run has an empty directory.
 
 use std::path::Path;
 
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::outcome::Failure;
 use crate::store::Contestant;
 
 /// Each repeat begins with another contestant.
@@ -16,6 +17,21 @@ pub fn rotated(contestants: &[Contestant], repeat: u32) -> impl Iterator<Item = 
         .cycle()
         .skip(skip)
         .take(contestants.len())
+}
+
+/// Whether a contestant's part is over.
+pub fn has_failed(contestant: &Contestant, failures: &[Failure]) -> bool {
+    failures.iter().any(|one| one.store == contestant.name)
+}
+
+/// Whether any contestant can go on; if not, why the last one cannot.
+pub fn some_are_left(contestants: &[Contestant], failures: &[Failure]) -> Result<()> {
+    match failures.last() {
+        Some(last) if failures.len() >= contestants.len() => {
+            Err(format!("{}: {}", last.store, last.error).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reports show contestants in the order in which they were named; `of` tells a run's repeat and store.

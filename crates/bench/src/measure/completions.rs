@@ -1,11 +1,11 @@
 //! The longest time in which no client of a phase completed anything.
 //!
-//! A gap of all clients is a time that lies in a gap of each. So each client notes its own gaps, those
-//! long enough to matter, and afterwards the lists are intersected: exact, without a word shared
-//! between clients while they run.
+//! A gap of all clients is a time that lies in a gap of each. So each client notes its own gaps, the
+//! longest of them, and afterwards the lists are intersected: exact, without a word shared between
+//! clients while they run.
 
 /// Gaps shorter than this are not noted at first, ns.
-const SHORTEST_NS: u64 = 200_000;
+const SHORTEST_NS: u64 = 1_000;
 
 /// As many gaps a client notes; when there are more, the shortest allowed doubles.
 const MOST: usize = 1 << 14;
@@ -23,7 +23,8 @@ impl Default for Completions {
         Completions {
             last_ns: 0,
             shortest_ns: SHORTEST_NS,
-            gaps: Vec::new(),
+            // All it will ever need: nothing is allocated while operations are timed.
+            gaps: Vec::with_capacity(MOST),
         }
     }
 }
@@ -50,7 +51,8 @@ impl Completions {
 }
 
 /// Begin and length, ns, of the longest gap of all clients together before `end_ns`, when the last of
-/// them was done; zeros if none is long enough to have been noted.
+/// them was done. Where every gap that they have in common is too short to have been noted, the length
+/// is that below which some client notes none: none is longer.
 pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
     let mut common = vec![(0, end_ns)];
     for client in clients {
@@ -59,11 +61,12 @@ pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
         gaps.push((client.last_ns, end_ns.max(client.last_ns)));
         common = intersection(&common, &gaps);
     }
-    common
+    let longest = common
         .into_iter()
         .map(|(from, to)| (from, to - from))
-        .max_by_key(|(_, length)| *length)
-        .unwrap_or_default()
+        .max_by_key(|(_, length)| *length);
+    let noted_ns = clients.iter().map(|client| client.shortest_ns).max();
+    longest.unwrap_or((0, noted_ns.unwrap_or(0).min(end_ns)))
 }
 
 /// Of two ascending lists of spans.
@@ -123,6 +126,26 @@ mod tests {
     #[test]
     fn the_wait_for_the_first_completion_counts() {
         assert_eq!(longest_gap(&[client(&[7, 8])], 8 * MS), (0, 7 * MS));
+    }
+
+    #[test]
+    fn a_gap_of_microseconds_is_one() {
+        let mut client = Completions::default();
+        [3_000, 10_000, 12_000]
+            .into_iter()
+            .for_each(|now| client.complete(now));
+        assert_eq!(longest_gap(&[client], 12_000), (3_000, 7_000));
+    }
+
+    #[test]
+    fn clients_without_a_common_gap_have_none_longer_than_what_is_noted() {
+        let turns = |offset: u64| {
+            let mut client = Completions::default();
+            (0..100).for_each(|turn| client.complete(turn * 900 + offset));
+            client
+        };
+        let (_, length) = longest_gap(&[turns(0), turns(450)], 90_000);
+        assert!((1..=SHORTEST_NS).contains(&length), "{length}");
     }
 
     #[test]

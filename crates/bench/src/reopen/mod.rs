@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::Reopen;
 use crate::contest::child::{self, Job, Task};
 use crate::contest::progress::Shown;
-use crate::contest::turns::{fresh_directory, order, rotated};
+use crate::contest::turns::{fresh_directory, has_failed, order, rotated, some_are_left};
 use crate::contest::{self, Program};
 use crate::keys::KeyForm;
 use crate::measure::space;
-use crate::outcome::Machine;
+use crate::outcome::{Failure, Machine};
 use crate::store::Contestant;
 use crate::told::OwnOptions;
 use crate::values::Sizes;
@@ -47,6 +47,9 @@ pub struct ReopenReport {
     pub machine: Machine,
     /// Repeat by repeat, stores in the order in which they were named.
     pub runs: Vec<ReopenRun>,
+    /// Stores that failed or lost a record, each in its last run.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
 }
 
 /// A store that was filled, killed and opened again.
@@ -91,19 +94,22 @@ struct Setup {
 pub fn run(program: &Program, asked: &Reopen, command: &str) -> Result<()> {
     contest::check_directory(&asked.runs.directory)?;
     let setup = setup(program, asked)?;
+    let (runs, failures) = hold(program, &setup)?;
     let report = ReopenReport {
         command: command.into(),
         title: format!("reopen: {}", setup.rows.dataset.describe()),
         conditions: conditions(asked, &setup),
         machine: machine::describe(&setup.directory),
-        runs: hold(program, &setup)?,
+        runs,
+        failures,
     };
     let text = if asked.runs.json {
         serde_json::to_string_pretty(&report)? + "\n"
     } else {
         table::table(&report)
     };
-    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Failure::none_of(&report.failures)
 }
 
 fn setup(program: &Program, asked: &Reopen) -> Result<Setup> {
@@ -160,27 +166,39 @@ fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
     conditions
 }
 
-/// All runs; the first that fails ends them.
-fn hold(program: &Program, setup: &Setup) -> Result<Vec<ReopenRun>> {
-    let mut runs = Vec::new();
+/// All runs, and the stores that failed, each with its first failure; the others go on.
+fn hold(program: &Program, setup: &Setup) -> Result<(Vec<ReopenRun>, Vec<Failure>)> {
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
     let mut shown = Shown::new(setup.repeats as usize * setup.contestants.len());
     for repeat in 0..setup.repeats {
         for contestant in rotated(&setup.contestants, repeat) {
+            if has_failed(contestant, &failures) {
+                shown.skip();
+                continue;
+            }
             shown.begin(contestant.name, repeat, "");
-            let run = one(program, setup, contestant, repeat, &mut shown)
-                .map_err(|error| format!("{}: {error}", contestant.name))?;
-            shown.line(&format!(
-                "  {}: open after {:.0} us, first get {:.0} us",
-                run.store, run.open_us, run.first_get_us
-            ));
-            runs.push(run);
+            match one(program, setup, contestant, repeat, &mut shown) {
+                Ok(run) => {
+                    shown.line(&format!(
+                        "  {}: open after {:.0} us, first get {:.0} us",
+                        run.store, run.open_us, run.first_get_us
+                    ));
+                    runs.push(run);
+                }
+                Err(error) => {
+                    let failure = Failure::of(contestant, repeat, "", &error);
+                    shown.failed(&failure);
+                    failures.push(failure);
+                    some_are_left(&setup.contestants, &failures)?;
+                }
+            }
         }
     }
     shown.finish();
     order(&mut runs, &setup.contestants, |run| {
         (run.repeat, &run.store)
     });
-    Ok(runs)
+    Ok((runs, failures))
 }
 
 fn one(
@@ -197,6 +215,7 @@ fn one(
         contestant: contestant.name.into(),
         directory: directory.path().to_path_buf(),
         memory_group: None,
+        parent: std::process::id(),
         task,
     };
     let fill = job(Task::Fill(rows.clone()));

@@ -55,8 +55,9 @@ pub fn table(report: &ReopenReport) -> String {
     }
     let records = report.runs.first().map_or(0, |run| run.records);
     let mut shown = format!(
-        "{}\n\n== reopen: {} records, killed at the last acknowledgement\n",
+        "{}\n{}\n== reopen: {} records, killed at the last acknowledgement\n",
         report.title,
+        text::failures(&report.failures),
         numbers::grouped(records)
     );
     let figures: Vec<Figure> = QUANTITIES
@@ -73,7 +74,9 @@ pub fn table(report: &ReopenReport) -> String {
     );
     for contestant in &contestants {
         if let Some(run) = report.runs.iter().find(|run| run.store == *contestant) {
-            text::write_settings(&mut shown, &run.store, &run.durability, &run.settings);
+            let mut told = vec![("durability".to_owned(), run.durability.clone())];
+            told.extend(run.settings.iter().cloned());
+            text::write_settings(&mut shown, contestant, &told);
         }
     }
     shown
@@ -95,5 +98,5 @@ fn figure(quantity: &Quantity, contestants: &[String], report: &ReopenReport) ->
         best: None,
         advantage: None,
     }
-    .ranked()
+    .ranked(&[])
 }

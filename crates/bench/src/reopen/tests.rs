@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::*;
 use crate::arguments::Bench;
-use crate::outcome::Machine;
+use crate::outcome::{Failure, Machine};
 use crate::stores::terrace::CONTESTANTS;
 use crate::stores::{self, NOTHING};
 
@@ -152,6 +152,12 @@ fn the_table_has_medians_and_how_the_first_stands_to_the_others() {
             run_of("a", 1, 200_000.0),
             run_of("b", 1, 300_000.0),
         ],
+        failures: vec![Failure {
+            store: "c".into(),
+            repeat: 0,
+            label: String::new(),
+            error: "of 2 acknowledged records 1 are lost".into(),
+        }],
     };
     let shown = table::table(&report);
     let row = |name: &str| {
@@ -169,6 +175,10 @@ fn the_table_has_medians_and_how_the_first_stands_to_the_others() {
     );
     assert_eq!(row("records lost"), "records lost 0 [0..0] 0 [0..0] -");
     assert!(shown.contains("118 054 records") && shown.contains("Settings of b"));
+    assert_eq!(
+        shown.lines().nth(1),
+        Some("FAILED: c, repeat 1: of 2 acknowledged records 1 are lost; it has no more figures")
+    );
     // Nobody looked what the harness costs.
     assert!(!shown.contains("harness"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 110));

@@ -41,8 +41,11 @@ pub struct PhaseFigures {
     pub decisive: String,
     /// Who leads, in a sentence.
     pub summary: String,
-    /// By contestant: the repeat whose throughput is the median, which plots show.
+    /// By contestant: the repeat in the middle by what decides, which plots show.
     pub median_repeat: Vec<Option<u32>>,
+    /// By contestant: whether it completed fewer operations a second than were asked for. It has then
+    /// done another work than the others, so it leads in nothing.
+    pub pace_not_kept: Vec<bool>,
     /// The figures, in the order of reports; those that no contestant has are left out.
     pub figures: Vec<Figure>,
 }
@@ -62,10 +65,10 @@ pub struct Figure {
     pub group: Group,
     /// By contestant.
     pub cells: Vec<Option<Spread>>,
-    /// The contestant with the best median; `None` where several share it.
+    /// Of those that kept the pace, the contestant with the best median; `None` where several share it.
     pub best: Option<usize>,
     /// How many times better the first contestant is than the best of the others: above 1 in its
-    /// favour, whichever way is better.
+    /// favour, whichever way is better. `None` if the first did not keep the pace.
     pub advantage: Option<f64>,
 }
 
@@ -144,26 +147,47 @@ fn phase_figures(
         .collect();
     let kinds: Vec<OperationKind> = kinds.into_iter().collect();
     let operations = spread(all().map(|outcome| outcome.operations as f64), Unit::Ratio);
-    let figures = quantities(&kinds)
+    let rate = all().find_map(|outcome| outcome.rate);
+    let decisive = summary::decisive(rate, dominant_kind(all()));
+    let pace_not_kept: Vec<bool> = outcomes.iter().map(|runs| pace_not_kept(runs)).collect();
+    let quantities = quantities(&kinds);
+    let median_repeat = match quantities.iter().find(|one| one.identifier == decisive) {
+        Some(quantity) => outcomes
+            .iter()
+            .map(|runs| median_repeat(quantity, runs))
+            .collect(),
+        None => outcomes.iter().map(|_| None).collect(),
+    };
+    let figures = quantities
         .into_iter()
-        .map(|quantity| figure(quantity, &outcomes))
+        .map(|quantity| figure(quantity, &outcomes, &pace_not_kept))
         .filter(|figure| figure.cells.iter().any(Option::is_some))
         .collect();
     let mut phase = PhaseFigures {
         name,
         occurrence,
         clients: all().next().map_or(0, |outcome| outcome.clients),
-        rate: all().find_map(|outcome| outcome.rate),
+        rate,
         operations: operations.map_or(0, |spread| spread.median as u64),
         kinds,
-        decisive: String::new(),
+        decisive,
         summary: String::new(),
-        median_repeat: outcomes.iter().map(|runs| median_repeat(runs)).collect(),
+        median_repeat,
+        pace_not_kept,
         figures,
     };
-    phase.decisive = summary::decisive(phase.rate, dominant_kind(all()));
     phase.summary = summary::sentence(&phase, contestants);
     phase
+}
+
+/// Whether the median of the repeats completed less than nearly all that was asked for a second.
+fn pace_not_kept(runs: &[(u32, &PhaseOutcome)]) -> bool {
+    /// The last operation of a run may be late by a little.
+    const NEARLY_ALL: f64 = 0.99;
+    let shares = runs
+        .iter()
+        .filter_map(|(_, run)| Some(run.completed_per_second() / run.rate?));
+    spread(shares, Unit::Ratio).is_some_and(|share| share.median < NEARLY_ALL)
 }
 
 /// What each repeat of a contestant had to say of a phase.
@@ -181,7 +205,11 @@ fn outcomes_of<'a>(
     .collect()
 }
 
-fn figure(quantity: Quantity, outcomes: &[Vec<(u32, &PhaseOutcome)>]) -> Figure {
+fn figure(
+    quantity: Quantity,
+    outcomes: &[Vec<(u32, &PhaseOutcome)>],
+    pace_not_kept: &[bool],
+) -> Figure {
     let cells: Vec<Option<Spread>> = outcomes
         .iter()
         .map(|runs| {
@@ -199,18 +227,35 @@ fn figure(quantity: Quantity, outcomes: &[Vec<(u32, &PhaseOutcome)>]) -> Figure 
         best: None,
         advantage: None,
     }
-    .ranked()
+    .ranked(pace_not_kept)
 }
 
 impl Figure {
-    /// With the best of its cells marked, and the first set against the others.
-    pub(crate) fn ranked(self) -> Figure {
+    /// With the best of its cells marked, and the first set against the others; who did not keep the
+    /// pace has no part in it.
+    pub(crate) fn ranked(self, pace_not_kept: &[bool]) -> Figure {
+        let ranked = of_those_in_pace(&self.cells, pace_not_kept);
         Figure {
-            best: alone_at_the_top(&self.cells, self.better),
-            advantage: advantage(&self.cells, self.better),
+            best: alone_at_the_top(&ranked, self.better),
+            advantage: advantage(&ranked, self.better),
             ..self
         }
     }
+}
+
+/// The cells of contestants that may lead.
+pub(super) fn of_those_in_pace(
+    cells: &[Option<Spread>],
+    pace_not_kept: &[bool],
+) -> Vec<Option<Spread>> {
+    let late = pace_not_kept
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(false));
+    let pairs = cells.iter().zip(late);
+    pairs
+        .map(|(cell, late)| if late { None } else { cell.clone() })
+        .collect()
 }
 
 /// Median, least and most; `None` of nothing.
@@ -272,14 +317,16 @@ fn advantage(cells: &[Option<Spread>], better: Better) -> Option<f64> {
     (divisor > 0.0 && dividend > 0.0).then(|| dividend / divisor)
 }
 
-/// The repeat in the middle by throughput: the lower of the middle two.
-fn median_repeat(runs: &[(u32, &PhaseOutcome)]) -> Option<u32> {
-    let speed = |run: &PhaseOutcome| run.operations as f64 / run.acknowledged_s.max(1e-9);
+/// The repeat in the middle: of the middle two, the worse.
+fn median_repeat(quantity: &Quantity, runs: &[(u32, &PhaseOutcome)]) -> Option<u32> {
     let mut runs: Vec<(f64, u32)> = runs
         .iter()
-        .map(|(repeat, run)| (speed(run), *repeat))
+        .filter_map(|(repeat, run)| Some((quantity.read.of(run)?, *repeat)))
         .collect();
-    runs.sort_by(|left, right| left.0.total_cmp(&right.0));
+    runs.sort_by(|left, right| match quantity.better {
+        Better::Higher => left.0.total_cmp(&right.0),
+        Better::Lower => right.0.total_cmp(&left.0),
+    });
     Some(runs.get(runs.len().checked_sub(1)? / 2)?.1)
 }
 

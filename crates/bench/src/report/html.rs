@@ -7,9 +7,10 @@
 use serde::Serialize;
 
 use super::figures::{Figures, figures};
+use super::settings::settings;
 use super::table::machine;
 use crate::Result;
-use crate::outcome::Contest;
+use crate::outcome::{Contest, Failure};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = concat!(
@@ -30,13 +31,21 @@ const LICENCE: &str = include_str!("page/uplot/LICENSE");
 struct Derived {
     figures: Figures,
     machine: Vec<(String, String)>,
+    /// What each contestant was told, in the order of `figures`.
+    settings: Vec<Vec<(String, String)>>,
+    /// Stores that failed, a sentence each.
+    failures: Vec<String>,
 }
 
 /// The page. `nonce` must be new for every page: it tells the page's own script from any other.
 pub fn page(contest: &Contest, nonce: &str) -> Result<String> {
+    let figures = figures(contest);
+    let told = figures.contestants.iter();
     let derived = Derived {
-        figures: figures(contest),
+        settings: told.map(|store| settings(contest, store)).collect(),
         machine: machine(&contest.machine),
+        failures: contest.failures.iter().map(Failure::to_string).collect(),
+        figures,
     };
     let title = escape(&contest.title);
     let contest = embed(contest)?;

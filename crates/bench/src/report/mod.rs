@@ -6,6 +6,7 @@ pub mod numbers;
 pub mod quantities;
 #[doc(hidden)]
 pub mod sample;
+mod settings;
 mod summary;
 pub(crate) mod table;
 
@@ -31,7 +32,7 @@ pub fn table(contest: &Contest) -> String {
 pub fn profiles(contest: &Contest) -> String {
     let first = contest.runs.iter().filter(|run| run.repeat == 0);
     let phases = first.flat_map(|run| run.phases.iter().map(move |phase| (run, phase)));
-    let mut text = String::new();
+    let mut text = table::failures(&contest.failures);
     for (run, phase) in phases {
         let rate = phase.operations as f64 / phase.acknowledged_s.max(f64::MIN_POSITIVE);
         text += &format!(

@@ -179,7 +179,8 @@ fn cost() -> Vec<Quantity> {
             Unit::Seconds,
             |phase| {
                 let seconds = phase.usage.user_s + phase.usage.system_s;
-                ratio(seconds * 1e6, phase.operations as f64)
+                let operations = phase.operations + phase.operations_beside;
+                ratio(seconds * 1e6, operations as f64)
             },
         ),
         lower(

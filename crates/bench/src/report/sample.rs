@@ -1,11 +1,12 @@
-//! A made-up contest for tests of the reports: three contestants, two phases, three repeats, and names
-//! that try to be more than text. Its numbers are nobody's.
+//! A made-up contest for tests of the reports: three contestants, two phases in two regimes of memory,
+//! three repeats, a store that failed, and names that try to be more than text. Its numbers are nobody's.
 
 use std::collections::BTreeMap;
 
 use crate::operation::OperationKind;
 use crate::outcome::{
-    Contest, Latency, Machine, Mark, MarkKind, PhaseOutcome, RunOutcome, Sample, Usage,
+    Contest, Failure, HarnessCost, Latency, Machine, Mark, MarkKind, PhaseOutcome, RunOutcome,
+    Sample, Usage,
 };
 
 /// Bytes of a record's key and value.
@@ -51,9 +52,17 @@ const CHARACTERS: [Character; 3] = [
 /// The contest; the same each time.
 pub fn contest() -> Contest {
     let runs = (0..3).flat_map(|repeat| {
-        let run = move |character| run(character, repeat);
-        CHARACTERS.iter().map(run)
+        let both = move |character| {
+            REGIMES
+                .iter()
+                .map(move |regime| run(character, repeat, regime))
+        };
+        CHARACTERS.iter().flat_map(both)
     });
+    let cost = |phase: &str, nanoseconds| HarnessCost {
+        phase: phase.into(),
+        nanoseconds,
+    };
     let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
     Contest {
         command: "terrace bench --workload a --records 4M </script><script>alert(1)</script>"
@@ -73,16 +82,48 @@ pub fn contest() -> Contest {
             memory_bytes: 32 << 30,
             kernel: "6.1.0".into(),
             file_system: "ext4 on nvme0n1".into(),
-            harness_read_ns: 310.0,
-            harness_write_ns: 280.0,
+            harness: vec![cost("load", 280.0), cost("A", 310.0)],
         },
         runs: runs.collect(),
+        failures: vec![Failure {
+            store: "brittle <i>".into(),
+            repeat: 0,
+            label: ", bounded".into(),
+            error: "phase A: key user7 is missing".into(),
+        }],
     }
 }
 
-fn run(character: &Character, repeat: u32) -> RunOutcome {
+/// A regime of memory.
+struct Regime {
+    label: &'static str,
+    cache: &'static str,
+    /// By how much all is slower.
+    slower: f64,
+    cgroup_bytes: Option<u64>,
+}
+
+const REGIMES: [Regime; 2] = [
+    Regime {
+        label: ", fits",
+        cache: "5120 MiB",
+        slower: 1.0,
+        cgroup_bytes: None,
+    },
+    Regime {
+        label: ", bounded",
+        cache: "256 MiB",
+        slower: 2.5,
+        cgroup_bytes: Some(1 << 30),
+    },
+];
+
+fn run(character: &Character, repeat: u32, regime: &Regime) -> RunOutcome {
     let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
-    let mut settings = vec![pair("cache", "256 MiB"), pair("write buffer", "64 MiB x 3")];
+    let mut settings = vec![
+        pair("cache", regime.cache),
+        pair("write buffer", "64 MiB x 3"),
+    ];
     if character.merges {
         settings.push(pair("background threads", "2"));
     } else {
@@ -91,9 +132,13 @@ fn run(character: &Character, repeat: u32) -> RunOutcome {
     RunOutcome {
         store: character.name.into(),
         repeat,
+        label: regime.label.into(),
         durability: "an acknowledged write survives the death of the process".into(),
         settings,
-        phases: vec![load(character, repeat), mixed(character, repeat)],
+        phases: vec![
+            load(character, repeat, regime),
+            mixed(character, repeat, regime),
+        ],
     }
 }
 
@@ -106,27 +151,27 @@ fn luck(repeat: u32) -> f64 {
     }
 }
 
-fn load(character: &Character, repeat: u32) -> PhaseOutcome {
+fn load(character: &Character, repeat: u32, regime: &Regime) -> PhaseOutcome {
     let operations = 4_000_000;
-    let seconds = operations as f64 / (character.load_per_second * luck(repeat));
-    let mut phase = phase("load", character, operations, seconds);
+    let seconds = regime.slower * operations as f64 / (character.load_per_second * luck(repeat));
+    let mut phase = phase("load", character, operations, seconds, regime);
     phase.user_written_bytes = operations * RECORD_BYTES;
     phase.usage.write_bytes =
         (phase.user_written_bytes as f64 * character.write_amplification) as u64;
     phase.usage.cancelled_write_bytes = phase.user_written_bytes / 10;
     phase.usage.device_write_bytes = Some(phase.usage.write_bytes);
     phase.settled_s = character.merges.then_some(seconds * 1.35);
-    let median = character.latency_us * 2.0 * luck(repeat);
+    let median = regime.slower * character.latency_us * 2.0 * luck(repeat);
     phase.latencies =
         BTreeMap::from([(OperationKind::Insert, latency(operations, median, 5200.0))]);
     phase.timeline = timeline(&phase, 1.0);
     phase
 }
 
-fn mixed(character: &Character, repeat: u32) -> PhaseOutcome {
+fn mixed(character: &Character, repeat: u32, regime: &Regime) -> PhaseOutcome {
     let operations = 3_000_000;
-    let seconds = operations as f64 / (character.mixed_per_second * luck(repeat));
-    let mut phase = phase("A", character, operations, seconds);
+    let seconds = regime.slower * operations as f64 / (character.mixed_per_second * luck(repeat));
+    let mut phase = phase("A", character, operations, seconds, regime);
     phase.found = operations / 2;
     phase.user_written_bytes = operations / 2 * RECORD_BYTES;
     phase.user_read_bytes = phase.user_written_bytes;
@@ -134,7 +179,8 @@ fn mixed(character: &Character, repeat: u32) -> PhaseOutcome {
         (phase.user_written_bytes as f64 * character.write_amplification) as u64;
     phase.usage.read_bytes = phase.user_read_bytes * 3;
     phase.usage.device_reads = Some((phase.found as f64 * 0.1 * character.latency_us) as u64);
-    let median = character.latency_us * luck(repeat);
+    phase.settled_s = Some(seconds * if character.merges { 1.2 } else { 1.01 });
+    let median = regime.slower * character.latency_us * luck(repeat);
     phase.latencies = BTreeMap::from([
         (OperationKind::Read, latency(operations / 2, median, 900.0)),
         (
@@ -147,11 +193,17 @@ fn mixed(character: &Character, repeat: u32) -> PhaseOutcome {
 }
 
 /// What both phases have alike.
-fn phase(name: &str, character: &Character, operations: u64, seconds: f64) -> PhaseOutcome {
+fn phase(
+    name: &str,
+    character: &Character,
+    operations: u64,
+    seconds: f64,
+    regime: &Regime,
+) -> PhaseOutcome {
     let live_bytes = 4_000_000 * RECORD_BYTES;
     let gap_ms = if character.merges { 84.0 } else { 310.0 };
     PhaseOutcome {
-        name: name.into(),
+        name: format!("{name}{}", regime.label),
         operations,
         clients: 4,
         acknowledged_s: seconds,
@@ -163,6 +215,7 @@ fn phase(name: &str, character: &Character, operations: u64, seconds: f64) -> Ph
             user_s: seconds * 2.6,
             system_s: seconds * 0.7,
             peak_resident_bytes: 620_000_000,
+            peak_cgroup_bytes: regime.cgroup_bytes,
             ..Usage::default()
         },
         marks: marks(character, seconds),

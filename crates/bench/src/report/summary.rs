@@ -1,6 +1,6 @@
 //! Who leads a phase, in a sentence that does not say more than the figures do.
 
-use super::figures::{Figure, PhaseFigures, Spread, best};
+use super::figures::{PhaseFigures, Spread, best, of_those_in_pace};
 use super::numbers;
 use super::quantities::{Better, Unit};
 use crate::operation::OperationKind;
@@ -9,18 +9,34 @@ use crate::operation::OperationKind;
 const NOTEWORTHY: f64 = 1.02;
 
 /// The figure that decides: in a closed loop throughput; in an open loop all are given the same work,
-/// and the tail of the most frequent operation tells them apart.
+/// and the tail of the most frequent operation tells them apart: one in a thousand, for one in a hundred
+/// seldom meets what a store does in the background.
 pub fn decisive(rate: Option<f64>, dominant: Option<OperationKind>) -> String {
     match (rate, dominant) {
-        (Some(_), Some(kind)) => format!("{}.p99", kind.name()),
+        (Some(_), Some(kind)) => format!("{}.p99.9", kind.name()),
         _ => "acknowledged".into(),
     }
 }
 
 /// The phase's summary.
 pub fn sentence(phase: &PhaseFigures, contestants: &[String]) -> String {
-    let lead = lead(phase, contestants);
-    let mut sentence = lead.unwrap_or_else(|| "Nothing was measured.".into());
+    let late: Vec<&str> = contestants
+        .iter()
+        .zip(&phase.pace_not_kept)
+        .filter(|(_, late)| **late)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut sentence = lead(phase, contestants).unwrap_or_else(|| {
+        let nothing = if late.is_empty() {
+            "Nothing was measured."
+        } else {
+            "Nobody leads."
+        };
+        nothing.into()
+    });
+    if !late.is_empty() {
+        sentence.push_str(&format!(" Pace not kept: {}.", late.join(", ")));
+    }
     if phase.rate.is_none()
         && let Some(settled) = settled(phase, contestants)
     {
@@ -36,15 +52,21 @@ fn lead(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
         Unit::PerSecond => "operations/s",
         _ => &figure.label,
     };
-    let leader = best(&figure.cells, figure.better, 0)?;
-    let (leader, own) = at(figure, contestants, leader)?;
-    let Some((second, other)) = second(figure, contestants) else {
-        return Some(format!("{leader} alone: {} {what}.", own.text));
+    let cells = of_those_in_pace(&figure.cells, &phase.pace_not_kept);
+    let leader = best(&cells, figure.better, 0)?;
+    let (leader_name, own) = at(&cells, contestants, leader)?;
+    let Some((second, other)) = second(&cells, figure.better, leader, contestants) else {
+        let alone = if contestants.len() > 1 && phase.pace_not_kept.contains(&true) {
+            "alone in pace"
+        } else {
+            "alone"
+        };
+        return Some(format!("{leader_name} {alone}: {} {what}.", own.text));
     };
     let factor = factor(figure.better, own, other);
     let Some(factor) = factor.filter(|factor| *factor >= NOTEWORTHY) else {
         return Some(format!(
-            "{leader} and {second} are level: {} and {} {what}.",
+            "{leader_name} and {second} are level: {} and {} {what}.",
             own.text, other.text
         ));
     };
@@ -58,7 +80,7 @@ fn lead(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
         ""
     };
     Some(format!(
-        "{leader} leads with {} {what}: {relation}{doubt}.",
+        "{leader_name} leads with {} {what}: {relation}{doubt}.",
         own.text
     ))
 }
@@ -69,7 +91,7 @@ fn settled(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
     if figure.best == phase.figure("acknowledged")?.best {
         return None;
     }
-    let (leader, own) = at(figure, contestants, figure.best?)?;
+    let (leader, own) = at(&figure.cells, contestants, figure.best?)?;
     Some(format!(
         " Until nothing is left to merge, {leader} leads with {} operations/s.",
         own.text
@@ -77,21 +99,25 @@ fn settled(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
 }
 
 fn at<'a>(
-    figure: &'a Figure,
+    cells: &'a [Option<Spread>],
     contestants: &'a [String],
     index: usize,
 ) -> Option<(&'a str, &'a Spread)> {
-    let spread = figure.cells.get(index)?.as_ref()?;
+    let spread = cells.get(index)?.as_ref()?;
     Some((contestants.get(index)?, spread))
 }
 
-/// The best but one.
-fn second<'a>(figure: &'a Figure, contestants: &'a [String]) -> Option<(&'a str, &'a Spread)> {
-    let leader = best(&figure.cells, figure.better, 0);
-    let others = (0..contestants.len()).filter(|index| Some(*index) != leader);
-    let present = others.filter_map(|index| at(figure, contestants, index));
+/// The best but the leader.
+fn second<'a>(
+    cells: &'a [Option<Spread>],
+    better: Better,
+    leader: usize,
+    contestants: &'a [String],
+) -> Option<(&'a str, &'a Spread)> {
+    let others = (0..contestants.len()).filter(|index| *index != leader);
+    let present = others.filter_map(|index| at(cells, contestants, index));
     present.reduce(|left, right| {
-        let right_wins = match figure.better {
+        let right_wins = match better {
             Better::Higher => right.1.median > left.1.median,
             Better::Lower => right.1.median < left.1.median,
         };

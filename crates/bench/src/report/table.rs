@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::figures::{Figure, Figures, PhaseFigures, Spread, figures};
 use super::numbers;
-use crate::outcome::{Contest, Machine};
+use super::settings::settings;
+use crate::outcome::{Contest, Failure, Machine};
 
 /// What terminals and mails hold.
 const WIDTH: usize = 100;
@@ -16,7 +17,7 @@ const NONE: &str = "-";
 /// The whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn table(contest: &Contest) -> String {
     let figures = figures(contest);
-    let mut text = format!("{}\n", line(&contest.title));
+    let mut text = format!("{}\n{}", line(&contest.title), failures(&contest.failures));
     for phase in &figures.phases {
         text.push('\n');
         write_phase(&mut text, &figures, phase);
@@ -29,30 +30,48 @@ pub fn table(contest: &Contest) -> String {
         &contest.machine,
     );
     for contestant in &figures.contestants {
-        if let Some(run) = contest.runs.iter().find(|run| run.store == *contestant) {
-            write_settings(&mut text, &run.store, &run.durability, &run.settings);
-        }
+        write_settings(&mut text, contestant, &settings(contest, contestant));
     }
     text
 }
 
+/// Stores that failed, a line each.
+pub fn failures(failures: &[Failure]) -> String {
+    failures
+        .iter()
+        .map(|failure| format!("{}\n", line(&failure.to_string())))
+        .collect()
+}
+
 const LEGEND: &str = "
 * best of its row; [least..most] of all repeats; - cannot be had here; \"1st vs best\": how many times
-better the first contestant is than the best of the others. Amplifications are for one byte of keys
-and values; `process` is what the kernel counted of it, `device` of the whole device. 1 MB = 10^6 B.
+better the first contestant is than the best of the others. What a phase costs is counted until
+nothing is left to flush, merge or write back. Amplifications are for one byte of keys and values;
+`process` is what the kernel counted of it, `device` of the whole device. Resident memory has mapped
+files in it, and the page cache not. 1 MB = 10^6 B.
 ";
+
+/// What is said of a contestant that completed less than was asked for.
+const PACE_NOT_KEPT: &str = "pace not kept";
 
 fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
     let _ = writeln!(text, "== {}: {}", line(&phase.title()), about(phase));
     let _ = writeln!(text, "{}", line(&phase.summary));
-    write_figures(text, &figures.contestants, &phase.figures);
+    let rows = phase.figures.iter().map(row);
+    write_rows(
+        text,
+        &figures.contestants,
+        paces(phase).into_iter().chain(rows),
+    );
 }
 
 /// A row for each figure and a column for each contestant.
 pub(crate) fn write_figures(text: &mut String, contestants: &[String], figures: &[Figure]) {
-    let header = header(contestants);
-    let rows: Vec<Vec<String>> = figures.iter().map(row).collect();
-    let grid: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    write_rows(text, contestants, figures.iter().map(row));
+}
+
+fn write_rows(text: &mut String, contestants: &[String], rows: impl Iterator<Item = Vec<String>>) {
+    let grid: Vec<Vec<String>> = std::iter::once(header(contestants)).chain(rows).collect();
     for block in blocks(&grid) {
         text.push('\n');
         write_grid(text, &block);
@@ -83,6 +102,20 @@ fn header(contestants: &[String]) -> Vec<String> {
         header.push("1st vs best".into());
     }
     header
+}
+
+/// Of an open loop: who did what was asked for.
+fn paces(phase: &PhaseFigures) -> Option<Vec<String>> {
+    phase.rate?;
+    let mut row = vec!["pace".to_string()];
+    row.extend(phase.pace_not_kept.iter().map(|late| {
+        let word = if *late { PACE_NOT_KEPT } else { "kept" };
+        word.to_string()
+    }));
+    if phase.pace_not_kept.len() > 1 {
+        row.push(String::new());
+    }
+    Some(row)
 }
 
 fn row(figure: &Figure) -> Vec<String> {
@@ -192,36 +225,30 @@ pub(crate) fn write_conditions(
 pub fn machine(machine: &Machine) -> Vec<(String, String)> {
     let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
     let mut pairs = vec![
-        ("processor", machine.processor.clone()),
-        ("processors in use", machine.processors.to_string()),
-        ("memory", format!("{} GiB", numbers::digits(gibibytes))),
-        ("kernel", machine.kernel.clone()),
-        ("file system", machine.file_system.clone()),
+        ("processor".into(), machine.processor.clone()),
+        ("processors in use".into(), machine.processors.to_string()),
+        (
+            "memory".into(),
+            format!("{} GiB", numbers::digits(gibibytes)),
+        ),
+        ("kernel".into(), machine.kernel.clone()),
+        ("file system".into(), machine.file_system.clone()),
     ];
-    let harness = [
-        ("harness alone, read", machine.harness_read_ns),
-        ("harness alone, write", machine.harness_write_ns),
-    ];
-    // 0 says that nobody looked.
-    let measured = harness.into_iter().filter(|(_, time)| *time > 0.0);
-    pairs.extend(
-        measured.map(|(name, time)| (name, format!("{} ns an operation", numbers::digits(time)))),
-    );
-    let named = pairs.into_iter();
-    named
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+    pairs.extend(machine.harness.iter().map(|cost| {
+        (
+            format!("harness alone, {}", cost.phase),
+            format!(
+                "at most {} ns an operation",
+                numbers::digits(cost.nanoseconds)
+            ),
+        )
+    }));
+    pairs
 }
 
-pub(crate) fn write_settings(
-    text: &mut String,
-    store: &str,
-    durability: &str,
-    settings: &[(String, String)],
-) {
-    let mut pairs = vec![("durability".to_string(), durability.to_string())];
-    pairs.extend(settings.iter().cloned());
-    write_pairs(text, &format!("Settings of {}", line(store)), &pairs);
+/// What a store was told, its durability first.
+pub(crate) fn write_settings(text: &mut String, store: &str, told: &[(String, String)]) {
+    write_pairs(text, &format!("Settings of {}", line(store)), told);
 }
 
 fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {

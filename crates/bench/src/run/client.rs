@@ -9,6 +9,7 @@ use crate::measure::completions::Completions;
 use crate::measure::latencies::Latencies;
 use crate::operation::{Expect, Operation, Part, Stream};
 use crate::run::pace::Pace;
+use crate::run::start::Start;
 use crate::store::{Direction, Store};
 use crate::values::Values;
 
@@ -17,7 +18,7 @@ pub struct Shared<'a> {
     pub store: &'a dyn Store,
     pub keys: KeyForm,
     pub values: &'a Values,
-    pub start: Instant,
+    pub start: Start,
     /// Set when a client has failed, or when those that are measured are done.
     pub stop: AtomicBool,
 }
@@ -86,16 +87,19 @@ impl<'a> Client<'a> {
     /// Goes through the stream to its end, through so many operations, or until the others stop.
     pub fn run(mut self, most: u64) -> Result<ClientOutcome> {
         let beside = self.stream.part() != Part::Measured;
-        let mut latencies = Latencies::new()?;
+        let latencies = Latencies::new();
         let mut completions = Completions::default();
-        let mut last_ns = self.now_ns();
+        // Whatever fails, the others must not wait for this thread in vain.
+        let start = self.shared.start.wait();
+        let mut latencies = latencies?;
+        let mut last_ns = nanoseconds_since(start);
         while self.tally.operations < most && !self.shared.stop.load(Ordering::Relaxed) {
             let Some(operation) = self.stream.next() else {
                 break;
             };
-            let begun_ns = self.pace.begin(last_ns);
+            let begun_ns = self.pace.begin(start, last_ns);
             self.perform(&operation)?;
-            last_ns = self.now_ns();
+            last_ns = nanoseconds_since(start);
             let time = Duration::from_nanos(last_ns.saturating_sub(begun_ns));
             latencies.record(operation.kind(), time);
             completions.complete(last_ns);
@@ -114,10 +118,6 @@ impl<'a> Client<'a> {
             stream: self.stream,
             beside,
         })
-    }
-
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.shared.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn perform(&mut self, operation: &Operation) -> Result<()> {
@@ -255,6 +255,10 @@ impl<'a> Client<'a> {
         self.tally.read_bytes += check.bytes;
         Ok(())
     }
+}
+
+fn nanoseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 struct ScanCheck<'a> {

@@ -3,6 +3,7 @@
 mod client;
 pub mod pace;
 mod phase;
+mod start;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -40,7 +41,25 @@ pub struct Plan {
     pub label: String,
 }
 
-/// Opens the store in `directory` and goes through the plan.
+impl Plan {
+    /// The plan cut where it begins anew with an empty store. All streams stay what they are: they
+    /// depend on the phase and the seed, not on what was run before.
+    pub fn parts(&self) -> Vec<Plan> {
+        let mut parts: Vec<Plan> = Vec::new();
+        for phase in &self.phases {
+            match parts.last_mut() {
+                Some(part) if !phase.starts_empty => part.phases.push(phase.clone()),
+                _ => parts.push(Plan {
+                    phases: vec![phase.clone()],
+                    ..self.clone()
+                }),
+            }
+        }
+        parts
+    }
+}
+
+/// Opens a store in `directory` for each part of the plan and goes through it.
 ///
 /// # Errors
 /// Whatever the store answers with an error or not as the workload knows it must: there are no
@@ -56,27 +75,21 @@ pub fn run(
     let mut outcome = RunOutcome {
         store: contestant.name.into(),
         repeat,
+        label: plan.label.clone(),
         ..RunOutcome::default()
     };
-    let mut rest = plan.phases.as_slice();
-    while let Some((first, others)) = rest.split_first() {
-        let more = others
-            .iter()
-            .take_while(|phase| !phase.starts_empty)
-            .count();
-        let (one_store, behind) = rest.split_at(more + 1);
-        rest = behind;
-        let directory = directory.join(&first.name);
+    for (number, part) in plan.parts().iter().enumerate() {
+        let directory = directory.join(number.to_string());
         fs::create_dir(&directory)?;
         let opened = (contestant.open)(&directory, &plan.settings)?;
         let context = phase::Context {
             store: opened.store.as_ref(),
-            plan,
+            plan: part,
             values: &values,
             directory: &directory,
             progress,
         };
-        outcome.phases.extend(phases(&context, one_store)?);
+        outcome.phases.extend(phases(&context)?);
         (outcome.durability, outcome.settings) = (opened.durability, opened.settings);
         opened.store.close()?;
         fs::remove_dir_all(&directory)?;
@@ -85,10 +98,10 @@ pub fn run(
 }
 
 /// Phases that follow each other on one store.
-fn phases(context: &phase::Context<'_>, phases: &[Phase]) -> Result<Vec<PhaseOutcome>> {
-    let mut live_bytes = 0;
+fn phases(context: &phase::Context<'_>) -> Result<Vec<PhaseOutcome>> {
+    let mut live_bytes = None;
+    let phases = context.plan.phases.iter();
     phases
-        .iter()
         .map(|phase| {
             phase::run(context, phase, &mut live_bytes)
                 .map_err(|error| format!("phase {}: {error}", phase.name).into())

@@ -7,28 +7,28 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A sleep wakes up late by up to this much; the rest of the wait is spent reading the clock.
 const OVERSLEEP: Duration = Duration::from_micros(80);
 
 /// The pace of one client.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    start: Instant,
     /// Between two of its operations, ns; `None` in a closed loop.
     interval_ns: Option<f64>,
     /// When its next operation is due, ns since the start.
     due_ns: f64,
-    /// Time spent waiting with a processor in use: the harness's own.
+    /// Processor time spent waiting: the harness's own.
     spun: Duration,
 }
 
 impl Pace {
     /// Client `index` of `clients`, which share `rate` operations a second and take turns.
-    pub fn new(start: Instant, rate: Option<f64>, index: usize, clients: usize) -> Self {
+    pub fn new(rate: Option<f64>, index: usize, clients: usize) -> Self {
         let interval_ns = rate.map(|rate| 1e9 * clients as f64 / rate);
         let first = interval_ns.unwrap_or(0.0) * index as f64 / clients as f64;
         Pace {
-            start,
             interval_ns,
             due_ns: first,
             spun: Duration::ZERO,
@@ -37,26 +37,30 @@ impl Pace {
 
     /// Waits until the next operation is due and returns since when its latency counts: since it was
     /// due, or since `last_ns`, when the last one was completed. Times are ns since the start.
-    pub fn begin(&mut self, last_ns: u64) -> u64 {
+    pub fn begin(&mut self, start: Instant, last_ns: u64) -> u64 {
         let Some(interval_ns) = self.interval_ns else {
             return last_ns;
         };
         let due = Duration::from_nanos(self.due_ns as u64);
         self.due_ns += interval_ns;
-        self.wait_until(due);
+        self.wait_until(start, due);
         u64::try_from(due.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn wait_until(&mut self, due: Duration) {
-        let ahead = due.saturating_sub(self.start.elapsed());
+    fn wait_until(&mut self, start: Instant, due: Duration) {
+        let ahead = due.saturating_sub(start.elapsed());
+        if ahead.is_zero() {
+            return;
+        }
         if ahead > OVERSLEEP {
             thread::sleep(ahead - OVERSLEEP);
         }
-        let spin_from = self.start.elapsed();
-        while self.start.elapsed() < due {
+        // Not by the wall: other threads may have the processor meanwhile, and that is no time of ours.
+        let before = thread_time();
+        while start.elapsed() < due {
             std::hint::spin_loop();
         }
-        self.spun += self.start.elapsed().saturating_sub(spin_from);
+        self.spun += thread_time().saturating_sub(before);
     }
 
     /// Processor time that waiting has taken.
@@ -65,22 +69,47 @@ impl Pace {
     }
 }
 
+/// Processor time of this thread so far.
+fn thread_time() -> Duration {
+    // This clock never stands before zero.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// With several threads for each processor most of a wait belongs to others.
+    #[test]
+    fn a_wait_counts_only_for_the_processor_time_that_it_took() {
+        let processors = thread::available_parallelism().unwrap().get();
+        thread::scope(|scope| {
+            for _ in 0..4 * processors {
+                scope.spawn(|| {
+                    let mut pace = Pace::new(Some(10_000.0), 0, 1);
+                    let (start, before) = (Instant::now(), thread_time());
+                    for _ in 0..500 {
+                        pace.begin(start, 0);
+                    }
+                    let used = thread_time() - before;
+                    assert!(pace.spun() <= used, "{:?} of {used:?}", pace.spun());
+                });
+            }
+        });
+    }
+
     #[test]
     fn in_a_closed_loop_an_operation_begins_when_the_last_one_ended() {
-        let mut pace = Pace::new(Instant::now(), None, 0, 1);
-        assert_eq!(pace.begin(12_345), 12_345);
+        let mut pace = Pace::new(None, 0, 1);
+        assert_eq!(pace.begin(Instant::now(), 12_345), 12_345);
     }
 
     #[test]
     fn clients_take_turns_at_the_common_rate() {
         let start = Instant::now();
         let due = |index| {
-            let mut pace = Pace::new(start, Some(100_000.0), index, 4);
-            [pace.begin(0), pace.begin(0), pace.begin(0)]
+            let mut pace = Pace::new(Some(100_000.0), index, 4);
+            [0; 3].map(|last_ns| pace.begin(start, last_ns))
         };
         assert_eq!(due(0), [0, 40_000, 80_000]);
         assert_eq!(due(3), [30_000, 70_000, 110_000]);
@@ -89,13 +118,13 @@ mod tests {
     #[test]
     fn nothing_begins_before_it_is_due_and_what_is_late_counts_from_then() {
         let start = Instant::now();
-        let mut pace = Pace::new(start, Some(1000.0), 0, 1);
-        assert_eq!(pace.begin(0), 0);
-        assert_eq!(pace.begin(0), 1_000_000);
+        let mut pace = Pace::new(Some(1000.0), 0, 1);
+        assert_eq!(pace.begin(start, 0), 0);
+        assert_eq!(pace.begin(start, 0), 1_000_000);
         assert!(start.elapsed() >= Duration::from_millis(1));
         thread::sleep(Duration::from_millis(5));
         let before = start.elapsed();
-        assert_eq!(pace.begin(0), 2_000_000);
+        assert_eq!(pace.begin(start, 0), 2_000_000);
         // It was due long ago, so there is nothing to wait for.
         assert!(start.elapsed() - before < Duration::from_millis(3));
     }

@@ -1,10 +1,15 @@
 //! One phase: its clients run side by side, watched, until the last operation is acknowledged and the
 //! store has settled.
+//!
+//! What a phase costs is counted from a settled store to a settled store, and what is left in the page
+//! cache is written back at both ends: else a store that puts work off would leave it to the next phase,
+//! or to nobody.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +23,7 @@ use crate::outcome::PhaseOutcome;
 use crate::run::Plan;
 use crate::run::client::{Client, ClientOutcome, Count, Shared, Tally};
 use crate::run::pace::Pace;
+use crate::run::start::Start;
 use crate::run::timeline::{self, Timeline, Watched};
 use crate::store::Store;
 use crate::values::Values;
@@ -44,23 +50,27 @@ pub struct Context<'a> {
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// Runs a phase; `live_bytes` is what the store holds, before and then after it.
-pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result<PhaseOutcome> {
+/// Runs a phase; `live_bytes` is what the store holds, before and then after it, where that is known.
+pub fn run(
+    context: &Context<'_>,
+    phase: &Phase,
+    live_bytes: &mut Option<u64>,
+) -> Result<PhaseOutcome> {
     let device = Device::of(context.directory);
     let rate = context.plan.rates.get(&phase.name).copied();
-    let streams = warmed_up(context, phase)?;
+    let warm = warmed_up(context, phase, rate)?;
+    sync_files(context.directory)?;
     let profile_before = context.store.time_profile().unwrap_or_default();
     usage::reset_peaks();
     let before = Counters::now(device.as_ref())?;
-    let watched = watch(context, phase, streams, rate)?;
+    let watched = watch(context, phase, warm.streams, rate)?;
+    sync_files(context.directory)?;
     let used = Counters::now(device.as_ref())?.since(&before)?;
 
     let all = gather(&watched.clients)?;
-    *live_bytes = if all.tally.deletes > 0 {
-        0
-    } else {
-        *live_bytes + all.tally.inserted_bytes
-    };
+    let inserted_bytes = warm.inserted_bytes + all.tally.inserted_bytes;
+    let (dataset, seed) = (&context.plan.dataset, context.plan.seed);
+    *live_bytes = phase.live_bytes(dataset, seed, *live_bytes, inserted_bytes);
     let (gap_from_ns, gap_ns) = completions::longest_gap(&all.completions, all.end_ns);
     let mut usage = used;
     usage.user_s = (usage.user_s - all.spun.as_secs_f64()).max(0.0);
@@ -71,7 +81,8 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
         } else {
             all.tally.operations
         },
-        clients: u32::try_from(watched.clients.len()).unwrap_or(u32::MAX),
+        operations_beside: all.operations_beside,
+        clients: u32::try_from(all.completions.len()).unwrap_or(u32::MAX),
         rate,
         acknowledged_s: all.end_ns as f64 / 1e9,
         settled_s: watched.settled.map(|time| time.as_secs_f64()),
@@ -85,7 +96,7 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
         user_read_bytes: all.tally.read_bytes,
         usage,
         space_bytes: space::allocated_bytes(context.directory)?,
-        live_bytes: *live_bytes,
+        live_bytes: live_bytes.unwrap_or(0),
         timeline: watched.timeline.samples,
         marks: watched.timeline.marks,
         time_profile: context
@@ -95,8 +106,17 @@ pub fn run(context: &Context<'_>, phase: &Phase, live_bytes: &mut u64) -> Result
     })
 }
 
-/// The phase's streams, without those operations that warm the store up.
-fn warmed_up(context: &Context<'_>, phase: &Phase) -> Result<Vec<Box<dyn Stream>>> {
+/// A phase whose store is warm.
+struct Warm {
+    /// What is left to be done.
+    streams: Vec<Box<dyn Stream>>,
+    /// Bytes of keys and values that were inserted on the way.
+    inserted_bytes: u64,
+}
+
+/// Runs those operations that warm the store up, at the phase's own pace, and lets it settle: its debt
+/// is not the phase's.
+fn warmed_up(context: &Context<'_>, phase: &Phase, rate: Option<f64>) -> Result<Warm> {
     let plan = context.plan;
     let share = if phase.starts_empty {
         0.0
@@ -110,19 +130,36 @@ fn warmed_up(context: &Context<'_>, phase: &Phase) -> Result<Vec<Box<dyn Stream>
     };
     let streams = longer.streams(&plan.dataset, plan.seed);
     if each == 0 {
-        return Ok(streams);
+        return Ok(Warm {
+            streams,
+            inserted_bytes: 0,
+        });
     }
     let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
-    let outcomes = clients(&shared(context), streams, &counts, None, each)?;
-    Ok(outcomes.into_iter().map(|outcome| outcome.stream).collect())
+    let shared = shared(context, streams.len());
+    let outcomes = clients(&shared, streams, &counts, rate, each)?;
+    if phase.settle {
+        context.store.settle()?;
+    }
+    Ok(Warm {
+        inserted_bytes: outcomes.iter().map(|one| one.tally.inserted_bytes).sum(),
+        streams: outcomes.into_iter().map(|one| one.stream).collect(),
+    })
 }
 
-fn shared<'a>(context: &Context<'a>) -> Shared<'a> {
+/// Waits until the device has all that was written to the file system of a directory: what is still in
+/// the page cache is in no device's counters.
+fn sync_files(directory: &Path) -> Result<()> {
+    Ok(rustix::fs::syncfs(File::open(directory)?)?)
+}
+
+/// `threads` wait for each other before the clock starts.
+fn shared<'a>(context: &Context<'a>, threads: usize) -> Shared<'a> {
     Shared {
         store: context.store,
         keys: context.plan.dataset.key_form,
         values: context.values,
-        start: Instant::now(),
+        start: Start::of(threads),
         stop: AtomicBool::new(false),
     }
 }
@@ -142,7 +179,13 @@ fn watch(
     rate: Option<f64>,
 ) -> Result<WatchedPhase> {
     let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
-    let shared = shared(context);
+    let measured = streams.iter().zip(&counts);
+    let measured: Vec<&Count> = measured
+        .filter(|(stream, _)| stream.part() == Part::Measured)
+        .map(|(_, count)| count)
+        .collect();
+    // The clients and the sampler.
+    let shared = shared(context, streams.len() + 1);
     let tell = |operations| {
         (context.progress)(Progress {
             phase: format!("{}{}", phase.name, context.plan.label),
@@ -153,8 +196,8 @@ fn watch(
     let watched = Watched {
         store: context.store,
         directory: context.directory,
-        counts: &counts,
-        start: shared.start,
+        counts: &measured,
+        start: &shared.start,
         progress: &tell,
     };
     let done = AtomicBool::new(false);
@@ -164,7 +207,7 @@ fn watch(
             let settled = phase.settle.then(|| context.store.settle()).transpose()?;
             Ok((
                 clients,
-                settled.map(|at| at.saturating_duration_since(shared.start)),
+                settled.map(|at| at.saturating_duration_since(shared.start.at())),
             ))
         });
         done.store(true, Ordering::Release);
@@ -202,8 +245,8 @@ fn clients(
             .map(|(index, (stream, count))| {
                 let part = stream.part();
                 let pace = match part {
-                    Part::Measured => Pace::new(shared.start, rate, index, measured),
-                    Part::Beside { rate } => Pace::new(shared.start, rate, 0, 1),
+                    Part::Measured => Pace::new(rate, index, measured),
+                    Part::Beside { rate } => Pace::new(rate, 0, 1),
                 };
                 let client = Client::new(shared, stream, pace, count);
                 let thread = scope.spawn(move || {
@@ -228,11 +271,13 @@ fn clients(
     })
 }
 
-/// All clients together. Those beside are in the bytes, not in operations and times.
+/// All clients together. Those beside are in the bytes, and counted apart, but not in operations and
+/// times.
 struct Gathered {
     latencies: Latencies,
     completions: Vec<Completions>,
     tally: Tally,
+    operations_beside: u64,
     end_ns: u64,
     spun: Duration,
 }
@@ -242,20 +287,22 @@ fn gather(clients: &[ClientOutcome]) -> Result<Gathered> {
         latencies: Latencies::new()?,
         completions: Vec::new(),
         tally: Tally::default(),
+        operations_beside: 0,
         end_ns: 0,
         spun: Duration::ZERO,
     };
     for client in clients {
-        all.latencies.add(&client.latencies)?;
         all.spun += client.spun;
         let (tally, more) = (&mut all.tally, &client.tally);
         tally.inserted_bytes += more.inserted_bytes;
         tally.written_bytes += more.written_bytes;
         tally.read_bytes += more.read_bytes;
-        tally.deletes += more.deletes;
         if client.beside {
+            all.operations_beside += more.operations;
             continue;
         }
+        all.latencies.add(&client.latencies)?;
+        tally.deletes += more.deletes;
         tally.operations += more.operations;
         tally.found += more.found;
         tally.missing += more.missing;

@@ -12,6 +12,7 @@ use crate::operation::{Expect, Operation, OperationKind, Stream};
 use crate::outcome::PhaseOutcome;
 use crate::run::client::{Client, Count, Shared};
 use crate::run::pace::Pace;
+use crate::run::start::Start;
 use crate::store::{Activity, Direction, Opened, Store};
 use crate::values::{Sizes, Values};
 
@@ -173,10 +174,10 @@ fn client(
         store: &model,
         keys: KeyForm::Ycsb,
         values: &values,
-        start: Instant::now(),
+        start: Start::of(1),
         stop: false.into(),
     };
-    let pace = Pace::new(shared.start, rate, 0, 1);
+    let pace = Pace::new(rate, 0, 1);
     let count = Count::default();
     Client::new(
         &shared,
@@ -387,4 +388,190 @@ fn is_sound(phase: &PhaseOutcome, asked: u64) -> bool {
             .timeline
             .windows(2)
             .all(|two| two[0].at_s < two[1].at_s)
+}
+
+/// The streams of a part are those of the whole plan: a phase's do not depend on what was run before.
+#[test]
+fn a_plan_is_cut_where_a_store_begins_empty_and_streams_stay_the_same() {
+    let plan = plan_of("A,D,H", 1, BTreeMap::new());
+    let parts = plan.parts();
+    let names = |part: &Plan| -> Vec<String> {
+        let phases = part.phases.iter();
+        phases.map(|phase| phase.name.clone()).collect()
+    };
+    let cut: Vec<_> = parts.iter().map(names).collect();
+    assert_eq!(cut, [vec!["load", "A", "D"], vec!["load", "H"]]);
+    let whole = plan.phases.iter();
+    for (phase, (part, same)) in whole.zip(parts.iter().flat_map(|part| {
+        let phases = part.phases.iter();
+        phases.map(move |phase| (part, phase))
+    })) {
+        let first = |plan: &Plan, phase: &Phase| {
+            let mut streams = phase.streams(&plan.dataset, plan.seed);
+            let operations = std::iter::from_fn(|| {
+                let operation = streams[0].next()?;
+                streams[0].done(&operation);
+                Some(operation)
+            });
+            operations.take(100).collect::<Vec<_>>()
+        };
+        assert_eq!(first(&plan, phase), first(part, same));
+    }
+}
+
+/// 300 records and as many operations.
+fn plan_of(workloads: &str, clients: u32, rates: BTreeMap<String, f64>) -> Plan {
+    let options = crate::workload::Options {
+        records: Some(300),
+        operations: Some(300),
+        clients: Some(clients),
+        ..Default::default()
+    };
+    let workload = crate::workload::named(workloads, &options).unwrap();
+    Plan {
+        dataset: workload.dataset,
+        phases: workload.phases,
+        rates,
+        warm_up: 1.0,
+        seed: 3,
+        settings: Settings::default(),
+        label: String::new(),
+    }
+}
+
+fn phases_of(contestant: &Contestant, plan: &Plan) -> Vec<PhaseOutcome> {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    run(contestant, plan, 0, directory.path(), &|_| {})
+        .unwrap()
+        .phases
+}
+
+/// Of each put.
+const DEBT_BYTES: u64 = 16 << 10;
+
+/// Writes nothing before it must.
+struct Deferring {
+    model: Model,
+    directory: std::path::PathBuf,
+    /// Puts.
+    owed: AtomicU64,
+}
+
+impl Store for Deferring {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.owed.fetch_add(1, Ordering::Relaxed);
+        self.model.put(key, value)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.model.delete(key)
+    }
+
+    fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.model.get(key, read)
+    }
+
+    fn scan(
+        &self,
+        start: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        self.model.scan(start, limit, direction, visit)
+    }
+
+    fn settle(&self) -> Result<Instant> {
+        let bytes = self.owed.swap(0, Ordering::Relaxed) * DEBT_BYTES;
+        fs::write(self.directory.join("debt"), vec![7; bytes as usize])?;
+        Ok(Instant::now())
+    }
+
+    fn activity(&self) -> Activity {
+        Activity::default()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+const DEFERRING: Contestant = Contestant {
+    name: "deferring",
+    about: "puts off all it can",
+    open: |directory, _| {
+        Ok(Opened {
+            store: Box::new(Deferring {
+                model: Model::default(),
+                directory: directory.into(),
+                owed: AtomicU64::new(0),
+            }),
+            durability: "none".into(),
+            settings: Vec::new(),
+        })
+    },
+};
+
+#[test]
+fn what_a_store_puts_off_is_counted_in_the_phase_that_wrote() {
+    let phases = phases_of(&DEFERRING, &plan_of("A,C", 1, BTreeMap::new()));
+    let [load, mixed, reads] = phases.as_slice() else {
+        panic!("{phases:?}");
+    };
+    for (phase, kind) in [
+        (load, OperationKind::Insert),
+        (mixed, OperationKind::Update),
+    ] {
+        let debt = phase.latencies[&kind].count * DEBT_BYTES;
+        // Of the debt of as many operations that warmed it up, nothing is among it.
+        let share = phase.usage.write_bytes as f64 / debt as f64;
+        assert!((1.0..1.3).contains(&share), "{}: {share}", phase.name);
+        assert!(phase.settled_s >= Some(phase.acknowledged_s));
+        if let Some(bytes) = phase.usage.device_write_bytes {
+            assert!(bytes >= debt, "{}: {bytes}", phase.name);
+        }
+    }
+    assert_eq!(reads.settled_s, None);
+}
+
+#[test]
+fn a_paced_phase_warms_up_at_its_pace() {
+    let rates = BTreeMap::from([("C".to_string(), 1000.0)]);
+    let start = Instant::now();
+    let phases = phases_of(&MODEL, &plan_of("C", 2, rates));
+    // As many operations before as then: 300 at 1,000 a second.
+    assert!(start.elapsed() >= Duration::from_millis(590));
+    assert_eq!(phases[1].rate, Some(1000.0));
+    assert!(
+        phases[1].acknowledged_s < 0.5,
+        "{}",
+        phases[1].acknowledged_s
+    );
+}
+
+#[test]
+fn records_inserted_while_warming_up_are_alive() {
+    let plan = plan_of("H", 1, BTreeMap::new());
+    let phases = phases_of(&MODEL, &plan);
+    let loaded = plan.dataset.expected_bytes();
+    assert_eq!(phases[0].live_bytes, loaded);
+    let inserted = phases[1].latencies[&OperationKind::Insert].count;
+    let record_bytes = loaded / plan.dataset.records;
+    // About as many before as then, of 300 operations a half each.
+    let records = (phases[1].live_bytes - loaded) as f64 / record_bytes as f64;
+    assert!(records > 1.5 * inserted as f64, "{records} for {inserted}");
+}
+
+#[test]
+fn a_writer_beside_readers_is_not_measured() {
+    // So slow that the writer comes to its turn.
+    let rates = BTreeMap::from([("readwhilewriting".to_string(), 5000.0)]);
+    let phases = phases_of(&MODEL, &plan_of("readwhilewriting", 2, rates));
+    let phase = &phases[1];
+    assert_eq!((phase.clients, phase.operations), (2, 300));
+    assert!(phase.operations_beside > 0);
+    let kinds: Vec<_> = phase.latencies.keys().copied().collect();
+    assert_eq!(kinds, [OperationKind::Read]);
+    assert_eq!(phase.latencies[&OperationKind::Read].count, 300);
+    assert_eq!(phase.timeline.last().unwrap().operations, 300);
 }

@@ -9,6 +9,7 @@ use crate::measure::space;
 use crate::measure::usage::{self, Io};
 use crate::outcome::{Mark, MarkKind, Sample};
 use crate::run::client::Count;
+use crate::run::start::Start;
 use crate::store::{Activity, Store};
 
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -20,8 +21,9 @@ const MOST_SAMPLES: usize = 600;
 pub struct Watched<'a> {
     pub store: &'a dyn Store,
     pub directory: &'a Path,
-    pub counts: &'a [Count],
-    pub start: Instant,
+    /// Of those clients whose operations count.
+    pub counts: &'a [&'a Count],
+    pub start: &'a Start,
     /// Called at each sample with the operations so far.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -37,12 +39,15 @@ pub struct Timeline {
 pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
     let mut timeline = Timeline::default();
     let mut open = OpenMarks::new(watched.store.activity());
-    let before = Baseline::now()?;
+    let before = Baseline::now();
+    // Whatever fails, the clients must not wait for this thread in vain.
+    let start = watched.start.wait();
+    let before = before?;
     let mut interval = INTERVAL;
     let mut due = Duration::ZERO;
     loop {
         let last = done.load(Ordering::Acquire);
-        let sample = before.sample(watched)?;
+        let sample = before.sample(watched, start)?;
         (watched.progress)(sample.operations);
         open.observe(watched.store.activity(), sample.at_s, &mut timeline.marks);
         timeline.samples.push(sample);
@@ -54,8 +59,8 @@ pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
             open.close(sample.at_s, &mut timeline.marks);
             return Ok(timeline);
         }
-        due = (due + interval).max(watched.start.elapsed());
-        wait(watched.start, due, done);
+        due = (due + interval).max(start.elapsed());
+        wait(start, due, done);
     }
 }
 
@@ -90,7 +95,7 @@ impl Baseline {
         })
     }
 
-    fn sample(&self, watched: &Watched<'_>) -> Result<Sample> {
+    fn sample(&self, watched: &Watched<'_>, start: Instant) -> Result<Sample> {
         let io = Io::now()?;
         let operations = watched
             .counts
@@ -98,7 +103,7 @@ impl Baseline {
             .map(|count| count.0.load(Ordering::Relaxed))
             .sum();
         Ok(Sample {
-            at_s: watched.start.elapsed().as_secs_f64(),
+            at_s: start.elapsed().as_secs_f64(),
             operations,
             write_bytes: io.write_bytes.saturating_sub(self.io.write_bytes),
             read_bytes: io.read_bytes.saturating_sub(self.io.read_bytes),

@@ -109,6 +109,23 @@ impl Benchmark {
         )
     }
 
+    /// Whether it puts or deletes.
+    pub(super) fn writes(self) -> bool {
+        match self {
+            Benchmark::FillSequential { .. }
+            | Benchmark::FillRandom
+            | Benchmark::FillSync
+            | Benchmark::Overwrite
+            | Benchmark::ReadWhileWriting { .. }
+            | Benchmark::DeleteRandom => true,
+            Benchmark::ReadRandom
+            | Benchmark::ReadMissing
+            | Benchmark::ReadSequential
+            | Benchmark::ReadReverse
+            | Benchmark::SeekRandom { .. } => false,
+        }
+    }
+
     /// Whether records may be missing after it that were there before, or were never written.
     fn leaves_gaps(self) -> bool {
         matches!(
@@ -191,7 +208,6 @@ fn phase(benchmark: Benchmark, dataset: &Dataset, operations: Option<u64>, clien
     let kind = PhaseKind::DbBench(benchmark);
     Phase {
         starts_empty: benchmark.fills(),
-        settle: benchmark.fills(),
         needs_power_cut_safety: benchmark == Benchmark::FillSync,
         ..Phase::new(benchmark.name(), kind, operations, clients)
     }

@@ -8,6 +8,7 @@
 mod dataset;
 pub mod db_bench;
 mod inserted;
+mod live;
 mod load;
 pub mod mixgraph;
 pub mod named;
@@ -57,7 +58,8 @@ pub struct Phase {
     pub clients: u32,
     /// Whether it begins with an empty store. Every other one follows a phase that loaded it.
     pub starts_empty: bool,
-    /// Whether to wait, after it, until the store has nothing left to flush or merge.
+    /// Whether to wait, after it, until the store has nothing left to flush or merge: wherever
+    /// something is written, for what a store puts off it must still do.
     pub settle: bool,
     /// Whether each write must survive a power cut, whatever the other phases are run with.
     pub needs_power_cut_safety: bool,
@@ -82,16 +84,28 @@ pub enum PhaseKind {
     Mixgraph(mixgraph::Mix),
 }
 
+impl PhaseKind {
+    /// Whether any of its operations writes.
+    fn writes(&self) -> bool {
+        match self {
+            PhaseKind::Load(_) | PhaseKind::Updates(_) => true,
+            PhaseKind::Ycsb(mix) => mix.updates + mix.inserts + mix.read_modify_writes > 0.0,
+            PhaseKind::DbBench(benchmark) => benchmark.writes(),
+            PhaseKind::Mixgraph(mix) => mix.puts > 0.0,
+        }
+    }
+}
+
 impl Phase {
-    /// A phase after a load, not waited for.
+    /// A phase after a load.
     pub fn new(name: &str, kind: PhaseKind, operations: u64, clients: u32) -> Phase {
         Phase {
             name: name.to_owned(),
+            settle: kind.writes(),
             kind,
             operations,
             clients: clients.max(1),
             starts_empty: false,
-            settle: false,
             needs_power_cut_safety: false,
             sparse: false,
         }
@@ -101,7 +115,6 @@ impl Phase {
     pub fn load(dataset: &Dataset, order: LoadOrder, clients: u32) -> Phase {
         Phase {
             starts_empty: true,
-            settle: true,
             ..Phase::new("load", PhaseKind::Load(order), dataset.records, clients)
         }
     }

@@ -167,7 +167,6 @@ pub fn phase(updates: Updates, dataset: &Dataset, clients: u32) -> Phase {
     let operations = dataset.records * u64::from(1 + updates.mean);
     Phase {
         starts_empty: true,
-        settle: true,
         ..Phase::new("updates", PhaseKind::Updates(updates), operations, clients)
     }
 }

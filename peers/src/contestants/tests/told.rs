@@ -81,3 +81,16 @@ fn compression_and_direct_io_are_had_or_said_to_be_missing() {
         }
     });
 }
+
+/// Of the log its wiki advises nothing: what is told beyond its advice would be ours.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocksdbs_log_is_written_back_as_by_default() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let told = opened(&super::super::rocksdb::CONTESTANT, &path, &small()).settings;
+    for setting in [("bytes_per_sync", "1048576"), ("wal_bytes_per_sync", "0")] {
+        let (name, value) = setting;
+        assert!(told.contains(&(name.into(), value.into())), "{told:?}");
+    }
+}

@@ -19,9 +19,8 @@ fn contest(runs: Vec<(&str, u32, Vec<PhaseOutcome>)>) -> Contest {
     let run = |(store, repeat, phases): (&str, u32, Vec<PhaseOutcome>)| RunOutcome {
         store: store.into(),
         repeat,
-        durability: String::new(),
-        settings: Vec::new(),
         phases,
+        ..RunOutcome::default()
     };
     Contest {
         command: String::new(),
@@ -29,6 +28,7 @@ fn contest(runs: Vec<(&str, u32, Vec<PhaseOutcome>)>) -> Contest {
         conditions: Vec::new(),
         machine: Machine::default(),
         runs: runs.into_iter().map(run).collect(),
+        failures: Vec::new(),
     }
 }
 
@@ -213,25 +213,69 @@ fn the_sentence_says_who_leads_and_how_surely() {
     );
 }
 
+/// A phase in an open loop, at 1,000 operations a second.
+fn paced(p999_us: f64, seconds: f64) -> PhaseOutcome {
+    let latency = Latency {
+        count: 10,
+        p999_us,
+        // Says the opposite.
+        p99_us: 1000.0 - p999_us,
+        ..Latency::default()
+    };
+    PhaseOutcome {
+        rate: Some(1000.0),
+        latencies: BTreeMap::from([(OperationKind::Update, latency)]),
+        ..phase(1000, seconds)
+    }
+}
+
 #[test]
 fn in_an_open_loop_the_tail_decides() {
-    let paced = |p99_us: f64| {
-        let latency = Latency {
-            count: 10,
-            p99_us,
-            ..Latency::default()
-        };
-        PhaseOutcome {
-            rate: Some(1000.0),
-            latencies: BTreeMap::from([(OperationKind::Update, latency)]),
-            ..phase(1000, 1.0)
-        }
-    };
-    let phase = only(vec![("terrace", paced(300.0)), ("other", paced(100.0))]);
+    let phase = only(vec![
+        ("terrace", paced(300.0, 1.0)),
+        ("other", paced(100.0, 1.0)),
+    ]);
     assert_eq!(
         phase.summary,
-        "other leads with 100 us update p99: terrace takes 3.00 times as long."
+        "other leads with 100 us update p99.9: terrace takes 3.00 times as long."
     );
+}
+
+#[test]
+fn who_does_not_keep_the_pace_leads_in_nothing() {
+    let phase = only(vec![
+        ("quick", paced(10.0, 1.02)),
+        ("terrace", paced(300.0, 1.0)),
+        ("other", paced(600.0, 1.005)),
+    ]);
+    assert_eq!(phase.pace_not_kept, [true, false, false]);
+    assert_eq!(
+        phase.summary,
+        "terrace leads with 300 us update p99.9: other takes 2.00 times as long. \
+         Pace not kept: quick."
+    );
+    let figure = phase.figure("update.p99.9").unwrap();
+    assert_eq!((figure.best, figure.advantage), (Some(1), None));
+    let late = only(vec![("a", paced(1.0, 2.0)), ("b", paced(2.0, 2.0))]);
+    assert_eq!(late.summary, "Nobody leads. Pace not kept: a, b.");
+}
+
+#[test]
+fn plots_of_an_open_loop_show_the_repeat_with_the_median_tail() {
+    let runs = [(0, 700.0), (1, 100.0), (2, 300.0)];
+    let runs = runs.map(|(repeat, tail)| ("terrace", repeat, vec![paced(tail, 1.0)]));
+    let figures = figures(&contest(runs.into()));
+    assert_eq!(figures.phases[0].median_repeat, [Some(2)]);
+}
+
+#[test]
+fn processor_time_is_of_all_operations_those_beside_included() {
+    let mut beside = phase(1000, 1.0);
+    beside.operations_beside = 3000;
+    beside.usage.user_s = 0.004;
+    let phase = only(vec![("terrace", beside)]);
+    assert_eq!(median(&phase, "processor", 0), Some(1.0));
+    assert_eq!(median(&phase, "acknowledged", 0), Some(1000.0));
 }
 
 #[test]

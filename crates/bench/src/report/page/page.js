@@ -48,11 +48,12 @@ function grouped(count) {
   return String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-// The phase of the repeat that is shown: the chosen one, or the one in the middle.
+// The phase of the repeat that is shown: the chosen one, or the one in the middle. A contestant has a
+// run for each regime in each repeat, and the phase is in one of them.
 function outcome(phase, index) {
   const repeat = state.repeat ?? phase.median_repeat[index];
-  const run = contest.runs.find((one) => one.store === contestants[index] && one.repeat === repeat);
-  return run && run.phases.filter((one) => one.name === phase.name)[phase.occurrence];
+  const runs = contest.runs.filter((one) => one.store === contestants[index] && one.repeat === repeat);
+  return runs.map((run) => run.phases.filter((one) => one.name === phase.name)[phase.occurrence]).find(Boolean);
 }
 
 function card(name, heading, note, ...content) {
@@ -74,7 +75,7 @@ function bars(phase, identifier, heading) {
     body.append(owned(make("div", { class: "name" + best, textContent: contestants[index], title: contestants[index] }), index),
       owned(track, index), owned(make("div", { class: "value" + best, textContent: text }), index));
   });
-  const note = data.better === "higher" ? "more is better" : "less is better";
+  const note = NOTES[identifier] || (data.better === "higher" ? "more is better" : "less is better");
   const result = card(identifier, heading || data.label, note, body);
   result.dataset.points = data.cells.filter(Boolean).length;
   return result;
@@ -187,6 +188,7 @@ function distribution(phase, kind) {
 
 const COSTS = ["longest_gap", "processor", "write_amplification", "device_write_amplification", "read_amplification",
   "device_reads", "space_amplification", "resident", "cgroup"];
+const NOTES = { resident: "mapped files included, page cache not; less is better" };
 
 function phaseSection(phase, number) {
   const pace = phase.rate ? `open loop, ${shortNumber(phase.rate)} operations/s asked for` : "closed loop";
@@ -222,7 +224,8 @@ function figureTable(phase) {
       several ? make("td", { textContent: advantage }) : null);
   });
   const versus = several ? [`${contestants[0]} vs best other`] : [];
-  return table("", ["", ...contestants, ...versus], rows);
+  const names = contestants.map((name, index) => (phase.pace_not_kept[index] ? `${name} (pace not kept)` : name));
+  return table("", ["", ...names, ...versus], rows);
 }
 
 function pairTable(heading, pairs) {
@@ -231,10 +234,7 @@ function pairTable(heading, pairs) {
 }
 
 function settingsTable() {
-  const told = contestants.map((name) => {
-    const run = contest.runs.find((one) => one.store === name);
-    return new Map([["durability", run.durability], ...run.settings]);
-  });
+  const told = derived.settings.map((pairs) => new Map(pairs));
   const names = [...new Set(told.flatMap((settings) => [...settings.keys()]))];
   const rows = names.map((name) => {
     const differs = new Set(told.map((settings) => settings.get(name))).size > 1;
@@ -250,7 +250,8 @@ function head() {
   const repeats = new Set(contest.runs.map((run) => run.repeat)).size;
   const note = `${contestants.length} contestants, ${repeats} repeat${repeats === 1 ? "" : "s"}; figures are medians, with the least and the most.`;
   document.getElementById("head").append(make("h1", { textContent: contest.title }),
-    make("code", { class: "command", textContent: contest.command }), make("p", { class: "faint", textContent: note }));
+    make("code", { class: "command", textContent: contest.command }), make("p", { class: "faint", textContent: note }),
+    ...derived.failures.map((text) => make("p", { class: "failed", role: "alert", textContent: text })));
 }
 
 function bar() {
@@ -307,8 +308,9 @@ function foot() {
     const blob = new Blob([document.getElementById("contest").textContent], { type: "application/json" });
     make("a", { href: URL.createObjectURL(blob), download: "contest.json" }).click();
   });
-  document.getElementById("foot").append(make("p", { class: "faint", textContent: "1 MB = 10⁶ bytes. Amplifications are bytes for one byte " +
-    "of keys and values; – is a figure that cannot be had here." }), save);
+  document.getElementById("foot").append(make("p", { class: "faint", textContent: "1 MB = 10⁶ bytes. What a phase costs is counted until " +
+    "nothing is left to flush, merge or write back. Amplifications are bytes for one byte of keys and values. Resident memory: mapped files " +
+    "included, page cache not. – is a figure that cannot be had here." }), save);
 }
 
 function update() {

@@ -52,3 +52,20 @@ fn a_contest_of_nothing_is_shown() {
     contest.runs.clear();
     assert!(table(&contest).contains("Machine"));
 }
+
+#[test]
+fn failures_come_first_and_a_lost_pace_is_said() {
+    let mut contest = sample::contest();
+    for run in contest.runs.iter_mut().take(2) {
+        for phase in &mut run.phases {
+            phase.rate = Some(1e6);
+        }
+    }
+    let shown = table(&contest);
+    let second = shown.lines().nth(1).unwrap();
+    assert_eq!(
+        second,
+        "FAILED: brittle <i>, bounded, repeat 1: phase A: key user7 is missing; it has no more figures"
+    );
+    assert!(shown.contains("pace not kept"), "{shown}");
+}

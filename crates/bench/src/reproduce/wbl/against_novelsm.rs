@@ -53,6 +53,7 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ag
         own,
     };
     let contest = contest::hold(program, &setup)?;
+    contest.succeeded()?;
     let gain = Gain::of(&contest, WORKLOAD, region, novelsm)
         .ok_or_else(|| Error::from("no run was completed"))?;
     Ok(AgainstNovelsm { gain, contest })

@@ -115,6 +115,7 @@ mod tests {
             conditions: Vec::new(),
             machine: Machine::default(),
             runs: runs.collect(),
+            failures: Vec::new(),
         }
     }
 

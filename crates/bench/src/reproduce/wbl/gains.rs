@@ -92,6 +92,7 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ga
         own: own_options(setting, region),
     };
     let contest = contest::hold(program, &setup)?;
+    contest.succeeded()?;
     let comparisons = baselines.iter().map(|baseline| Comparison {
         baseline: baseline.to_string(),
         gains: paper::GAINS

@@ -72,9 +72,7 @@ pub fn reproduce(program: &Program, asked: &Wbl, command: &str) -> Result<Reprod
         stalls,
     };
     let mut machine = machine::describe(&setting.directory);
-    let measured = &figures.gains.contest.machine;
-    machine.harness_read_ns = measured.harness_read_ns;
-    machine.harness_write_ns = measured.harness_write_ns;
+    machine.harness = figures.gains.contest.machine.harness.clone();
     Ok(Reproduction {
         command: command.into(),
         paper: paper::TITLE.into(),
