@@ -1,7 +1,7 @@
 //! Where the time of operations goes: a few of them are watched stage by stage.
 //!
 //! An operation that is watched reads the clock where one stage ends and the next begins. Which are
-//! watched is drawn at random ([`draw`]), so that their sums stand for all. The code of a stage does
+//! watched is drawn at random ([`draw()`]), so that their sums stand for all. The code of a stage does
 //! not know whether it is watched: it names itself, which is a test of a flag of the thread's, and
 //! it may do so at any depth without being handed anything. Stages exclude one another: the time of
 //! one that is inside another is its own alone, and together they are all of the operation.
