@@ -170,6 +170,12 @@ fn a_load_alone_has_a_pace_too() {
     let phase = &contest["runs"][0]["phases"][0];
     assert_eq!(phase["rate"], 6000.0);
     assert!(phase["acknowledged_s"].as_f64().unwrap() >= 0.49, "{phase}");
+    let ran = bench(&shell, &["ycsb", "g", "--paced", "50", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let phases = contest["runs"][0]["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 2);
+    assert!(phases[1]["rate"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

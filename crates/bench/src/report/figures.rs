@@ -3,6 +3,8 @@
 //! The page and the table show the same [`Figures`], so that they cannot tell different stories. A
 //! figure that cannot be had is `None`, never 0.
 
+pub(super) mod ranking;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -230,34 +232,6 @@ fn figure(
     .ranked(pace_not_kept)
 }
 
-impl Figure {
-    /// With the best of its cells marked, and the first set against the others; who did not keep the
-    /// pace has no part in it.
-    pub(crate) fn ranked(self, pace_not_kept: &[bool]) -> Figure {
-        let ranked = of_those_in_pace(&self.cells, pace_not_kept);
-        Figure {
-            best: alone_at_the_top(&ranked, self.better),
-            advantage: advantage(&ranked, self.better),
-            ..self
-        }
-    }
-}
-
-/// The cells of contestants that may lead.
-pub(super) fn of_those_in_pace(
-    cells: &[Option<Spread>],
-    pace_not_kept: &[bool],
-) -> Vec<Option<Spread>> {
-    let late = pace_not_kept
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(false));
-    let pairs = cells.iter().zip(late);
-    pairs
-        .map(|(cell, late)| if late { None } else { cell.clone() })
-        .collect()
-}
-
 /// Median, least and most; `None` of nothing.
 pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
     let mut values: Vec<f64> = values.collect();
@@ -279,42 +253,6 @@ pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Sp
         text: numbers::text(unit, median),
         range,
     })
-}
-
-/// The best of several; `None` where two share the place.
-fn alone_at_the_top(cells: &[Option<Spread>], better: Better) -> Option<usize> {
-    let best = best(cells, better, 0)?;
-    let median = |cell: &Option<Spread>| cell.as_ref().map(|spread| spread.median);
-    let top = cells.get(best).and_then(median);
-    let sharing = cells.iter().filter(|cell| median(cell) == top).count();
-    (sharing == 1).then_some(best)
-}
-
-/// Which cell from `first` on has the best median; the earlier one of equals.
-pub(super) fn best(cells: &[Option<Spread>], better: Better, first: usize) -> Option<usize> {
-    let mut best: Option<(usize, f64)> = None;
-    for (index, cell) in cells.iter().enumerate().skip(first) {
-        let Some(cell) = cell else { continue };
-        let wins = best.is_none_or(|(_, value)| match better {
-            Better::Higher => cell.median > value,
-            Better::Lower => cell.median < value,
-        });
-        if wins {
-            best = Some((index, cell.median));
-        }
-    }
-    best.map(|(index, _)| index)
-}
-
-fn advantage(cells: &[Option<Spread>], better: Better) -> Option<f64> {
-    let own = cells.first()?.as_ref()?.median;
-    let other = cells.get(best(cells, better, 1)?)?.as_ref()?.median;
-    let (dividend, divisor) = match better {
-        Better::Higher => (own, other),
-        Better::Lower => (other, own),
-    };
-    // Nothing is "infinitely better": where one of the two is 0 there is no factor.
-    (divisor > 0.0 && dividend > 0.0).then(|| dividend / divisor)
 }
 
 /// The repeat in the middle: of the middle two, the worse.

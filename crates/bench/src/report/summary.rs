@@ -1,6 +1,7 @@
 //! Who leads a phase, in a sentence that does not say more than the figures do.
 
-use super::figures::{PhaseFigures, Spread, best, of_those_in_pace};
+use super::figures::ranking::{best, of_those_in_pace};
+use super::figures::{PhaseFigures, Spread};
 use super::numbers;
 use super::quantities::{Better, Unit};
 use crate::operation::OperationKind;
