@@ -19,7 +19,7 @@ use super::*;
 use crate::options::RegionSource;
 use crate::sync::thread;
 use crate::table::table_path;
-use crate::{Db, IterOptions, ReadOptions};
+use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
 
 /// Unless the environment says otherwise.
 const SCHEDULES: usize = 1_000;
@@ -48,6 +48,10 @@ impl Stage {
             pinned_bytes: 0,
             level0_merge: 1,
             cache_bytes: 16 << 10,
+            read_buffer: ReadBufferOptions {
+                while_blocks_fit: true,
+                ..ReadBufferOptions::default()
+            },
             max_open_tables: 1,
             compaction_threads: 1,
             ..Options::default()

@@ -124,6 +124,7 @@ fn explore(policy: ForwardPolicy, structure: ReadBufferStructure) {
         let options = ReadBufferOptions {
             policy,
             structure,
+            while_blocks_fit: true,
             ..ReadBufferOptions::default()
         };
         // A bucket or two and a few entries in the hash; the tree counts more for itself.

@@ -161,22 +161,16 @@ impl BlockCache {
         block
     }
 
-    /// Counts a read for a block that is there; false if it is not.
+    /// Counts a read for a block that is there, and the hits of those that did not come here; false if
+    /// it is not.
     pub(super) fn touch(&self, table: u64, offset: u64) -> bool {
+        self.hits.fetch_add(ASKED_ONE_IN, Ordering::Relaxed);
         self.blocks.get(&(table, offset)).is_some()
     }
 
     /// Whether a block is there, which does not count as a read of it.
     pub(super) fn contains(&self, table: u64, offset: u64) -> bool {
         self.blocks.contains_key(&(table, offset))
-    }
-
-    /// Counts a hit of a block that was found from the index; whether the cache is to be asked all the
-    /// same.
-    #[inline]
-    pub(super) fn is_asked(&self) -> bool {
-        let hits = self.hits.fetch_add(1, Ordering::Relaxed);
-        hits.is_multiple_of(ASKED_ONE_IN)
     }
 
     pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {

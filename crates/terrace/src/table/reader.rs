@@ -21,7 +21,7 @@ use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::range_block;
-use super::resident_blocks::Home;
+use super::resident_blocks::{Home, is_cache_asked};
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
@@ -387,7 +387,7 @@ impl TableReader {
             return Ok(None);
         }
         match partition.resident().get(at) {
-            Some(block) if self.cache.is_asked() => {
+            Some(block) if is_cache_asked() => {
                 self.show(partition, at, handle, &block, options);
                 Ok(Some(block))
             }

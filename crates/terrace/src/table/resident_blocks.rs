@@ -16,6 +16,7 @@
 //! (The literature calls this pointer swizzling: Graefe et al., *In-Memory Performance for Big Data*,
 //! VLDB 2014.)
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -25,6 +26,19 @@ use super::index_block::IndexBlock;
 
 /// One read in so many asks the cache about a block that is in its place.
 pub(super) const ASKED_ONE_IN: u64 = 16;
+
+thread_local! {
+    /// A count that threads shared would cost them more than the search that is saved.
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts a read of this thread that found its block in its place; whether it is to go to the cache.
+#[inline]
+pub(super) fn is_cache_asked() -> bool {
+    let reads = READS.get().wrapping_add(1);
+    READS.set(reads);
+    reads.is_multiple_of(ASKED_ONE_IN)
+}
 
 /// The places of a partition's blocks; none until they are made.
 #[derive(Debug, Default)]
