@@ -150,6 +150,8 @@ fn explore(policy: ForwardPolicy, structure: ReadBufferStructure) {
         for key in 0..KEYS.len() {
             (0..=WRITES).for_each(|snapshot| stage.check(key, snapshot));
         }
+        let is_made = stage.buffer.structure.get().is_some();
+        assert!(is_made, "it has slept through all");
     };
     shuttle::check_random(run, SCHEDULES);
 }
@@ -176,6 +178,7 @@ fn a_fill_and_a_forward_notice_one_another() {
     let run = move |structure, is_awake: bool| {
         let options = ReadBufferOptions {
             structure,
+            while_blocks_fit: true,
             ..ReadBufferOptions::default()
         };
         let buffer = Arc::new(ReadBuffer::new(options, 64 << 10, SEED));
@@ -204,6 +207,7 @@ fn a_fill_and_a_forward_notice_one_another() {
         filling.join().unwrap();
         let found = buffer.get(&key, 5);
         assert_ne!(found, Some(Found::Value(old.into())));
+        assert!(buffer.structure.get().is_some(), "it has slept through all");
     };
     for structure in [ReadBufferStructure::Hash, ReadBufferStructure::Ordered] {
         for is_awake in [false, true] {
