@@ -51,16 +51,21 @@ pub trait Store: Send + Sync {
     /// store that can only be polled does not count the polling.
     fn settle(&self) -> Result<Instant>;
 
-    /// What goes on in the background. Asked ten times a second, so it must be cheap.
-    fn activity(&self) -> Activity;
+    /// What goes on in the background. Asked ten times a second, so it must be cheap. By default
+    /// nothing does, or the store does not tell.
+    fn activity(&self) -> Activity {
+        Activity::default()
+    }
 
     /// Where the time of its operations went since it was opened, if it watches itself.
     fn time_profile(&self) -> Option<TimeProfile> {
         None
     }
 
-    /// Closes the store in order.
-    fn close(self: Box<Self>) -> Result<()>;
+    /// Closes the store in order. By default dropping it is enough.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a store does in the background, as far as it tells. Counts only grow.

@@ -23,6 +23,13 @@ fn bench(shell: &Shell, arguments: &[&str]) -> support::Ran {
     ran
 }
 
+/// What `--json` prints of a contest that went well.
+fn held(shell: &Shell, arguments: &[&str]) -> serde_json::Value {
+    let ran = bench(shell, &[arguments, &["--json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
 #[test]
 fn two_configurations_alternate_and_find_the_same() {
     let shell = Shell::new();
@@ -109,9 +116,7 @@ fn a_table_has_every_figure_and_every_setting() {
 #[test]
 fn an_open_loop_runs_at_the_rate_that_was_asked_for() {
     let shell = Shell::new();
-    let ran = bench(&shell, &["ycsb", "c", "--rate", "5000", "--json"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let contest = held(&shell, &["ycsb", "c", "--rate", "5000"]);
     let phase = &contest["runs"][0]["phases"][1];
     assert_eq!(phase["rate"], 5000.0);
     // 3,000 operations are due within 0.6 s; none is asked for earlier.
@@ -121,9 +126,7 @@ fn an_open_loop_runs_at_the_rate_that_was_asked_for() {
 #[test]
 fn a_paced_contest_follows_the_closed_one() {
     let shell = Shell::new();
-    let ran = bench(&shell, &["ycsb", "c", "--paced", "50", "--json"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let contest = held(&shell, &["ycsb", "c", "--paced", "50"]);
     let phases = contest["runs"][0]["phases"].as_array().unwrap();
     let names: Vec<_> = phases
         .iter()
@@ -164,15 +167,11 @@ fn explain_tells_where_the_time_of_each_path_went() {
 #[test]
 fn a_load_alone_has_a_pace_too() {
     let shell = Shell::new();
-    let ran = bench(&shell, &["ycsb", "g", "--rate", "6000", "--json"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let contest = held(&shell, &["ycsb", "g", "--rate", "6000"]);
     let phase = &contest["runs"][0]["phases"][0];
     assert_eq!(phase["rate"], 6000.0);
     assert!(phase["acknowledged_s"].as_f64().unwrap() >= 0.49, "{phase}");
-    let ran = bench(&shell, &["ycsb", "g", "--paced", "50", "--json"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let contest: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let contest = held(&shell, &["ycsb", "g", "--paced", "50"]);
     let phases = contest["runs"][0]["phases"].as_array().unwrap();
     assert_eq!(phases.len(), 2);
     assert!(phases[1]["rate"].as_f64().unwrap() > 0.0);
@@ -182,9 +181,7 @@ fn a_load_alone_has_a_pace_too() {
 fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
     let shell = Shell::new();
     let stores = ["--stores", "terrace,terrace-log"];
-    let ran = bench(&shell, &[&["reopen", "--json"], &stores[..]].concat());
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let report = held(&shell, &[&["reopen"], &stores[..]].concat());
     let runs = report["runs"].as_array().unwrap();
     let names: Vec<_> = runs.iter().map(|run| &run["store"]).collect();
     assert_eq!(names, ["terrace", "terrace-log"]);

@@ -262,9 +262,4 @@ impl Store for RocksDb {
                 .map(|(stopped, delayed)| stopped > 0 || delayed > 0),
         }
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        drop(self.db);
-        Ok(())
-    }
 }

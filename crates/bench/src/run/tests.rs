@@ -13,7 +13,7 @@ use crate::outcome::PhaseOutcome;
 use crate::run::client::{Client, Count, Shared};
 use crate::run::pace::Pace;
 use crate::run::start::Start;
-use crate::store::{Activity, Direction, Opened, Store};
+use crate::store::{Direction, Opened, Store};
 use crate::values::{Sizes, Values};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -125,14 +125,6 @@ impl Store for Model {
 
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
-    }
-
-    fn activity(&self) -> Activity {
-        Activity::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -485,14 +477,6 @@ impl Store for Deferring {
         let bytes = self.owed.swap(0, Ordering::Relaxed) * DEBT_BYTES;
         fs::write(self.directory.join("debt"), vec![7; bytes as usize])?;
         Ok(Instant::now())
-    }
-
-    fn activity(&self) -> Activity {
-        Activity::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::settings::Settings;
-use crate::store::{Activity, Contestant, Direction, Opened, Store};
+use crate::store::{Contestant, Direction, Opened, Store};
 
 /// Keeps everything in memory; not offered to users, who would take it for a peer.
 pub const MAP: Contestant = Contestant {
@@ -86,14 +86,6 @@ impl Store for Map {
 
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
-    }
-
-    fn activity(&self) -> Activity {
-        Activity::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::settings::Settings;
-use crate::store::{Activity, Contestant, Direction, Opened, Store};
+use crate::store::{Contestant, Direction, Opened, Store};
 
 /// Acknowledges every write and finds nothing.
 pub const NOTHING: Contestant = Contestant {
@@ -49,13 +49,5 @@ impl Store for Nothing {
 
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
-    }
-
-    fn activity(&self) -> Activity {
-        Activity::default()
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use super::format::BlockHandle;
 use super::index_block::IndexBlock;
 use super::read_ahead::ReadAhead;
 use super::reader::{CursorOptions, TableReader};
+use super::resident_blocks::BlockPlace;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, SequenceNumber, Tag};
@@ -128,19 +129,20 @@ impl TableCursor {
 
     /// Goes into the data block at the present position, and takes a step in it.
     fn enter_block(&mut self, step: Step<'_>) -> Result<()> {
-        let Some((partition, handle)) = self
-            .partition
-            .as_ref()
-            .and_then(|(_, partition)| Some((partition, partition.child(self.at)?)))
-        else {
+        let partition = self.partition.as_ref().map(|(_, partition)| partition);
+        let Some(partition) = partition else {
             return Ok(());
         };
+        let Some(place) = BlockPlace::of(partition, self.at) else {
+            return Ok(());
+        };
+        let handle = place.handle;
         // It may still be at hand: iterators seek near where they are.
         if self.data.as_ref().is_none_or(|(held, _)| *held != handle) {
             let (table, options) = (&self.table, self.options);
             let cached = {
                 let _asking = leaf(Stage::BlockCache);
-                table.cached(partition, self.at, handle, options)?
+                table.cached(&place, options)?
             };
             let block = match cached {
                 Some(block) => {
@@ -152,10 +154,10 @@ impl TableCursor {
                     let read =
                         self.ahead
                             .block(source, partition, self.at, handle, options.purpose)?;
-                    table.keep(partition, self.at, handle, read, options)
+                    table.keep(&place, read, options)
                 }
             };
-            place(&mut self.data, handle, block);
+            put_on(&mut self.data, handle, block);
         }
         self.step(step)
     }
@@ -199,7 +201,7 @@ fn choose(index: &IndexBlock, step: Step<'_>) -> usize {
 }
 
 /// Puts a cursor on a block, at no entry of it; keeps the buffer of the one before.
-fn place(data: &mut Option<(BlockHandle, BlockCursor)>, handle: BlockHandle, block: Arc<Block>) {
+fn put_on(data: &mut Option<(BlockHandle, BlockCursor)>, handle: BlockHandle, block: Arc<Block>) {
     match data {
         Some((held, cursor)) => {
             *held = handle;

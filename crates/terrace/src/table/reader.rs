@@ -5,6 +5,8 @@
 //! holds. The others come through the cache. A checksum is verified when a block is read, not when it is found in memory, and a
 //! block that fails is not kept.
 
+mod blocks;
+
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
@@ -14,14 +16,14 @@ use std::sync::{Arc, OnceLock};
 use terrace_storage::{File, OpenMode, OpenOptions, Purpose, Storage};
 
 use super::block::Block;
-use super::cache::{BlockCache, CachedBlock};
+use super::cache::BlockCache;
 use super::cursor::TableCursor;
 use super::filter::Filter;
 use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::range_block;
-use super::resident_blocks::{Home, is_cache_asked};
+use super::resident_blocks::BlockPlace;
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
 use crate::key::{InternalKey, SequenceNumber, Tag};
@@ -224,11 +226,11 @@ impl TableReader {
         }
         at(Stage::Index);
         let target = InternalKey::seek(key, snapshot);
-        let place = self.top_index.position(target);
+        let top_at = self.top_index.position(target);
         let held;
-        let partition = match self.pinned.get(place).and_then(OnceLock::get) {
+        let partition = match self.pinned.get(top_at).and_then(OnceLock::get) {
             Some(partition) => partition,
-            None => match self.partition(place, options)? {
+            None => match self.partition(top_at, options)? {
                 Some(partition) => {
                     held = partition;
                     &held
@@ -236,15 +238,14 @@ impl TableReader {
                 None => return Ok(None),
             },
         };
-        let position = partition.position(target);
-        let Some(handle) = partition.child(position) else {
+        let Some(place) = BlockPlace::of(partition, partition.position(target)) else {
             return Ok(None);
         };
         at(Stage::BlockCache);
-        let data = self.block(partition, position, handle, options)?;
+        let data = self.block(&place, options)?;
         at(Stage::BlockSearch);
         let found = data.find(target);
-        let found = found.map_err(|fault| self.source.corruption(handle, fault))?;
+        let found = found.map_err(|fault| self.source.corruption(place.handle, fault))?;
         let Some(found) = found.filter(|found| found.same_user_key) else {
             // Older tables come next.
             at(Stage::Filters);
@@ -308,157 +309,6 @@ impl TableReader {
 
     pub(super) fn top_index(&self) -> &IndexBlock {
         &self.top_index
-    }
-
-    /// The partition at a position of the top index, `None` past the last: pinned, from the cache
-    /// or from the file.
-    pub(super) fn partition(
-        &self,
-        at: usize,
-        options: CursorOptions,
-    ) -> Result<Option<Arc<IndexBlock>>> {
-        let Some(handle) = self.top_index.child(at) else {
-            return Ok(None);
-        };
-        let slot = self.pinned.get(at);
-        if !options.ask_cache {
-            let read = self.source.read_index(handle, options.purpose)?;
-            return Ok(Some(Arc::new(read)));
-        }
-        if let Some(pinned) = slot.and_then(OnceLock::get) {
-            return Ok(Some(Arc::clone(pinned)));
-        }
-        let partition = match self.cache.get(self.number, handle.offset) {
-            Some(CachedBlock::Index(partition)) => return Ok(Some(partition)),
-            Some(CachedBlock::Data(..)) => return Err(self.two_roles(handle)),
-            None => Arc::new(self.source.read_index(handle, options.purpose)?),
-        };
-        if options.fill_cache && !self.pin(slot, &partition) {
-            let cached = CachedBlock::Index(Arc::clone(&partition));
-            self.cache.insert(self.number, handle.offset, cached);
-        }
-        Ok(Some(partition))
-    }
-
-    /// Keeps a partition if there is room; false if there is none.
-    fn pin(&self, slot: Option<&OnceLock<Arc<IndexBlock>>>, partition: &Arc<IndexBlock>) -> bool {
-        let bytes = partition.memory_bytes() as u64;
-        let Some(slot) = slot.filter(|_| self.cache.pin(bytes)) else {
-            return false;
-        };
-        match slot.set(Arc::clone(partition)) {
-            Ok(()) => {
-                partition.resident().make(partition.len());
-                self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
-            }
-            // Another thread was first.
-            Err(_) => self.cache.unpin(bytes),
-        }
-        true
-    }
-
-    /// The data block at a position of a partition, from memory or from the file.
-    fn block(
-        &self,
-        partition: &Arc<IndexBlock>,
-        at: usize,
-        handle: BlockHandle,
-        options: CursorOptions,
-    ) -> Result<Arc<Block>> {
-        match self.cached(partition, at, handle, options)? {
-            Some(block) => Ok(block),
-            None => {
-                let block = self.source.read_block(handle, options.purpose)?;
-                Ok(self.keep(partition, at, handle, block, options))
-            }
-        }
-    }
-
-    /// The data block at a position of a partition, if it is in memory.
-    #[inline]
-    pub(super) fn cached(
-        &self,
-        partition: &Arc<IndexBlock>,
-        at: usize,
-        handle: BlockHandle,
-        options: CursorOptions,
-    ) -> Result<Option<Arc<Block>>> {
-        if !options.ask_cache {
-            return Ok(None);
-        }
-        match partition.resident().get(at) {
-            Some(block) if is_cache_asked() => {
-                self.show(partition, at, handle, &block, options);
-                Ok(Some(block))
-            }
-            Some(block) => Ok(Some(block)),
-            None => self.ask(partition, at, handle, options),
-        }
-    }
-
-    /// Lets the cache see that a block is read which it holds, or ought to.
-    #[cold]
-    fn show(
-        &self,
-        partition: &Arc<IndexBlock>,
-        at: usize,
-        handle: BlockHandle,
-        block: &Arc<Block>,
-        options: CursorOptions,
-    ) {
-        if !self.cache.touch(self.number, handle.offset) && options.fill_cache {
-            let seated = CachedBlock::Data(Arc::clone(block), Home::of(partition, at));
-            self.cache.seat(self.number, handle.offset, seated);
-        }
-    }
-
-    fn ask(
-        &self,
-        partition: &Arc<IndexBlock>,
-        at: usize,
-        handle: BlockHandle,
-        options: CursorOptions,
-    ) -> Result<Option<Arc<Block>>> {
-        let (block, home) = match self.cache.get(self.number, handle.offset) {
-            Some(CachedBlock::Data(block, home)) => (block, home),
-            Some(CachedBlock::Index(_)) => return Err(self.two_roles(handle)),
-            None => return Ok(None),
-        };
-        match (home, Home::of(partition, at)) {
-            (Some(home), Some(_)) if home.is(partition, at) => home.fill(&block),
-            (_, Some(home)) if options.fill_cache => {
-                let seated = CachedBlock::Data(Arc::clone(&block), Some(home));
-                self.cache.seat(self.number, handle.offset, seated);
-            }
-            _ => {}
-        }
-        Ok(Some(block))
-    }
-
-    /// Puts a block that was read into the cache if it is worth it.
-    pub(super) fn keep(
-        &self,
-        partition: &Arc<IndexBlock>,
-        at: usize,
-        handle: BlockHandle,
-        block: Block,
-        options: CursorOptions,
-    ) -> Arc<Block> {
-        let block = Arc::new(block);
-        if options.fill_cache {
-            let cached = CachedBlock::Data(Arc::clone(&block), Home::of(partition, at));
-            self.cache.insert(self.number, handle.offset, cached);
-        }
-        block
-    }
-
-    pub(super) fn is_in_cache(&self, handle: BlockHandle) -> bool {
-        self.cache.contains(self.number, handle.offset)
-    }
-
-    fn two_roles(&self, handle: BlockHandle) -> Error {
-        let fault = Malformed::new(0, "the index names a block as data and as index");
-        self.source.corruption(handle, fault)
     }
 
     /// The handle in the value of an entry, at `position` in the index block at `parent`. Children

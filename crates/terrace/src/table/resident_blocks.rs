@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 
 use super::block::Block;
+use super::format::BlockHandle;
 use super::index_block::IndexBlock;
 
 /// One read in so many asks the cache about a block that is in its place.
@@ -82,7 +83,46 @@ impl ResidentBlocks {
     }
 }
 
-/// Where in the index a block is to be found.
+/// A data block's place in the index, as a reader comes to it.
+pub(super) struct BlockPlace<'a> {
+    partition: &'a Arc<IndexBlock>,
+    at: usize,
+    pub(super) handle: BlockHandle,
+}
+
+impl<'a> BlockPlace<'a> {
+    /// The place at a position of a partition, `None` past its last.
+    pub(super) fn of(partition: &'a Arc<IndexBlock>, at: usize) -> Option<Self> {
+        let handle = partition.child(at)?;
+        Some(BlockPlace {
+            partition,
+            at,
+            handle,
+        })
+    }
+
+    /// The block, if it is here.
+    #[inline]
+    pub(super) fn resident(&self) -> Option<Arc<Block>> {
+        self.partition.resident().get(self.at)
+    }
+
+    /// Whether a block can be remembered here.
+    pub(super) fn has_room(&self) -> bool {
+        self.partition.resident().is_made()
+    }
+
+    /// The place as the cache remembers it, if there is room.
+    pub(super) fn home(&self) -> Option<Home> {
+        let at = u32::try_from(self.at).ok()?;
+        self.has_room().then(|| Home {
+            partition: Arc::clone(self.partition),
+            at,
+        })
+    }
+}
+
+/// Where in the index a block of the cache is to be found.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     partition: Arc<IndexBlock>,
@@ -90,17 +130,8 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// That of the block at a position, if the partition has places.
-    pub(super) fn of(partition: &Arc<IndexBlock>, at: usize) -> Option<Home> {
-        let at = u32::try_from(at).ok()?;
-        partition.resident().is_made().then(|| Home {
-            partition: Arc::clone(partition),
-            at,
-        })
-    }
-
-    pub(super) fn is(&self, partition: &Arc<IndexBlock>, at: usize) -> bool {
-        Arc::ptr_eq(&self.partition, partition) && self.at as usize == at
+    pub(super) fn is(&self, place: &BlockPlace<'_>) -> bool {
+        Arc::ptr_eq(&self.partition, place.partition) && self.at as usize == place.at
     }
 
     pub(super) fn fill(&self, block: &Arc<Block>) {

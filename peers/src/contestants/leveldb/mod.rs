@@ -240,9 +240,4 @@ impl Store for LevelDb {
             stalled: first_level_files.map(|files| files >= shape::FIRST_LEVEL_SLOWDOWN),
         }
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        drop(self.database);
-        Ok(())
-    }
 }

@@ -1,0 +1,149 @@
+//! Where the blocks of an open table come from: partitions of the index that are pinned, the cache, the
+//! file; and what of them is kept.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::{CursorOptions, TableReader};
+use crate::table::block::Block;
+use crate::table::cache::CachedBlock;
+use crate::table::format::{BlockHandle, Malformed};
+use crate::table::index_block::IndexBlock;
+use crate::table::resident_blocks::{BlockPlace, is_cache_asked};
+use crate::{Error, Result};
+
+impl TableReader {
+    /// The partition at a position of the top index, `None` past the last: pinned, from the cache
+    /// or from the file.
+    pub(in crate::table) fn partition(
+        &self,
+        at: usize,
+        options: CursorOptions,
+    ) -> Result<Option<Arc<IndexBlock>>> {
+        let Some(handle) = self.top_index.child(at) else {
+            return Ok(None);
+        };
+        let slot = self.pinned.get(at);
+        if !options.ask_cache {
+            let read = self.source.read_index(handle, options.purpose)?;
+            return Ok(Some(Arc::new(read)));
+        }
+        if let Some(pinned) = slot.and_then(OnceLock::get) {
+            return Ok(Some(Arc::clone(pinned)));
+        }
+        let partition = match self.cache.get(self.number, handle.offset) {
+            Some(CachedBlock::Index(partition)) => return Ok(Some(partition)),
+            Some(CachedBlock::Data(..)) => return Err(self.two_roles(handle)),
+            None => Arc::new(self.source.read_index(handle, options.purpose)?),
+        };
+        if options.fill_cache && !self.pin(slot, &partition) {
+            let cached = CachedBlock::Index(Arc::clone(&partition));
+            self.cache.insert(self.number, handle.offset, cached);
+        }
+        Ok(Some(partition))
+    }
+
+    /// Keeps a partition if there is room; false if there is none.
+    fn pin(&self, slot: Option<&OnceLock<Arc<IndexBlock>>>, partition: &Arc<IndexBlock>) -> bool {
+        let bytes = partition.memory_bytes() as u64;
+        let Some(slot) = slot.filter(|_| self.cache.pin(bytes)) else {
+            return false;
+        };
+        match slot.set(Arc::clone(partition)) {
+            Ok(()) => {
+                partition.resident().make(partition.len());
+                self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+            // Another thread was first.
+            Err(_) => self.cache.unpin(bytes),
+        }
+        true
+    }
+
+    /// The data block at a place, from memory or from the file.
+    pub(super) fn block(
+        &self,
+        place: &BlockPlace<'_>,
+        options: CursorOptions,
+    ) -> Result<Arc<Block>> {
+        match self.cached(place, options)? {
+            Some(block) => Ok(block),
+            None => {
+                let block = self.source.read_block(place.handle, options.purpose)?;
+                Ok(self.keep(place, block, options))
+            }
+        }
+    }
+
+    /// The data block at a place, if it is in memory.
+    #[inline]
+    pub(in crate::table) fn cached(
+        &self,
+        place: &BlockPlace<'_>,
+        options: CursorOptions,
+    ) -> Result<Option<Arc<Block>>> {
+        if !options.ask_cache {
+            return Ok(None);
+        }
+        match place.resident() {
+            Some(block) if is_cache_asked() => {
+                self.show(place, &block, options);
+                Ok(Some(block))
+            }
+            Some(block) => Ok(Some(block)),
+            None => self.ask(place, options),
+        }
+    }
+
+    /// Lets the cache see that a block is read which it holds, or ought to.
+    #[cold]
+    fn show(&self, place: &BlockPlace<'_>, block: &Arc<Block>, options: CursorOptions) {
+        if !self.cache.touch(self.number, place.handle.offset) && options.fill_cache {
+            self.seat(place, block);
+        }
+    }
+
+    /// Asks the cache, and has the next reader find the block from the index.
+    fn ask(&self, place: &BlockPlace<'_>, options: CursorOptions) -> Result<Option<Arc<Block>>> {
+        let (block, home) = match self.cache.get(self.number, place.handle.offset) {
+            Some(CachedBlock::Data(block, home)) => (block, home),
+            Some(CachedBlock::Index(_)) => return Err(self.two_roles(place.handle)),
+            None => return Ok(None),
+        };
+        match home {
+            Some(home) if home.is(place) => home.fill(&block),
+            _ if options.fill_cache && place.has_room() => self.seat(place, &block),
+            _ => {}
+        }
+        Ok(Some(block))
+    }
+
+    fn seat(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
+        let seated = CachedBlock::Data(Arc::clone(block), place.home());
+        self.cache.seat(self.number, place.handle.offset, seated);
+    }
+
+    /// Puts a block that was read into the cache if it is worth it.
+    pub(in crate::table) fn keep(
+        &self,
+        place: &BlockPlace<'_>,
+        block: Block,
+        options: CursorOptions,
+    ) -> Arc<Block> {
+        let block = Arc::new(block);
+        if options.fill_cache {
+            let cached = CachedBlock::Data(Arc::clone(&block), place.home());
+            self.cache.insert(self.number, place.handle.offset, cached);
+        }
+        block
+    }
+
+    pub(in crate::table) fn is_in_cache(&self, handle: BlockHandle) -> bool {
+        self.cache.contains(self.number, handle.offset)
+    }
+
+    fn two_roles(&self, handle: BlockHandle) -> Error {
+        let fault = Malformed::new(0, "the index names a block as data and as index");
+        self.source.corruption(handle, fault)
+    }
+}
