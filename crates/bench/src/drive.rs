@@ -120,6 +120,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
     if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
+        settings.own_cache_bytes = bounded_own_cache_bytes(bound, &settings);
     }
     let plan = Plan {
         dataset: work.dataset,
@@ -151,6 +152,15 @@ fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);
     let buffers_bytes = settings.write_buffer_bytes.saturating_mul(buffers);
     (bound_bytes.saturating_sub(buffers_bytes) / 2).max(LEAST_BYTES)
+}
+
+/// What two write buffers leave, but for a tenth: a program and its allocator need some, and no page
+/// cache gives way to them.
+fn bounded_own_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
+    let others_bytes = settings.write_buffer_bytes.saturating_mul(2) + bound_bytes / 10;
+    bound_bytes
+        .saturating_sub(others_bytes)
+        .max(settings.cache_bytes)
 }
 
 /// Below it no store opens, and a program takes some of it itself.

@@ -21,6 +21,8 @@ pub struct Settings {
     pub durability: DurabilityClass,
     /// Memory for cached blocks and records together, bytes.
     pub cache_bytes: u64,
+    /// The same for a store that reads past the page cache, and has the page cache's share, too.
+    pub own_cache_bytes: u64,
     /// Memory of one write buffer, bytes.
     pub write_buffer_bytes: u64,
     /// How many write buffers there may be.
@@ -50,6 +52,7 @@ impl Default for Settings {
         Settings {
             durability: DurabilityClass::ProcessCrash,
             cache_bytes: 256 << 20,
+            own_cache_bytes: 256 << 20,
             write_buffer_bytes: 64 << 20,
             write_buffers: 3,
             background_threads: 2,

@@ -56,6 +56,7 @@ pub fn settings(asked: &StoreArguments, tiny: bool, data_bytes: u64) -> Settings
             DurabilityClass::ProcessCrash
         },
         cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
+        own_cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
         write_buffer_bytes: write_buffer_bytes(asked, tiny),
         write_buffers: asked.write_buffers,
         background_threads: asked.background_threads.max(2),
@@ -113,8 +114,15 @@ pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
 
 /// What memory stores are told to take, for people.
 pub fn memory(settings: &Settings) -> String {
+    let own = match settings.own_cache_bytes == settings.cache_bytes {
+        true => String::new(),
+        false => format!(
+            " ({} for stores that read past the page cache)",
+            mib(settings.own_cache_bytes)
+        ),
+    };
     format!(
-        "for reads {}, write buffers {} x {}",
+        "for reads {}{own}, write buffers {} x {}",
         mib(settings.cache_bytes),
         settings.write_buffers,
         mib(settings.write_buffer_bytes)

@@ -207,10 +207,10 @@ pub struct Options {
     /// what is read often fits than in blocks, and it is found faster. Default: on, with up to half
     /// of [`Options::cache_bytes`], once all blocks would take half as much again as these.
     pub read_buffer: ReadBufferOptions,
-    /// Read tables past the page cache, as `O_DIRECT` does, where the file system can. Then blocks
-    /// are in memory once and not twice, and all of it belongs into `cache_bytes`: what is not there
-    /// comes from the device. Default: false.
-    pub direct_reads: bool,
+    /// Read and write tables past the page cache, as `O_DIRECT` does, where the file system can. Then
+    /// blocks are in memory once and not twice, and all of it belongs into `cache_bytes`: what is not
+    /// there comes from the device. Arenas and the manifest stay in the page cache. Default: false.
+    pub direct_io: bool,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,
     /// The manifest is rewritten when it is longer. Default: 4 MiB.
@@ -284,7 +284,7 @@ impl Default for Options {
             background_bytes_per_second: None,
             cache_bytes: 64 << 20,
             read_buffer: ReadBufferOptions::default(),
-            direct_reads: false,
+            direct_io: false,
             max_open_tables: 1000,
             manifest_bytes: 4 << 20,
             storage: real_storage(),

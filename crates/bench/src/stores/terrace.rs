@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terrace::{
-    Compression, Db, Durability, IterOptions, Options, TimeProfile, WriteBatch, WriteOptions,
+    Compression, Db, Durability, IterOptions, Options, ReadBufferOptions, TimeProfile, WriteBatch,
+    WriteOptions,
 };
 use toml::{Table, Value};
 
@@ -96,10 +97,20 @@ pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings)
 
 /// What all stores are told, then what makes the configuration, then what was given by hand.
 pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
+    let defaults = ReadBufferOptions::default();
     let mut compression = vec![Compression::None];
     if settings.compressed {
         compression.extend([Compression::None, Compression::Lz4]);
     }
+    // What `docs/tuning.md` advises where the page cache counts.
+    let (cache_bytes, share_percent) = match settings.bounded {
+        true => (settings.own_cache_bytes, 75),
+        false => (settings.cache_bytes, defaults.share_percent),
+    };
+    let read_buffer = ReadBufferOptions {
+        share_percent,
+        ..defaults
+    };
     let common = Options {
         durability: Some(match settings.durability {
             DurabilityClass::ProcessCrash => Durability::CrashSafe,
@@ -108,8 +119,9 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
         arena_bytes: settings.write_buffer_bytes,
         arena_index_bytes: settings.write_buffer_bytes / 2,
         max_arenas: settings.write_buffers as usize,
-        cache_bytes: settings.cache_bytes,
-        direct_reads: settings.direct_io,
+        cache_bytes,
+        direct_io: settings.direct_io || settings.bounded,
+        read_buffer,
         block_bytes: settings.block_bytes as usize,
         filter_bits_per_key: settings.filter_bits_per_key,
         compression,

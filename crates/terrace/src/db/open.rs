@@ -277,14 +277,14 @@ fn open_tables(
     path: &Path,
     options: &Options,
 ) -> Result<Arc<TableCache>> {
-    let blocks = Arc::new(BlockCache::new(options.cache_bytes));
+    let blocks = Arc::new(BlockCache::new(options.cache_bytes, options.direct_io));
     let storage = Arc::clone(storage) as Arc<dyn Storage>;
     Ok(Arc::new(TableCache::new(
         storage,
         path.to_path_buf(),
         OpenOptions {
             mode: OpenMode::Read,
-            direct: options.direct_reads,
+            direct: options.direct_io,
         },
         options.max_open_tables,
         blocks,

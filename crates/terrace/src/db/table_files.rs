@@ -45,6 +45,8 @@ pub(crate) struct TableHome<'a> {
     pub(crate) path_of: fn(&Path, u64) -> PathBuf,
     pub(crate) next_table: &'a AtomicU64,
     pub(crate) hash_seed: u64,
+    /// Files are written past the page cache.
+    pub(crate) direct: bool,
 }
 
 impl Store {
@@ -60,6 +62,7 @@ impl Store {
             path_of: table_path,
             next_table: &self.next_table,
             hash_seed: self.hash_seed,
+            direct: self.options.direct_io,
         };
         TableFiles::new(
             home,
@@ -152,6 +155,7 @@ impl<'a> TableFiles<'a> {
                 hash_seed: home.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,
+                direct: home.direct,
                 purpose: self.files.purpose,
             };
             let path = (home.path_of)(home.directory, number);

@@ -64,7 +64,7 @@ pub fn dump(storage: &dyn Storage, path: &Path) -> Result<Dump> {
 }
 
 fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
-    let cache = Arc::new(BlockCache::new(0));
+    let cache = Arc::new(BlockCache::new(0, false));
     let reader = TableReader::open(storage, path.to_path_buf(), number, cache)?;
     let properties = reader.properties();
     let escape = |key: &[u8]| key.escape_ascii().to_string();

@@ -84,7 +84,10 @@ impl Statistics {
         ] {
             text.sample("memory_bytes", &[("budget", budget)], bytes);
         }
-        text.counter("block_cache_hits_total", "Blocks found in the block cache.");
+        text.counter(
+            "block_cache_hits_total",
+            "Blocks found in the block cache, in part by samples of one read in 16.",
+        );
         text.sample("block_cache_hits_total", &[], memory.block_cache_hits);
         text.counter(
             "block_cache_misses_total",

@@ -25,8 +25,8 @@ pub struct ReadBufferOptions {
     /// How entries are kept. Default: [`ReadBufferStructure::Hash`].
     pub structure: ReadBufferStructure,
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
-    /// in percent, from 0 (off: reads and writes pass it by) to 75. What it does not use is the
-    /// block cache's. Default: 50.
+    /// in percent, from 0 (off: reads and writes pass it by) to 75. While it sleeps the block cache
+    /// has it. Default: 50.
     pub share_percent: u32,
     /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
     /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of

@@ -1,8 +1,8 @@
 //! One balanced tree under one lock: the ordered structure, to compare the hash with.
 //!
 //! Eviction is a clock whose hand walks over the keys in their order: what was read since the hand
-//! passed stays. As in the hash, a back-fill is taken at the second miss of its key within a while,
-//! and readers and fills that find the lock taken go away.
+//! passed stays. As in the hash, a full buffer takes a back-fill at the second miss of its key within a
+//! while, and readers and fills that find the lock taken go away.
 //!
 //! Keys share stripes by hash. Stripes are raised and compared under the lock.
 
@@ -197,7 +197,9 @@ impl Structure for OrderedBuffer {
         let Some(mut tree) = self.tree.try_lock() else {
             return Fill::NotWanted;
         };
-        if !tree.missed_before(key) {
+        let bytes = entry_bytes(&full_key(key), version.value);
+        let is_full = tree.entries_bytes + bytes > self.capacity_bytes;
+        if is_full && !tree.missed_before(key) {
             return Fill::NotWanted;
         }
         if tree.stripe(key).is_none_or(|stripe| *stripe > read_at) {

@@ -53,7 +53,7 @@ impl Site {
             files::table_number(files::without_damaged(name))
         });
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
-        let blocks = Arc::new(BlockCache::new(0));
+        let blocks = Arc::new(BlockCache::new(0, false));
         let tables = TableCache::new(
             Arc::clone(&storage) as Arc<dyn Storage>,
             path.to_path_buf(),
@@ -108,6 +108,7 @@ impl Site {
             path_of: new_path,
             next_table: &self.next_table,
             hash_seed,
+            direct: false,
         };
         TableFiles::new(home, keyspace, form, place, Purpose::Recovery)
     }

@@ -5,9 +5,11 @@
 //! data blocks, and the index blocks that found no room among the pinned, and forgets what is not
 //! read. Nothing is set aside: what is not pinned is left to the blocks that come and go.
 //!
-//! A full cache takes a data block in at its second miss within a while. Most blocks of a large
-//! store are read once: taking each in would push one out, and touching what has not been touched
-//! for long costs more than all else about it.
+//! With the page cache behind it, a full cache takes a data block in at its second miss within a while.
+//! Most blocks of a large store are read once: taking each in would push one out, and touching what has
+//! not been touched for long costs more than all else about a block that the page cache has. A miss
+//! that goes to the device costs a hundred times as much, so where tables are read past the page cache
+//! every block is taken in.
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -119,7 +121,8 @@ struct Given {
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer, Unseating>,
-    missed: Missed,
+    /// None where every block is worth it.
+    missed: Option<Missed>,
     was_full: AtomicBool,
     capacity_bytes: u64,
     /// Pinned, and lent to others.
@@ -129,7 +132,8 @@ pub(crate) struct BlockCache {
 }
 
 impl BlockCache {
-    pub(crate) fn new(capacity_bytes: u64) -> Self {
+    /// Of blocks that are read through the page cache, or from the device.
+    pub(crate) fn new(capacity_bytes: u64, is_direct: bool) -> Self {
         const USUAL_BLOCK_BYTES: u64 = 4096;
         let usual_blocks = (capacity_bytes / USUAL_BLOCK_BYTES) as usize;
         BlockCache {
@@ -141,7 +145,7 @@ impl BlockCache {
                 Unseating::default(),
             ),
             // As many as half the blocks that fit: a block read less often is worth no room.
-            missed: Missed::new(usual_blocks / 2),
+            missed: (!is_direct).then(|| Missed::new(usual_blocks / 2)),
             was_full: AtomicBool::new(false),
             capacity_bytes,
             given: Mutex::default(),
@@ -161,8 +165,8 @@ impl BlockCache {
         block
     }
 
-    /// Counts a read for a block that is there, and the hits of those that did not come here; false if
-    /// it is not.
+    /// Counts a read of a block that its reader has, and the hits of those that did not come here;
+    /// false if the cache has let it go.
     pub(super) fn touch(&self, table: u64, offset: u64) -> bool {
         self.hits.fetch_add(ASKED_ONE_IN, Ordering::Relaxed);
         self.blocks.get(&(table, offset)).is_some()
@@ -176,18 +180,22 @@ impl BlockCache {
     pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
         let key = (table, offset);
         let is_data = matches!(block, CachedBlock::Data(..));
-        if is_data && self.is_full(ByBytes.weight(&key, &block)) && !self.missed.again(&key) {
+        if is_data && !self.is_wanted(&key, &block) {
             return;
         }
         self.blocks.insert(key, block);
     }
 
-    /// Gives a block that is in the cache a place in the index.
-    pub(super) fn seat(&self, table: u64, offset: u64, block: CachedBlock) {
-        // Before the cache has it: then it empties the place when it lets the block go.
-        if let CachedBlock::Data(block, Some(home)) = &block {
-            home.fill(block);
-        }
+    /// Whether a data block that was missed is to be taken in.
+    fn is_wanted(&self, key: &BlockKey, block: &CachedBlock) -> bool {
+        let Some(missed) = &self.missed else {
+            return true;
+        };
+        !self.is_full(ByBytes.weight(key, block)) || missed.again(key)
+    }
+
+    /// Takes a block in without asking whether it is worth it.
+    pub(super) fn put(&self, table: u64, offset: u64, block: CachedBlock) {
         self.blocks.insert((table, offset), block);
     }
 

@@ -52,7 +52,7 @@ pub fn fuzz_block(bytes: &[u8]) {
 pub fn fuzz_table(bytes: &[u8]) {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let path = PathBuf::from("fuzz.table");
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
     let cached = Arc::clone(&cache);
     let opened = TableReader::assemble(file.clone(), path.clone(), 1, cached, forgive_damage);
     if let Ok(damaged) = opened {

@@ -49,6 +49,8 @@ pub(crate) struct TableOptions {
     pub(crate) keyspace: KeyspaceId,
     /// The age of the table's sub-level when it was written; `repair` may use it.
     pub(crate) age_hint: u64,
+    /// The file is written past the page cache.
+    pub(crate) direct: bool,
     pub(crate) purpose: Purpose,
 }
 

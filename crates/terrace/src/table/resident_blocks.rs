@@ -9,15 +9,15 @@
 //! A place is filled when the cache shows the block, not when it takes it in: most blocks of a large
 //! store are read once, and filling and emptying cost more than one search.
 //!
-//! Invariant: what is in a place is in the cache. If the cache lets go of a block at the very moment at
-//! which it has shown it, the block stays in its place until the next read that goes to the cache,
-//! which takes it in again.
+//! Invariant: what is in a place is in the cache. The cache may let go of a block between showing it
+//! and the place being filled; so whoever has filled a place asks once more, and empties it again.
 //!
 //! (The literature calls this pointer swizzling: Graefe et al., *In-Memory Performance for Big Data*,
 //! VLDB 2014.)
 
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock};
+use std::ptr;
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
 
@@ -27,18 +27,24 @@ use super::index_block::IndexBlock;
 
 /// One read in so many asks the cache about a block that is in its place.
 pub(super) const ASKED_ONE_IN: u64 = 16;
+const _: () = assert!(ASKED_ONE_IN.is_power_of_two());
 
 thread_local! {
-    /// A count that threads shared would cost them more than the search that is saved.
+    /// A sequence of each thread: one that threads shared would cost them more than the search that is
+    /// saved.
     static READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts a read of this thread that found its block in its place; whether it is to go to the cache.
+/// Draws for a read of this thread that found its block in its place; whether it is to go to the cache.
+/// Were it every so many-th read, a program that reads in such a rhythm would hide blocks from the
+/// cache.
 #[inline]
 pub(super) fn is_cache_asked() -> bool {
-    let reads = READS.get().wrapping_add(1);
-    READS.set(reads);
-    reads.is_multiple_of(ASKED_ONE_IN)
+    // Knuth's linear congruence; its high bits are the good ones.
+    let drawn = READS.get().wrapping_mul(6_364_136_223_846_793_005);
+    let drawn = drawn.wrapping_add(1_442_695_040_888_963_407);
+    READS.set(drawn);
+    drawn >> 32 & (ASKED_ONE_IN - 1) == 0
 }
 
 /// The places of a partition's blocks; none until they are made.
@@ -107,6 +113,16 @@ impl<'a> BlockPlace<'a> {
         self.partition.resident().get(self.at)
     }
 
+    /// Puts the block here.
+    pub(super) fn fill(&self, block: &Arc<Block>) {
+        let resident = self.partition.resident();
+        resident.set(self.at, Some(Arc::clone(block)));
+    }
+
+    pub(super) fn empty(&self) {
+        self.partition.resident().set(self.at, None);
+    }
+
     /// Whether a block can be remembered here.
     pub(super) fn has_room(&self) -> bool {
         self.partition.resident().is_made()
@@ -116,32 +132,29 @@ impl<'a> BlockPlace<'a> {
     pub(super) fn home(&self) -> Option<Home> {
         let at = u32::try_from(self.at).ok()?;
         self.has_room().then(|| Home {
-            partition: Arc::clone(self.partition),
+            partition: Arc::downgrade(self.partition),
             at,
         })
     }
 }
 
-/// Where in the index a block of the cache is to be found.
+/// Where in the index a block of the cache is to be found. It keeps nothing in memory: blocks of a
+/// table that was removed stay in the cache until others push them out.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
-    partition: Arc<IndexBlock>,
+    partition: Weak<IndexBlock>,
     at: u32,
 }
 
 impl Home {
     pub(super) fn is(&self, place: &BlockPlace<'_>) -> bool {
-        Arc::ptr_eq(&self.partition, place.partition) && self.at as usize == place.at
-    }
-
-    pub(super) fn fill(&self, block: &Arc<Block>) {
-        let place = self.at as usize;
-        self.partition
-            .resident()
-            .set(place, Some(Arc::clone(block)));
+        ptr::eq(self.partition.as_ptr(), Arc::as_ptr(place.partition))
+            && self.at as usize == place.at
     }
 
     pub(super) fn empty(&self) {
-        self.partition.resident().set(self.at as usize, None);
+        if let Some(partition) = self.partition.upgrade() {
+            partition.resident().set(self.at as usize, None);
+        }
     }
 }

@@ -19,6 +19,11 @@ use crate::{Error, Result};
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 * 1024;
+/// The same where a write waits for the device.
+const DIRECT_WRITE_BYTES: usize = 1 << 20;
+/// Writes begin and end with pages, so that none is written twice, or by way of the page cache where
+/// others are not.
+const PAGE_BYTES: usize = 4096;
 /// Bytes after which they are sent on to the medium, so that the sync at the end finds little left.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
@@ -49,11 +54,21 @@ impl<'a> TableWriter<'a> {
     ) -> Result<Self> {
         let sealer = Sealer::new(options.compression)
             .map_err(|error| storage::Error::new(storage::Operation::Open, &path, error))?;
-        let file = storage.open(&path, OpenOptions::buffered(OpenMode::CreateNew))?;
+        let open_options = OpenOptions {
+            mode: OpenMode::CreateNew,
+            direct: options.direct,
+        };
+        let file = storage.open(&path, open_options)?;
+        let write_bytes = if options.direct {
+            DIRECT_WRITE_BYTES
+        } else {
+            WRITE_BYTES
+        };
         let mut output = Output {
             path,
             file,
-            buffer: Vec::with_capacity(WRITE_BYTES + 2 * options.block_bytes),
+            buffer: Vec::with_capacity(write_bytes + 2 * options.block_bytes),
+            write_bytes,
             written_bytes: 0,
             sent_bytes: 0,
         };
@@ -182,7 +197,7 @@ impl<'a> TableWriter<'a> {
         debug_assert_eq!(trailer.len(), TRAILER_BYTES);
         self.output.buffer.extend_from_slice(&trailer);
         properties.file_bytes = self.output.offset();
-        self.output.write(self.options.purpose)?;
+        self.output.write_all(self.options.purpose)?;
         self.finished = true;
         Ok((properties, Arc::clone(&self.output.file)))
     }
@@ -256,6 +271,8 @@ struct Output {
     path: PathBuf,
     file: Arc<dyn File>,
     buffer: Vec<u8>,
+    /// So many are gathered.
+    write_bytes: usize,
     written_bytes: u64,
     /// Those whose write-back was started.
     sent_bytes: u64,
@@ -268,21 +285,27 @@ impl Output {
     }
 
     fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {
-        if self.buffer.len() < WRITE_BYTES {
+        if self.buffer.len() < self.write_bytes {
             return Ok(());
         }
-        self.write(purpose)
+        let pages = self.buffer.len() / PAGE_BYTES;
+        self.write(pages * PAGE_BYTES, purpose)
     }
 
-    fn write(&mut self, purpose: storage::Purpose) -> Result<()> {
+    fn write_all(&mut self, purpose: storage::Purpose) -> Result<()> {
+        self.write(self.buffer.len(), purpose)
+    }
+
+    /// Writes the first `bytes` of what was gathered.
+    fn write(&mut self, bytes: usize, purpose: storage::Purpose) -> Result<()> {
         {
             // The call itself is a stage inside: what is left is waiting.
             let _waiting = stage(Stage::WriteRate);
-            self.file
-                .write_at(&self.buffer, self.written_bytes, purpose)?;
+            let first = self.buffer.get(..bytes).unwrap_or(&self.buffer);
+            self.file.write_at(first, self.written_bytes, purpose)?;
         }
-        self.written_bytes += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.written_bytes += bytes as u64;
+        self.buffer.drain(..bytes);
         let unsent_bytes = self.written_bytes - self.sent_bytes;
         if unsent_bytes >= WRITE_BACK_BYTES {
             // A hint: what it cannot do, the sync does.

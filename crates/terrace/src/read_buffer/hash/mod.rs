@@ -5,10 +5,11 @@
 //! stripe too. Whoever finds no trace of a key there is done after one line, without a lock.
 //!
 //! Eviction is a ring's own: what is oldest leaves, unless it was read since it came; then it moves
-//! to the front again, with one use less (S3-FIFO's main queue). What was read once never enters: a
-//! back-fill is taken at the second miss of its key within a while, as many misses of the bucket as
-//! entries of its size would fit. So gets that walk over the whole store, or draw from all of it
-//! alike, push out little.
+//! to the front again, with one use less (S3-FIFO's main queue). While there is room, every back-fill
+//! is taken: a buffer that has yet to fill loses nothing by it, and would be long about it otherwise.
+//! From then on nothing enters that was read once, but at the second miss of its key within a while,
+//! as many misses of the bucket as entries of its size would fit. So gets that walk over the whole
+//! store, or draw from all of it alike, push out little.
 //!
 //! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
 //! would need a lock around it on every write; and an entry would be two allocations and some 60
@@ -25,7 +26,7 @@ use self::ring::{Ring, entry_bytes};
 use super::structure::{Counts, Fill, Found, Key, Structure, Version};
 use crate::KeyspaceId;
 use crate::SequenceNumber;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, hint};
 use crate::table::key_hash;
 
@@ -57,6 +58,8 @@ pub(super) struct HashBuffer {
 #[repr(align(128))]
 struct Shard {
     inner: Mutex<Inner>,
+    /// Something had to leave for what came.
+    is_full: AtomicBool,
     misses: AtomicU64,
 }
 
@@ -93,6 +96,7 @@ impl HashBuffer {
                 ring: Ring::new(ring_bytes, chunk_bytes),
                 counts: Counts::default(),
             }),
+            is_full: AtomicBool::new(false),
             misses: AtomicU64::new(0),
         };
         HashBuffer {
@@ -123,7 +127,7 @@ impl HashBuffer {
     /// Adds an entry for a key that has none; its slot, unless it is too large.
     fn insert<'a>(
         &self,
-        bucket: &'a Bucket,
+        (bucket, shard): (&'a Bucket, &Shard),
         inner: &mut Inner,
         key: &Key<'_>,
         version: Version<'_>,
@@ -133,7 +137,10 @@ impl HashBuffer {
             return None;
         }
         let before = inner.ring.memory_bytes();
-        self.make_room(inner, bytes);
+        if !inner.ring.has_room(bytes) {
+            shard.is_full.store(true, Ordering::Relaxed);
+            self.make_room(inner, bytes);
+        }
         let place = inner.ring.push(key, version)?;
         let grown = inner.ring.memory_bytes() - before;
         if grown > 0 {
@@ -218,7 +225,7 @@ impl Structure for HashBuffer {
             None if !insert => return false,
             None => {}
         }
-        self.insert(bucket, inner, key, version).is_some()
+        self.insert((bucket, shard), inner, key, version).is_some()
     }
 
     fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber) {
@@ -240,7 +247,10 @@ impl Structure for HashBuffer {
         };
         let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
         let among = (BUCKETS_PART * BUCKET_BYTES / bytes).clamp(1, MISSES as usize);
-        if bytes > self.most_entry_bytes || !bucket.missed_before(key.hash, among as u32) {
+        let is_wanted = || {
+            !shard.is_full.load(Ordering::Relaxed) || bucket.missed_before(key.hash, among as u32)
+        };
+        if bytes > self.most_entry_bytes || !is_wanted() {
             return Fill::NotWanted;
         }
         let Some(mut inner) = shard.try_lock() else {
@@ -254,7 +264,7 @@ impl Structure for HashBuffer {
             // From before a floor: it would be in the way for ever.
             bucket::clear(slot);
         }
-        let Some(slot) = self.insert(bucket, &mut inner, key, version) else {
+        let Some(slot) = self.insert((bucket, shard), &mut inner, key, version) else {
             return Fill::NotWanted;
         };
         // After the slot: a forward that did not find it has raised the stripe before.
@@ -271,6 +281,7 @@ impl Structure for HashBuffer {
             let mut inner = shard.inner.lock();
             buckets.iter().for_each(Bucket::clear);
             let freed = inner.ring.clear();
+            shard.is_full.store(false, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
         }
     }

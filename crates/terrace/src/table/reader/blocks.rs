@@ -99,7 +99,7 @@ impl TableReader {
     #[cold]
     fn show(&self, place: &BlockPlace<'_>, block: &Arc<Block>, options: CursorOptions) {
         if !self.cache.touch(self.number, place.handle.offset) && options.fill_cache {
-            self.seat(place, block);
+            self.take_in(place, block);
         }
     }
 
@@ -110,17 +110,29 @@ impl TableReader {
             Some(CachedBlock::Index(_)) => return Err(self.two_roles(place.handle)),
             None => return Ok(None),
         };
-        match home {
-            Some(home) if home.is(place) => home.fill(&block),
-            _ if options.fill_cache && place.has_room() => self.seat(place, &block),
-            _ => {}
+        // A merge is the last to read its inputs: it leaves no traces.
+        if options.fill_cache && place.has_room() {
+            if home.is_none_or(|home| !home.is(place)) {
+                self.take_in(place, &block);
+            }
+            self.seat(place, &block);
         }
         Ok(Some(block))
     }
 
-    fn seat(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
+    /// Has the cache hold a block, as one that leaves its place when it leaves the cache.
+    fn take_in(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
         let seated = CachedBlock::Data(Arc::clone(block), place.home());
-        self.cache.seat(self.number, place.handle.offset, seated);
+        self.cache.put(self.number, place.handle.offset, seated);
+    }
+
+    /// Fills the place with a block that the cache holds.
+    fn seat(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
+        place.fill(block);
+        // The cache may have let it go just before: then nobody else empties the place.
+        if !self.is_in_cache(place.handle) {
+            place.empty();
+        }
     }
 
     /// Puts a block that was read into the cache if it is worth it.

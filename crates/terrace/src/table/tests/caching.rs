@@ -1,5 +1,6 @@
 use super::*;
 use crate::cursor::Cursor;
+use crate::table::resident_blocks::BlockPlace;
 
 const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
 
@@ -11,7 +12,7 @@ fn versions() -> Vec<Version> {
 
 fn table_on(storage: &SimulatedStorage) -> (Arc<TableReader>, Arc<BlockCache>) {
     write(storage, &versions(), options(Compression::None, 512));
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
     let table = TableReader::open(storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
     (table.unwrap(), cache)
 }
@@ -31,7 +32,7 @@ fn a_block_is_read_once_and_found_afterwards() {
 fn a_full_cache_takes_a_block_in_at_its_second_miss() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
-    let cache = Arc::new(BlockCache::new(16 << 10));
+    let cache = Arc::new(BlockCache::new(16 << 10, false));
     let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
     let misses = |key: u64| {
         let before = cache.misses();
@@ -78,7 +79,7 @@ fn a_cursor_that_walks_in_order_reads_many_blocks_at_once() {
     let storage = Arc::new(memory());
     write(&*storage, &versions(), options(Compression::None, 512));
     let counting = CountingStorage::new(storage);
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
     let table = TableReader::open(&counting, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
     let mut cursor = table.cursor(CursorOptions::user_read());
     let reads = || counting.snapshot().of(Purpose::Read).reads;
@@ -160,7 +161,7 @@ fn what_is_pinned_is_within_the_budget_and_given_back() {
     assert!(cache.used_bytes() < all);
 
     // No room to pin more than a partition or two: the others come through the cache.
-    let cache = Arc::new(BlockCache::new(8 << 10));
+    let cache = Arc::new(BlockCache::new(8 << 10, false));
     let table = TableReader::open(&storage, PathBuf::from(PATH), 8, Arc::clone(&cache)).unwrap();
     for _ in 0..3 {
         found(&table);
@@ -178,7 +179,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
     for number in 1..=20 {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
-    let blocks = Arc::new(BlockCache::new(1 << 20));
+    let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let tables = TableCache::new(storage, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
@@ -195,7 +196,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
 fn a_value_outlives_its_block_in_the_cache() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
-    let cache = Arc::new(BlockCache::new(0));
+    let cache = Arc::new(BlockCache::new(0, false));
     let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
     let hash = key_hash(b"00007", SEED);
     let found = table.get(b"00007", hash, 500, CursorOptions::user_read());
@@ -213,7 +214,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     for number in 1..=20 {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
-    let blocks = Arc::new(BlockCache::new(1 << 20));
+    let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
     let tables = TableCache::new(storage_object, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true);
@@ -263,7 +264,7 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
     // Room for some of the blocks.
-    let cache = Arc::new(BlockCache::new(16 << 10));
+    let cache = Arc::new(BlockCache::new(16 << 10, false));
     let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
     let all = versions();
     for round in 0..200 {
@@ -282,12 +283,69 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     assert_eq!(get(&table, &all[7].0, 500).unwrap().unwrap().1, [7; 40]);
 }
 
+/// Behind it is the device: a miss costs more than whatever leaves for the block.
+#[test]
+fn a_full_cache_takes_a_block_in_at_its_first_miss_if_no_page_cache_has_it() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    let is_taken = |is_direct| {
+        let cache = Arc::new(BlockCache::new(8 << 10, is_direct));
+        let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
+        let table = table.unwrap();
+        for (key, ..) in versions().iter().take(350) {
+            get(&table, key, 500).unwrap().unwrap();
+        }
+        let misses = cache.misses();
+        for _ in 0..2 {
+            get(&table, b"00399", 500).unwrap().unwrap();
+        }
+        cache.misses() - misses == 1
+    };
+    assert!(is_taken(true) && !is_taken(false));
+}
+
+#[test]
+fn blocks_in_the_cache_keep_no_index_of_a_closed_table_in_memory() {
+    let storage = memory();
+    let (table, cache) = table_on(&storage);
+    for _ in 0..2 {
+        get(&table, &versions()[7].0, 500).unwrap().unwrap();
+    }
+    assert_eq!(seated(&table), [true]);
+    let options = CursorOptions {
+        ask_cache: true,
+        ..CursorOptions::uncached(Purpose::Other)
+    };
+    let partition = Arc::downgrade(&table.partition(0, options).unwrap().unwrap());
+    drop(table);
+    assert!(cache.used_bytes() > 512, "the block is still there");
+    assert!(partition.upgrade().is_none());
+}
+
+#[test]
+fn who_leaves_nothing_in_the_cache_leaves_nothing_in_the_index() {
+    let storage = memory();
+    let (table, _) = table_on(&storage);
+    get(&table, &versions()[7].0, 500).unwrap().unwrap();
+    let options = CursorOptions {
+        ask_cache: true,
+        ..CursorOptions::uncached(Purpose::Other)
+    };
+    let partition = table.partition(0, options).unwrap().unwrap();
+    let blocks = (0..partition.len()).map(|at| BlockPlace::of(&partition, at).unwrap());
+    let found = blocks.filter(|place| table.cached(place, options).unwrap().is_some());
+    assert_eq!(found.count(), 1);
+    assert_eq!(seated(&table).len(), 0);
+    get(&table, &versions()[7].0, 500).unwrap().unwrap();
+    assert_eq!(seated(&table), [true]);
+}
+
 #[test]
 fn what_is_read_from_the_index_stays_in_the_cache() {
     let storage = Arc::new(memory());
     write(&*storage, &versions(), options(Compression::None, 512));
     let counting = CountingStorage::new(storage);
-    let cache = Arc::new(BlockCache::new(16 << 10));
+    let cache = Arc::new(BlockCache::new(16 << 10, false));
     let table = TableReader::open(&counting, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
     let all = versions();
     let mut reads_of_hot = 0;

@@ -31,6 +31,7 @@ fn options(compression: Compression, block_bytes: usize) -> TableOptions {
         hash_seed: SEED,
         keyspace: KeyspaceId::DEFAULT,
         age_hint: 3,
+        direct: false,
         purpose: Purpose::Flush,
     }
 }
@@ -55,7 +56,7 @@ fn write(storage: &dyn Storage, versions: &[Version], options: TableOptions) -> 
 }
 
 fn open(storage: &dyn Storage) -> crate::Result<Arc<TableReader>> {
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
     TableReader::open(storage, PathBuf::from(PATH), 7, cache)
 }
 

@@ -100,7 +100,7 @@ fn a_large_table_is_read_back_whole() {
         let (smallest, largest) = (&*versions[0].0, &*versions[29_999].0);
         assert_eq!(properties.user_keys(), Some((smallest, largest)));
 
-        let cache = Arc::new(BlockCache::new(64 << 10));
+        let cache = Arc::new(BlockCache::new(64 << 10, false));
         let table = TableReader::open(&storage, path, 7, Arc::clone(&cache)).unwrap();
         let check = table.verify().unwrap();
         assert_eq!(check.entries, 30_000);

@@ -1,10 +1,11 @@
-//! Tables that are read past the page cache, on a real file system.
+//! Tables that are read and written past the page cache, on a real file system.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use terrace::{Db, IterOptions, Options};
+use terrace_storage::{OpenMode, OpenOptions, RealStorage, Storage};
 
 /// `O_DIRECT`: in `open`, and among the flags in `/proc/self/fdinfo`.
 #[cfg(target_arch = "x86_64")]
@@ -37,13 +38,53 @@ fn direct_descriptors(directory: &Path) -> usize {
         .count()
 }
 
+/// Of how many tables in the directory the beginning is in the page cache, and how many there are.
+fn tables_in_page_cache(directory: &Path) -> (usize, usize) {
+    let files = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let tables = files.filter(|path| path.extension().is_some_and(|name| name == "table"));
+    let is_cached: Vec<_> = tables
+        .map(|path| {
+            let options = OpenOptions::buffered(OpenMode::Read);
+            let file = RealStorage.open(&path, options).unwrap();
+            !file.start_read(0, 4096)
+        })
+        .collect();
+    let cached = is_cached.iter().filter(|is_cached| **is_cached).count();
+    (cached, is_cached.len())
+}
+
+#[test]
+fn tables_are_written_past_the_page_cache_or_into_it() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let directory = directory.path().canonicalize().unwrap();
+    for direct_io in [true, false] {
+        let path = directory.join(direct_io.to_string());
+        let options = Options {
+            direct_io,
+            ..Options::default()
+        };
+        let db = Db::open(&path, options).unwrap();
+        for key in 0..5000u32 {
+            db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        let (cached, tables) = tables_in_page_cache(&path);
+        let is_past = direct_io && has_direct_io(&directory);
+        assert!(tables > 0);
+        assert_eq!(cached, if is_past { 0 } else { tables });
+        db.close().unwrap();
+    }
+}
+
 #[test]
 fn tables_are_read_past_the_page_cache_and_give_the_same() {
     // Under the target directory: a temporary one may be on a tmpfs.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let directory = directory.path().canonicalize().unwrap();
-    let options = |direct_reads| Options {
-        direct_reads,
+    let options = |direct_io| Options {
+        direct_io,
         block_bytes: 1000,
         cache_bytes: 8 << 10,
         ..Options::default()
