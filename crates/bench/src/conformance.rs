@@ -4,12 +4,17 @@ use crate::Result;
 use crate::store::{Direction, Store};
 
 const KEYS: u32 = 2000;
+const WRITERS: u32 = 4;
 
 fn key(number: u32) -> Vec<u8> {
     format!("key{number:06}").into_bytes()
 }
 
+/// Some are empty.
 fn value(number: u32, version: u32) -> Vec<u8> {
+    if number % 100 == 1 {
+        return Vec::new();
+    }
     format!("value {number} of version {version}; ")
         .repeat(1 + number as usize % 20)
         .into_bytes()
@@ -22,18 +27,16 @@ fn value(number: u32, version: u32) -> Vec<u8> {
 /// The first answer that is not the right one.
 pub fn check(store: &dyn Store) -> Result<()> {
     std::thread::scope(|scope| {
-        let writers = [0, 1].map(|half| {
-            scope.spawn(move || {
-                (0..KEYS)
-                    .filter(|n| n % 2 == half)
-                    .try_for_each(|n| store.put(&key(n), &value(n, 0)))
-            })
-        });
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write_part(store, writer)))
+            .collect();
+        let scanned = (0..20).try_for_each(|_| check_order(store));
         writers.into_iter().try_for_each(|writer| {
             writer
                 .join()
                 .unwrap_or_else(|_| Err("a writer panicked".into()))
-        })
+        })?;
+        scanned
     })?;
     for number in (0..KEYS).step_by(3) {
         store.put(&key(number), &value(number, 1))?;
@@ -46,6 +49,28 @@ pub fn check(store: &dyn Store) -> Result<()> {
     store.settle()?;
     store.activity();
     check_contents(store)
+}
+
+/// Writes every so many-th key, and reads what it has just written.
+fn write_part(store: &dyn Store, writer: u32) -> Result<()> {
+    for number in (writer..KEYS).step_by(WRITERS as usize) {
+        store.put(&key(number), &value(number, 0))?;
+        check_get(store, number, Some(value(number, 0)))?;
+    }
+    Ok(())
+}
+
+/// A scan beside writers: what it shows is in order.
+fn check_order(store: &dyn Store) -> Result<()> {
+    let mut keys = Vec::new();
+    let start = key(KEYS / 2);
+    store.scan(Some(&start), 100, Direction::Forward, &mut |key, _| {
+        keys.push(key.to_vec());
+    })?;
+    match keys.is_sorted() && keys.len() <= 100 {
+        true => Ok(()),
+        false => Err("a scan beside writers is out of order, or too long".into()),
+    }
 }
 
 /// The same contents, in a store that was closed and opened again.
@@ -62,16 +87,8 @@ fn expected(number: u32) -> Option<Vec<u8>> {
 
 fn check_contents(store: &dyn Store) -> Result<()> {
     for number in 0..KEYS + 10 {
-        let expected = if number < KEYS {
-            expected(number)
-        } else {
-            None
-        };
-        let mut found = None;
-        let is_found = store.get(&key(number), &mut |value| found = Some(value.to_vec()))?;
-        if found != expected || is_found != expected.is_some() {
-            return Err(format!("get of {number} gave {found:?} and {is_found}").into());
-        }
+        let expected = expected(number).filter(|_| number < KEYS);
+        check_get(store, number, expected)?;
     }
     let all: Vec<_> = (0..KEYS)
         .filter_map(|n| Some((key(n), expected(n)?)))
@@ -98,6 +115,7 @@ fn check_contents(store: &dyn Store) -> Result<()> {
         Direction::Backward,
         all.iter().rev().take(7).cloned().collect(),
     )?;
+    check_scan(store, None, 0, Direction::Forward, Vec::new())?;
     for start in [0, 1, 5, 999, 1000, KEYS - 1, KEYS + 5] {
         let forward = behind(start).take(50).collect();
         check_scan(store, Some(start), 50, Direction::Forward, forward)?;
@@ -105,6 +123,15 @@ fn check_contents(store: &dyn Store) -> Result<()> {
         check_scan(store, Some(start), 50, Direction::Backward, backward)?;
     }
     Ok(())
+}
+
+fn check_get(store: &dyn Store, number: u32, expected: Option<Vec<u8>>) -> Result<()> {
+    let mut found = None;
+    let is_found = store.get(&key(number), &mut |value| found = Some(value.to_vec()))?;
+    match found == expected && is_found == expected.is_some() {
+        true => Ok(()),
+        false => Err(format!("get of {number} gave {found:?} and {is_found}").into()),
+    }
 }
 
 fn check_scan(

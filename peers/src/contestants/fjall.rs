@@ -11,8 +11,8 @@ use terrace_bench::Result;
 use terrace_bench::settings::{DurabilityClass, Settings};
 use terrace_bench::store::{Activity, Contestant, Direction, Opened, Store};
 
-use super::own::{Accepted, OwnOptions};
-use super::{Told, quiet};
+use super::options::{Accepted, OwnOptions};
+use super::{Told, settling};
 
 /// fjall.
 pub const CONTESTANT: Contestant = Contestant {
@@ -175,7 +175,7 @@ impl Store for Fjall {
 
     fn settle(&self) -> Result<Instant> {
         self.keyspace.rotate_memtable_and_wait()?;
-        quiet::wait(
+        settling::wait(
             || Ok(self.database.compactions_completed()),
             || Ok(self.is_flushing() || self.is_compacting()),
         )

@@ -5,12 +5,12 @@ mod fjall;
 mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
-mod own;
-mod quiet;
+mod options;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod settling;
 #[cfg(test)]
 mod tests;
 

@@ -15,7 +15,7 @@ use terrace_bench::settings::{DurabilityClass, Settings};
 use terrace_bench::store::{Activity, Contestant, Direction, Opened, Store};
 
 use super::Told;
-use super::own::{Accepted, OwnOptions};
+use super::options::{Accepted, OwnOptions};
 
 /// redb.
 pub const CONTESTANT: Contestant = Contestant {

@@ -15,8 +15,8 @@ use terrace_bench::store::{Activity, Contestant, Direction, Opened, Store};
 
 use self::database::{Configuration, Database};
 use self::shape::Shape;
-use super::own::{Accepted, OwnOptions};
-use super::{Told, quiet};
+use super::options::{Accepted, OwnOptions};
+use super::{Told, settling};
 
 /// LevelDB.
 pub const CONTESTANT: Contestant = Contestant {
@@ -217,7 +217,7 @@ impl Store for LevelDb {
         self.database
             .compact_range(&BEYOND_ALL_KEYS, &BEYOND_ALL_KEYS);
         let mut due = Due::default();
-        quiet::wait(
+        settling::wait(
             || self.property(c"leveldb.stats"),
             || due.ask(|| self.property(c"leveldb.sstables")),
         )

@@ -5,9 +5,9 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::thread;
 use std::time::Instant;
 
+use terrace_bench::conformance;
 use terrace_bench::settings::Settings;
 use terrace_bench::store::{Contestant, Direction, Opened, Store};
 
@@ -66,63 +66,15 @@ fn scan(
     rows
 }
 
-fn numbers(rows: &[(Vec<u8>, Vec<u8>)]) -> Vec<u64> {
-    let number = |key: &[u8]| std::str::from_utf8(&key[4..]).unwrap().parse().unwrap();
-    rows.iter().map(|(key, _)| number(key)).collect()
-}
-
 #[test]
-fn a_value_is_what_was_last_put() {
+fn every_contestant_conforms_and_is_found_again() {
     each(|contestant, directory| {
+        let of_contestant = |error| panic!("{}: {error}", contestant.name);
         let store = open(contestant, directory);
-        assert_eq!(get(&*store, b"absent"), None);
-        store.put(b"key", b"first").unwrap();
-        store.put(b"other", b"").unwrap();
-        assert_eq!(get(&*store, b"key").as_deref(), Some(&b"first"[..]));
-        assert_eq!(get(&*store, b"other").as_deref(), Some(&b""[..]));
-        store.put(b"key", b"second, longer").unwrap();
-        assert_eq!(
-            get(&*store, b"key").as_deref(),
-            Some(&b"second, longer"[..])
-        );
-        store.delete(b"key").unwrap();
-        store.delete(b"absent").unwrap();
-        assert_eq!(get(&*store, b"key"), None);
-        assert_eq!(scan(&*store, None, 10, Direction::Forward).len(), 1);
+        conformance::check(&*store).unwrap_or_else(of_contestant);
         store.close().unwrap();
-    });
-}
-
-#[test]
-fn scans_go_both_ways_from_a_key_or_an_end() {
-    each(|contestant, directory| {
         let store = open(contestant, directory);
-        // Even numbers, so that odd ones lie between keys.
-        for number in (0..20).step_by(2) {
-            store.put(&key(number), &number.to_le_bytes()).unwrap();
-        }
-        store.delete(&key(6)).unwrap();
-        let rows = |start: Option<u64>, limit, direction| {
-            let start = start.map(key);
-            numbers(&scan(&*store, start.as_deref(), limit, direction))
-        };
-        use Direction::{Backward, Forward};
-        for _ in 0..2 {
-            assert_eq!(rows(None, 3, Forward), [0, 2, 4]);
-            assert_eq!(rows(None, 3, Backward), [18, 16, 14]);
-            assert_eq!(rows(Some(4), 3, Forward), [4, 8, 10]);
-            assert_eq!(rows(Some(8), 3, Backward), [8, 4, 2]);
-            assert_eq!(rows(Some(5), 2, Forward), [8, 10]);
-            assert_eq!(rows(Some(7), 2, Backward), [4, 2]);
-            assert!(rows(Some(19), 2, Forward).is_empty());
-            assert_eq!(rows(Some(19), 2, Backward), [18, 16]);
-            assert!(rows(None, 0, Forward).is_empty());
-            assert_eq!(rows(None, 100, Forward).len(), 9);
-            assert_eq!(rows(None, 100, Backward).len(), 9);
-            // And once more, from tables.
-            store.settle().unwrap();
-        }
-        assert_eq!(scan(&*store, None, 1, Forward)[0].1, 0u64.to_le_bytes());
+        conformance::check_reopened(&*store).unwrap_or_else(of_contestant);
         store.close().unwrap();
     });
 }
@@ -161,36 +113,6 @@ fn data_outlives_settling_and_reopening() {
             assert!(scan(&*store, None, u64::MAX, Direction::Backward) == reversed);
             store.close().unwrap();
         }
-    });
-}
-
-#[test]
-fn threads_put_and_read_at_once() {
-    const THREADS: u64 = 4;
-    const EACH: u64 = 300;
-    each(|contestant, directory| {
-        let store = open(contestant, directory);
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let store = &*store;
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        let key = key(number * THREADS + thread);
-                        store.put(&key, &key.repeat(10)).unwrap();
-                        assert_eq!(get(store, &key), Some(key.repeat(10)));
-                    }
-                });
-            }
-            for _ in 0..20 {
-                store.activity();
-                let rows = scan(&*store, Some(&key(EACH)), 100, Direction::Forward);
-                assert!(rows.is_sorted());
-            }
-        });
-        store.settle().unwrap();
-        let rows = scan(&*store, None, u64::MAX, Direction::Forward);
-        assert_eq!(rows.len() as u64, THREADS * EACH);
-        store.close().unwrap();
     });
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Gain;
+use super::gain::Gain;
 use super::gains::{own_options, plan, region_name};
 use super::paper;
 use super::setting::Setting;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Gain;
+use super::gain::Gain;
 use super::paper;
 use super::setting::Setting;
 use super::stores::{LOG, MODEL_OPTION, REGION, REGION_MODELLED};

@@ -4,9 +4,9 @@
 
 mod against_novelsm;
 mod bandwidth;
-mod compare;
 mod driver;
 mod forward_model;
+mod gain;
 mod gains;
 mod hit_ratio;
 mod novelsm;
