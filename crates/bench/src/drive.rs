@@ -3,11 +3,10 @@
 mod paced;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use crate::arguments::{Bench, Common, Memory};
 use crate::contest::{self, Program, Setup, Variant};
-use crate::outcome::Contest;
+use crate::output::Output;
 use crate::run::Plan;
 use crate::settings::Settings;
 use crate::workload::Workload;
@@ -24,7 +23,7 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
     let Some(common) = bench.common() else {
         return contest::run_one(program);
     };
-    check_output(common)?;
+    check(common)?;
     let mut setup = setup(program, work::load(bench, common)?, common, command)?;
     let mut contest = contest::hold(program, &setup)?;
     // What was found before is shown, whatever becomes of the rest.
@@ -32,7 +31,11 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
         Some(percent) => paced::add(program, &mut setup, &mut contest, percent),
         None => Ok(()),
     };
-    show(&contest, common, matches!(bench, Bench::Explain(_)))?;
+    let text = match bench {
+        Bench::Explain(_) => report::profiles,
+        _ => report::table,
+    };
+    output(common).show(&contest, || text(&contest), || report::page(&contest))?;
     paced?;
     contest.succeeded()
 }
@@ -44,41 +47,23 @@ fn rates(work: &Workload, rate: Option<f64>) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Before hours of work, not after.
-fn check_output(common: &Common) -> Result<()> {
-    contest::check_directory(&common.runs.directory)?;
-    if let Some(path) = &common.html {
-        std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+fn output(common: &Common) -> Output<'_> {
+    Output {
+        json: common.runs.json,
+        html: common.html.as_deref(),
     }
+}
+
+/// Before hours of work, not after.
+fn check(common: &Common) -> Result<()> {
+    contest::check_directory(&common.runs.directory)?;
+    output(common).check()?;
     let not_above = |value: Option<f64>| value.is_some_and(|value| value.is_nan() || value <= 0.0);
     if not_above(common.rate) || not_above(common.paced) {
         return Err("--rate and --paced are above 0".into());
     }
     if !(0.0..=1000.0).contains(&common.warm_up) {
         return Err("--warm-up is a percentage from 0 to 1000".into());
-    }
-    Ok(())
-}
-
-fn show(contest: &Contest, common: &Common, explain: bool) -> Result<()> {
-    if let Some(path) = &common.html {
-        report::write_html(contest, path)?;
-    }
-    let text = if common.runs.json {
-        serde_json::to_string_pretty(contest)? + "\n"
-    } else if explain {
-        report::profiles(contest)
-    } else {
-        report::table(contest)
-    };
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    if let (Some(path), false) = (&common.html, common.runs.json) {
-        writeln!(stdout, "\nThe report is in {}", path.display())?;
     }
     Ok(())
 }

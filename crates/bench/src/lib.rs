@@ -37,6 +37,7 @@ pub mod measure;
 pub mod memory_limit;
 pub mod operation;
 pub mod outcome;
+mod output;
 pub mod reopen;
 pub mod report;
 pub mod reproduce;

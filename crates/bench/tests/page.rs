@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use terrace_bench::outcome::Contest;
+use terrace_bench::report;
 use terrace_bench::report::figures::figures;
-use terrace_bench::report::{sample, write_html};
+// As the sample names them: it is part of the library's tests, too.
+use terrace_bench::{operation, outcome};
+
+#[path = "../src/report/sample.rs"]
+mod sample;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -61,7 +66,7 @@ fn every_plot_is_drawn_at_every_width_light_and_dark() {
     };
     let contest = sample::contest();
     let directory = tempfile::tempdir().unwrap();
-    write_html(&contest, &directory.path().join("page.html")).unwrap();
+    write_page(&contest, directory.path());
     for (width, height) in [(360, 20000), (1280, 11500)] {
         for dark in [false, true] {
             let look = Look {
@@ -73,6 +78,11 @@ fn every_plot_is_drawn_at_every_width_light_and_dark() {
             check(&contest, &look, &said);
         }
     }
+}
+
+fn write_page(contest: &Contest, directory: &Path) {
+    let page = report::page(contest).unwrap();
+    std::fs::write(directory.join("page.html"), page).unwrap();
 }
 
 /// One run of a store that tells nothing, in an open loop: fewer plots have data, and none breaks.
@@ -93,7 +103,7 @@ fn a_bare_contest_is_shown() {
         }
     }
     let directory = tempfile::tempdir().unwrap();
-    write_html(&contest, &directory.path().join("page.html")).unwrap();
+    write_page(&contest, directory.path());
     let look = Look {
         width: 1280,
         height: 4000,

@@ -75,6 +75,10 @@ fn a_model_of_memory_marks_all_that_it_touched() {
             .len(),
         7
     );
+    assert_eq!(
+        figures["gains"]["comparisons"][0]["baseline"],
+        "terrace-log"
+    );
     let runs = figures["against_novelsm"]["contest"]["runs"]
         .as_array()
         .unwrap();
@@ -89,12 +93,14 @@ fn a_model_of_memory_marks_all_that_it_touched() {
 fn what_makes_no_sense_is_wrong_usage() {
     let shell = Shell::new();
     for (arguments, what) in [
-        (["--scale", "0"], "above 0"),
-        (["--scale", "2"], "at most 1"),
-        (["--clients", "0"], "one client"),
-        (["--region-model", "fast"], "LATENCY_NS"),
+        (&["--scale", "0"][..], "above 0"),
+        (&["--scale", "2"], "at most 1"),
+        (&["--clients", "0"], "one client"),
+        (&["--region-model", "fast"], "LATENCY_NS"),
+        (&["--tiny", "--scale", "0.1"], "cannot be used with"),
+        (&["--tiny", "--repeats", "1"], "cannot be used with"),
     ] {
-        let ran = shell.run(&[&["reproduce", "wbl"][..], &arguments].concat());
+        let ran = shell.run(&[&["reproduce", "wbl"][..], arguments].concat());
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(what), "{}", ran.stderr);
     }

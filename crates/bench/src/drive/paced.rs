@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::contest::turns::has_failed;
 use crate::contest::{self, Program, Setup};
 use crate::outcome::Contest;
+use crate::report::figures::median;
 use crate::workload::Phase;
 use crate::{Error, Result};
 
@@ -68,13 +69,8 @@ fn best_rate(contest: &Contest, phase: &str, first: &str) -> Option<f64> {
     }
     rates
         .into_values()
-        .filter_map(median)
+        .filter_map(|rates| median(rates.into_iter()))
         .max_by(f64::total_cmp)
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// The paced phases stand behind the others of the same run; the rest was measured once already.

@@ -8,7 +8,6 @@
 mod process;
 mod table;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use crate::contest::{self, Program};
 use crate::keys::KeyForm;
 use crate::measure::space;
 use crate::outcome::{Failure, Machine};
+use crate::output::Output;
 use crate::store::Contestant;
 use crate::told::OwnOptions;
 use crate::values::Sizes;
@@ -103,12 +103,11 @@ pub fn run(program: &Program, asked: &Reopen, command: &str) -> Result<()> {
         runs,
         failures,
     };
-    let text = if asked.runs.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        table::table(&report)
+    let output = Output {
+        json: asked.runs.json,
+        html: None,
     };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    output.print(&report, || table::table(&report))?;
     Failure::none_of(&report.failures)
 }
 

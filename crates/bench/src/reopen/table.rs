@@ -3,7 +3,7 @@
 use super::{ReopenReport, ReopenRun};
 use crate::report::figures::{Figure, spread};
 use crate::report::numbers;
-use crate::report::quantities::{Better, Group, Unit};
+use crate::report::quantities::{Better, Unit};
 use crate::report::table as text;
 
 const LEGEND: &str = "
@@ -93,7 +93,6 @@ fn figure(quantity: &Quantity, contestants: &[String], report: &ReopenReport) ->
         label: label.into(),
         unit,
         better,
-        group: Group::Latency,
         cells: cells.collect(),
         best: None,
         advantage: None,

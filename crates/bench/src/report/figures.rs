@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::numbers;
-use super::quantities::{Better, Group, Quantity, Unit, quantities};
+use super::quantities::{Better, Quantity, Unit, quantities};
 use super::summary;
 use crate::operation::OperationKind;
 use crate::outcome::{Contest, PhaseOutcome};
@@ -63,8 +63,6 @@ pub struct Figure {
     pub unit: Unit,
     /// Which end wins.
     pub better: Better,
-    /// Where it is shown.
-    pub group: Group,
     /// By contestant.
     pub cells: Vec<Option<Spread>>,
     /// Of those that kept the pace, the contestant with the best median; `None` where several share it.
@@ -224,7 +222,6 @@ fn figure(
         label: quantity.label,
         unit: quantity.unit,
         better: quantity.better,
-        group: quantity.group,
         cells,
         best: None,
         advantage: None,
@@ -234,12 +231,10 @@ fn figure(
 
 /// Median, least and most; `None` of nothing.
 pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (least, most) = (*values.first()?, *values.last()?);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get((values.len() - 1) / 2)?;
-    let median = f64::midpoint(lower, upper);
+    let values: Vec<f64> = values.collect();
+    let median = median(values.iter().copied())?;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let range = if values.len() > 1 {
         numbers::range(unit, least, most)
     } else {
@@ -253,6 +248,15 @@ pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Sp
         text: numbers::text(unit, median),
         range,
     })
+}
+
+/// Of an even number, the mean of the middle two; `None` of nothing.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
 }
 
 /// The repeat in the middle: of the middle two, the worse.

@@ -2,25 +2,24 @@
 
 pub mod figures;
 pub(crate) mod html;
+pub(crate) mod layout;
 pub mod numbers;
 pub mod quantities;
-#[doc(hidden)]
-pub mod sample;
+#[cfg(test)]
+pub(crate) mod sample;
 mod settings;
 mod summary;
 pub(crate) mod table;
 
-use std::fs;
-use std::path::Path;
-
 use crate::Result;
 use crate::outcome::Contest;
 
-/// Writes the page: one file that needs nothing else and asks nobody for anything.
-pub fn write_html(contest: &Contest, path: &Path) -> Result<()> {
-    let nonce = format!("{:032x}", rand::random::<u128>());
-    let page = html::page(contest, &nonce)?;
-    fs::write(path, page).map_err(|error| format!("{}: {error}", path.display()).into())
+/// The page: one file that needs nothing else and asks nobody for anything.
+///
+/// # Errors
+/// Numbers that JSON does not have.
+pub fn page(contest: &Contest) -> Result<String> {
+    html::page(contest, &format!("{:032x}", rand::random::<u128>()))
 }
 
 /// Tables for a terminal, plain text of at most 100 columns where names allow it.
@@ -47,9 +46,4 @@ pub fn profiles(contest: &Contest) -> String {
         }
     }
     text
-}
-
-/// Everything, as JSON that [`Contest`] can be read from again.
-pub fn json(contest: &Contest) -> Result<String> {
-    Ok(serde_json::to_string_pretty(contest)?)
 }

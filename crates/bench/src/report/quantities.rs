@@ -33,18 +33,6 @@ pub enum Unit {
     Ratio,
 }
 
-/// What belongs together in a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Group {
-    /// How much was done.
-    Throughput,
-    /// How long clients waited.
-    Latency,
-    /// What it cost.
-    Cost,
-}
-
 /// A quantity of a phase. `identifier` is stable, for tests and the page.
 #[derive(Clone, Debug)]
 pub struct Quantity {
@@ -56,8 +44,6 @@ pub struct Quantity {
     pub unit: Unit,
     /// Which end wins.
     pub better: Better,
-    /// Where it is shown.
-    pub group: Group,
     /// Reads it off a phase; `None` where it cannot be had.
     pub read: Reader,
 }
@@ -95,7 +81,6 @@ pub fn quantities(kinds: &[OperationKind]) -> Vec<Quantity> {
         "longest gap",
         Unit::Microseconds,
         Better::Lower,
-        Group::Latency,
         |phase| (phase.operations > 0).then_some(phase.longest_gap_ms * 1e3),
     ));
     all.extend(cost());
@@ -107,7 +92,6 @@ fn quantity(
     label: &str,
     unit: Unit,
     better: Better,
-    group: Group,
     read: fn(&PhaseOutcome) -> Option<f64>,
 ) -> Quantity {
     Quantity {
@@ -115,16 +99,13 @@ fn quantity(
         label: label.into(),
         unit,
         better,
-        group,
         read: Reader::Phase(read),
     }
 }
 
 fn throughput() -> Vec<Quantity> {
-    let higher = |identifier, label, unit, read| {
-        let group = Group::Throughput;
-        quantity(identifier, label, unit, Better::Higher, group, read)
-    };
+    let higher =
+        |identifier, label, unit, read| quantity(identifier, label, unit, Better::Higher, read);
     vec![
         higher(
             "acknowledged",
@@ -162,16 +143,14 @@ fn latency(kind: OperationKind) -> Vec<Quantity> {
             label: format!("{} {name}", kind.name()),
             unit: Unit::Microseconds,
             better: Better::Lower,
-            group: Group::Latency,
             read: Reader::Latency(kind, read),
         })
         .collect()
 }
 
 fn cost() -> Vec<Quantity> {
-    let lower = |identifier, label, unit, read| {
-        quantity(identifier, label, unit, Better::Lower, Group::Cost, read)
-    };
+    let lower =
+        |identifier, label, unit, read| quantity(identifier, label, unit, Better::Lower, read);
     vec![
         lower(
             "processor",

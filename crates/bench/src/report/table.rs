@@ -3,14 +3,11 @@
 use std::fmt::Write;
 
 use super::figures::{Figure, Figures, PhaseFigures, Spread, figures};
+use super::layout::{GAP, WIDTH, line, widths, write_grid, write_pairs};
 use super::numbers;
 use super::settings::settings;
 use crate::outcome::{Contest, Failure, Machine};
 
-/// What terminals and mails hold.
-const WIDTH: usize = 100;
-/// Between columns.
-const GAP: &str = "  ";
 /// What stands for a figure that cannot be had.
 const NONE: &str = "-";
 
@@ -97,7 +94,7 @@ fn about(phase: &PhaseFigures) -> String {
 
 fn header(contestants: &[String]) -> Vec<String> {
     let mut header = vec![String::new()];
-    header.extend(contestants.iter().map(|name| line(name)));
+    header.extend_from_slice(contestants);
     if contestants.len() > 1 {
         header.push("1st vs best".into());
     }
@@ -180,35 +177,6 @@ fn blocks(grid: &[Vec<String>]) -> Vec<Vec<Vec<String>>> {
     picked.collect()
 }
 
-fn widths(grid: &[Vec<String>]) -> Vec<usize> {
-    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = grid.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    (0..columns).map(width).collect()
-}
-
-/// The first column to the left, figures to the right; a rule under the header.
-fn write_grid(text: &mut String, grid: &[Vec<String>]) {
-    let widths = widths(grid);
-    for (number, row) in grid.iter().enumerate() {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            if column == 0 {
-                let _ = write!(line, "{cell:<width$}");
-            } else {
-                let _ = write!(line, "{GAP}{cell:>width$}");
-            }
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-        if number == 0 {
-            let total = widths.iter().sum::<usize>() + GAP.len() * (widths.len().max(1) - 1);
-            let _ = writeln!(text, "{}", "-".repeat(total));
-        }
-    }
-}
-
 pub(crate) fn write_conditions(
     text: &mut String,
     command: &str,
@@ -248,22 +216,7 @@ pub fn machine(machine: &Machine) -> Vec<(String, String)> {
 
 /// What a store was told, its durability first.
 pub(crate) fn write_settings(text: &mut String, store: &str, told: &[(String, String)]) {
-    write_pairs(text, &format!("Settings of {}", line(store)), told);
-}
-
-fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
-    let _ = writeln!(text, "\n{title}");
-    let longest = pairs.iter().map(|(name, _)| name.chars().count()).max();
-    let width = longest.unwrap_or(0);
-    for (name, value) in pairs {
-        let _ = writeln!(text, "  {:<width$}  {}", line(name), line(value));
-    }
-}
-
-/// Text on one line without control characters: a name must not move a terminal's cursor.
-fn line(text: &str) -> String {
-    let visible = |letter: char| if letter.is_control() { ' ' } else { letter };
-    text.chars().map(visible).collect()
+    write_pairs(text, &format!("Settings of {store}"), told);
 }
 
 #[cfg(test)]

@@ -12,9 +12,17 @@ pub enum Reproduce {
     /// WBL: write-behind logging in persistent memory (a thesis of 2022)
     #[command(after_help = "\
 Figures 2.1 (bandwidth of the region), 4.2 and 4.3 (gains over a store with a write-ahead log), 4.4
-(hits in DRAM), 4.5 (against NoveLSM's policy), and what the thesis claims without a figure: that more
-MemTables end stalls. Each stands beside the published numbers, and the report ends with every
+(hits in DRAM), 4.5 (against NoveLSM's policy), and what the thesis claims without a figure: that
+more MemTables end stalls. Each stands beside the published numbers, and the report ends with every
 claim and what is left of it here.
+
+Options, and the figures that they reach:
+  --directory, --region-model  all
+  --scale    4.2 to 4.5; of stalls only the MemTables, which are smaller below 1
+  --clients  4.2, 4.3, 4.5 and stalls; 4.4 always has 4, and 2.1 up to 4, one a processor
+  --repeats  4.2, 4.3, 4.5 and stalls; the others are run once
+  --seed     all but 2.1
+  --tiny     all, in place of --scale and --repeats
 
 The region is a mapped file: in the directory's page cache, or in the DRAM of a tmpfs. That is not
 persistent memory; --region-model makes it as slow as some, and marks what it touched.
@@ -40,10 +48,10 @@ pub struct Wbl {
     /// Where stores are made: the medium to be measured
     #[arg(long, default_value = ".")]
     pub directory: PathBuf,
-    /// Runs of each store
+    /// Runs of each store, in turn
     #[arg(long, default_value_t = 3)]
     pub repeats: u32,
-    /// Client threads of the workloads
+    /// Client threads
     #[arg(long, default_value_t = 1)]
     pub clients: u32,
     /// All streams of operations are made from it
@@ -54,7 +62,7 @@ pub struct Wbl {
     #[arg(long, value_name = "MODEL")]
     pub region_model: Option<RegionModel>,
     /// A few thousand records, small buffers, one run: to see that it works
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["scale", "repeats"])]
     pub tiny: bool,
     /// Print everything as JSON instead of text
     #[arg(long)]

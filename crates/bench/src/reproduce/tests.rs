@@ -47,13 +47,34 @@ fn the_text_has_every_part_and_marks_what_is_modelled() {
     assert!(text.contains("does not hold here: published +6 %, here -3 %. Here."));
     assert!(text.contains("Figures marked [modelled] are of modelled memory: 100:3:8.3."));
     assert!(
-        text.contains("  workload  here %\n  A<b>       -3.00\n"),
+        text.contains("workload  here %\n----------------\nA<b>       -3.00\n"),
         "{text}"
     );
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),
         "{text}"
     );
+}
+
+#[test]
+fn names_cannot_steer_a_terminal() {
+    let mut report = sample();
+    let places: [fn(&mut Reproduction<u32>) -> &mut String; 8] = [
+        |report| &mut report.command,
+        |report| &mut report.paper,
+        |report| &mut report.conditions[0].1,
+        |report| &mut report.sections[0].title,
+        |report| &mut report.sections[0].notes[0],
+        |report| &mut report.sections[0].tables[0].title,
+        |report| &mut report.sections[0].tables[0].rows[0][0],
+        |report| &mut report.claims[0].because,
+    ];
+    for place in places {
+        place(&mut report).push_str("\u{1b}[2J\r\u{7}");
+    }
+    let text = text::text(&report);
+    let mut controls = text.chars().filter(|letter| letter.is_control());
+    assert!(controls.all(|letter| letter == '\n'), "{text:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::measure::completions::Completions;
 use crate::measure::latencies::Latencies;
 use crate::operation::{Expect, Operation, Part, Stream};
 use crate::run::pace::Pace;
+use crate::run::scan_check::ScanCheck;
 use crate::run::start::Start;
 use crate::store::{Direction, Store};
 use crate::values::Values;
@@ -226,25 +227,10 @@ impl<'a> Client<'a> {
             self.shared.keys.write(record, &mut self.key);
         }
         let start = start.map(|_| self.key.as_slice());
-        let mut check = ScanCheck {
-            keys: self.shared.keys,
-            values: self.shared.values,
-            direction,
-            last: &mut self.value,
-            expected: Vec::new(),
-            rows: 0,
-            bytes: 0,
-            wrong: None,
-        };
-        check.last.clear();
-        check.last.extend_from_slice(start.unwrap_or_default());
-        let mut bounded = start.is_some();
-        self.shared
-            .store
-            .scan(start, rows, direction, &mut |key, value| {
-                check.row(key, value, bounded);
-                bounded = true;
-            })?;
+        let (keys, values) = (self.shared.keys, self.shared.values);
+        let mut check = ScanCheck::new(keys, values, direction, start, &mut self.value);
+        let mut visit = |key: &[u8], value: &[u8]| check.row(key, value);
+        self.shared.store.scan(start, rows, direction, &mut visit)?;
         if check.rows > rows {
             return Err(format!("a scan of {rows} rows visited {}", check.rows).into());
         }
@@ -259,62 +245,4 @@ impl<'a> Client<'a> {
 
 fn nanoseconds_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-struct ScanCheck<'a> {
-    keys: KeyForm,
-    values: &'a Values,
-    direction: Direction,
-    /// The key before, or the start.
-    last: &'a mut Vec<u8>,
-    expected: Vec<u8>,
-    rows: u64,
-    bytes: u64,
-    wrong: Option<String>,
-}
-
-impl ScanCheck<'_> {
-    /// `bounded`: whether there is a key that this one must not be before.
-    fn row(&mut self, key: &[u8], value: &[u8], bounded: bool) {
-        let in_order = match (self.direction, self.rows) {
-            _ if !bounded => true,
-            // The first may be the start itself.
-            (Direction::Forward, 0) => key >= self.last.as_slice(),
-            (Direction::Forward, _) => key > self.last.as_slice(),
-            (Direction::Backward, 0) => key <= self.last.as_slice(),
-            (Direction::Backward, _) => key < self.last.as_slice(),
-        };
-        if !in_order {
-            self.wrong = Some(format!(
-                "a scan shows {} behind {}",
-                key.escape_ascii(),
-                self.last.escape_ascii()
-            ));
-        }
-        self.last.clear();
-        self.last.extend_from_slice(key);
-        self.rows += 1;
-        self.bytes += (key.len() + value.len()) as u64;
-        if let Err(wrong) = self.value_is_its_key_s(key, value) {
-            self.wrong = Some(format!("a scan shows at {}: {wrong}", key.escape_ascii()));
-        }
-    }
-
-    fn value_is_its_key_s(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), String> {
-        let Some(record) = self
-            .keys
-            .record_of(key)
-            .or_else(|| self.values.record_of(value))
-        else {
-            return Ok(());
-        };
-        self.keys.write(record, &mut self.expected);
-        if self.expected != key {
-            return Err(format!("the value of record {record}"));
-        }
-        self.values
-            .check(record, value)
-            .map(drop)
-            .map_err(|mismatch| mismatch.to_string())
-    }
 }

@@ -1,8 +1,10 @@
 //! One run: a store is opened and goes through all phases of a plan, in this process.
 
 mod client;
+mod gathered;
 pub mod pace;
 mod phase;
+mod scan_check;
 mod start;
 mod timeline;
 

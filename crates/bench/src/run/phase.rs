@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::completions::{self, Completions};
+use crate::measure::completions;
 use crate::measure::device::Device;
-use crate::measure::latencies::Latencies;
 use crate::measure::space;
 use crate::measure::usage::{self, Counters};
 use crate::operation::{Part, Stream};
 use crate::outcome::PhaseOutcome;
 use crate::run::Plan;
-use crate::run::client::{Client, ClientOutcome, Count, Shared, Tally};
+use crate::run::client::{Client, ClientOutcome, Count, Shared};
+use crate::run::gathered::Gathered;
 use crate::run::pace::Pace;
 use crate::run::start::Start;
 use crate::run::timeline::{self, Timeline, Watched};
@@ -67,7 +67,7 @@ pub fn run(
     sync_files(context.directory)?;
     let used = Counters::now(device.as_ref())?.since(&before)?;
 
-    let all = gather(&watched.clients)?;
+    let all = Gathered::of(&watched.clients)?;
     let inserted_bytes = warm.inserted_bytes + all.tally.inserted_bytes;
     let (dataset, seed) = (&context.plan.dataset, context.plan.seed);
     *live_bytes = phase.live_bytes(dataset, seed, *live_bytes, inserted_bytes);
@@ -269,46 +269,4 @@ fn clients(
             .map(|outcome| outcome.unwrap_or_else(|_| Err("a client panicked".into())))
             .collect()
     })
-}
-
-/// All clients together. Those beside are in the bytes, and counted apart, but not in operations and
-/// times.
-struct Gathered {
-    latencies: Latencies,
-    completions: Vec<Completions>,
-    tally: Tally,
-    operations_beside: u64,
-    end_ns: u64,
-    spun: Duration,
-}
-
-fn gather(clients: &[ClientOutcome]) -> Result<Gathered> {
-    let mut all = Gathered {
-        latencies: Latencies::new()?,
-        completions: Vec::new(),
-        tally: Tally::default(),
-        operations_beside: 0,
-        end_ns: 0,
-        spun: Duration::ZERO,
-    };
-    for client in clients {
-        all.spun += client.spun;
-        let (tally, more) = (&mut all.tally, &client.tally);
-        tally.inserted_bytes += more.inserted_bytes;
-        tally.written_bytes += more.written_bytes;
-        tally.read_bytes += more.read_bytes;
-        if client.beside {
-            all.operations_beside += more.operations;
-            continue;
-        }
-        all.latencies.add(&client.latencies)?;
-        tally.deletes += more.deletes;
-        tally.operations += more.operations;
-        tally.found += more.found;
-        tally.missing += more.missing;
-        tally.scanned += more.scanned;
-        all.completions.push(client.completions.clone());
-        all.end_ns = all.end_ns.max(client.end_ns);
-    }
-    Ok(all)
 }

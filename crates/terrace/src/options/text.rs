@@ -122,6 +122,7 @@ mod tests {
             persist_method: PersistMethod::Mapped,
             background: Background::Threads,
             level_ratio: 7,
+            direct_io: true,
             read_buffer: ReadBufferOptions {
                 policy: ForwardPolicy::InvalidateFirst,
                 structure: ReadBufferStructure::Ordered,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use terrace_bench::settings::Settings;
-use terrace_bench::store::Contestant;
+use terrace_bench::store::{Contestant, Opened};
 
 use super::{each, get, key, opened, small};
 
@@ -30,24 +30,32 @@ fn an_own_option_that_is_not_known_is_refused() {
 }
 
 #[test]
-fn an_own_option_must_have_a_value_of_its_kind() {
-    let options = [
-        ("fjall", "max_journaling_bytes", "100000000"),
-        ("leveldb", "max_file_bytes", "4194304"),
-        ("lmdb", "writemap", "false"),
-        ("redb", "durability", "none"),
-        ("rocksdb", "lru_cache", "true"),
-    ];
+fn an_own_option_must_have_a_value_of_its_kind_and_is_told() {
     each(|contestant, directory| {
-        let of_contestant = |(name, _, _): &&(&str, &str, &str)| *name == contestant.name;
-        let (_, option, value) = options.iter().find(of_contestant).unwrap();
+        let (option, value, told) = match contestant.name {
+            "fjall" => (
+                "max_journaling_bytes",
+                "100000000",
+                ("max_journaling_size", "100000000"),
+            ),
+            "leveldb" => ("max_file_bytes", "4194304", ("max_file_size", "4194304")),
+            "lmdb" => ("writemap", "false", ("MDB_WRITEMAP", "false")),
+            "redb" => ("durability", "none", ("durability", "None")),
+            "rocksdb" => ("lru_cache", "true", ("block_cache", "LRUCache, 8388608")),
+            other => panic!("{other} has no option here"),
+        };
         let mut settings = small();
         settings.own.insert(option.to_string(), "what?".into());
         let error = refusal(contestant, directory, &settings);
         assert!(error.contains(option) && error.contains("what?"), "{error}");
 
         settings.own.insert(option.to_string(), value.to_string());
-        let store = opened(contestant, directory, &settings).store;
+        let Opened {
+            store,
+            settings: had,
+            ..
+        } = opened(contestant, directory, &settings);
+        assert!(had.contains(&(told.0.into(), told.1.into())), "{had:?}");
         store.put(b"key", b"value").unwrap();
         store.close().unwrap();
         let store = opened(contestant, directory, &settings).store;
@@ -80,6 +88,40 @@ fn compression_and_direct_io_are_had_or_said_to_be_missing() {
             opened.store.close().unwrap();
         }
     });
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocksdb_goes_past_the_page_cache_where_it_is_told_to() {
+    const RECORDS: u64 = 1_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let settings = Settings {
+        direct_io: true,
+        ..small()
+    };
+    let Opened {
+        store,
+        settings: told,
+        ..
+    } = match (super::super::rocksdb::CONTESTANT.open)(&path, &settings) {
+        Ok(opened) => opened,
+        Err(error) if error.to_string().contains("Direct I/O is not supported") => {
+            return println!("SKIPPED: {error}");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for name in ["use_direct_reads", "use_direct_io_for_flush_and_compaction"] {
+        assert!(told.contains(&(name.into(), "true".into())), "{told:?}");
+    }
+    for number in 0..RECORDS {
+        store.put(&key(number), &[7; 900]).unwrap();
+    }
+    store.settle().unwrap();
+    for number in 0..RECORDS {
+        assert!(get(&*store, &key(number)).is_some());
+    }
+    store.close().unwrap();
 }
 
 /// Of the log its wiki advises nothing: what is told beyond its advice would be ours.

@@ -147,12 +147,12 @@ function lineCard(name, heading, note, wide, describe) {
   const element = card(name, heading, note, body);
   if (wide) element.classList.add("wide");
   plots.push({ start: (plot) => {
-    plot.line = linePlot(body, describe);
+    const rebuild = linePlot(body, describe);
     const tell = () => {
       element.dataset.points = body.dataset.points;
       element.classList.toggle("empty", body.dataset.points === "0");
     };
-    plot.update = () => { plot.line.build(); tell(); };
+    plot.update = () => { rebuild(); tell(); };
     tell();
   } });
   return element;

@@ -162,7 +162,7 @@ function triangle(pen, left, top, size, fill) {
 }
 
 // A plot in `element`: `describe()` gives its options and its columns by contestant (null where a
-// contestant has none) as they are to be now.
+// contestant has none) as they are to be now. What is returned makes it anew.
 function linePlot(element, describe) {
   let plot = null;
   const build = () => {
@@ -182,5 +182,5 @@ function linePlot(element, describe) {
     width = element.clientWidth;
     plot.setSize({ width, height: plot.height });
   }).observe(element);
-  return { build, show: (index, shown) => plot.setSeries(index + 1, { show: shown }) };
+  return build;
 }

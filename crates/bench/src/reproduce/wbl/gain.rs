@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Contest, RunOutcome};
+use crate::report::figures::median;
 use crate::reproduce::report::Verdict;
 
 /// The gain of one store over another in one phase. Each repeat gives one, of runs that followed each
@@ -41,12 +42,12 @@ impl Gain {
                 Some((rate / other - 1.0) * 100.0)
             })
             .collect();
-        let plain = |rates: &[(u32, f64)]| median(rates.iter().map(|(_, rate)| *rate).collect());
+        let plain = |rates: &[(u32, f64)]| median(rates.iter().map(|(_, rate)| *rate));
         Some(Gain {
             phase: phase.into(),
             baseline_rate: plain(&theirs)?,
             rate: plain(&ours)?,
-            percent: median(gains.clone())?,
+            percent: median(gains.iter().copied())?,
             least_percent: gains.iter().copied().fold(f64::INFINITY, f64::min),
             most_percent: gains.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             repeats: gains.len(),
@@ -84,12 +85,6 @@ impl Gain {
 fn rate(run: &RunOutcome, phase: &str) -> Option<f64> {
     let found = run.phases.iter().find(|found| found.name == phase)?;
     (found.acknowledged_s > 0.0).then(|| found.operations as f64 / found.acknowledged_s)
-}
-
-/// The lower of two in the middle.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]

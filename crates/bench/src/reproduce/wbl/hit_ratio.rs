@@ -1,10 +1,10 @@
-//! Figure 4.4: hits in DRAM by the rule for writes, measured in the store and in a model.
+//! Figure 4.4: hits in DRAM by the rule for writes, measured in the store, and simulated.
 
 use serde::{Deserialize, Serialize};
 use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
 
 use super::driver;
-use super::forward_model::{Access, Rule, hit_ratio};
+use super::forward_simulation::{Access, Rule, hit_ratio};
 use super::setting::Setting;
 use super::stores::region_options;
 use crate::Result;
@@ -16,7 +16,7 @@ use crate::workload::{Dataset, Phase};
 const WORKLOADS: [&str; 3] = ["A", "B", "C"];
 /// Side by side, so that reads fall between a write's beginning and its end.
 const CLIENTS: u32 = 4;
-/// Operations of others between a write's beginning and its end, in the model.
+/// Operations of others between a write's beginning and its end, in the simulation.
 const WINDOWS: [usize; 3] = [0, 4, 64];
 
 /// What the figure is made of.
@@ -24,10 +24,10 @@ const WINDOWS: [usize; 3] = [0, 4, 64];
 pub struct HitRatios {
     /// Of the store's own buffer.
     pub measured: Vec<Measured>,
-    /// Of the model.
-    pub modelled: Vec<Modelled>,
-    /// Entries of the model's buffer.
-    pub model_entries: usize,
+    /// Of the simulation.
+    pub simulated: Vec<Simulated>,
+    /// Entries of the simulation's buffer.
+    pub simulated_entries: usize,
 }
 
 /// One policy of the store in one workload.
@@ -43,9 +43,9 @@ pub struct Measured {
     pub rate: f64,
 }
 
-/// One rule of the model.
+/// One rule of the simulation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Modelled {
+pub struct Simulated {
     /// A workload of YCSB.
     pub workload: String,
     /// What a write does.
@@ -56,7 +56,7 @@ pub struct Modelled {
     pub hit_ratio: f64,
 }
 
-/// What our store calls the rules of the model.
+/// What our store calls the rules of the simulation.
 fn policy(rule: Rule) -> ForwardPolicy {
     match rule {
         Rule::Resident => ForwardPolicy::Resident,
@@ -78,8 +78,8 @@ pub fn measure(setting: &Setting) -> Result<HitRatios> {
     // As many as the store's buffer has room for.
     let record_bytes = dataset.expected_bytes() / dataset.records.max(1);
     let entries = setting.settings().cache_bytes / 2 / record_bytes.max(1);
-    let model_entries = usize::try_from(entries)?;
-    let mut modelled = Vec::new();
+    let simulated_entries = usize::try_from(entries)?;
+    let mut simulated = Vec::new();
     for workload in WORKLOADS {
         let phase = phase(setting, &dataset, workload)?;
         let accesses = accesses(&phase, &dataset, setting.seed);
@@ -87,8 +87,8 @@ pub fn measure(setting: &Setting) -> Result<HitRatios> {
             .iter()
             .flat_map(|rule| WINDOWS.map(|w| (*rule, w)))
         {
-            let found = hit_ratio(accesses.iter().copied(), rule, model_entries, window);
-            modelled.push(Modelled {
+            let found = hit_ratio(accesses.iter().copied(), rule, simulated_entries, window);
+            simulated.push(Simulated {
                 workload: workload.into(),
                 rule,
                 window,
@@ -98,8 +98,8 @@ pub fn measure(setting: &Setting) -> Result<HitRatios> {
     }
     Ok(HitRatios {
         measured,
-        modelled,
-        model_entries,
+        simulated,
+        simulated_entries,
     })
 }
 
@@ -184,13 +184,13 @@ pub fn section(found: &HitRatios, setting: &Setting) -> Section {
                  workload from an empty buffer; a write ends so many operations of others after it \
                  began, which on a machine with few processors is rarely seen. Under the thesis' \
                  rule reads in between miss.",
-                found.model_entries
+                found.simulated_entries
             ),
             "The thesis shows this figure for its baseline and for WBL, and gives no number of it in \
              the text."
                 .into(),
         ],
-        tables: vec![measured_table(found), model_table(found)],
+        tables: vec![measured_table(found), simulated_table(found)],
         charts: vec![chart(found)],
     }
 }
@@ -213,7 +213,7 @@ fn measured_table(found: &HitRatios) -> Table {
     table
 }
 
-fn model_table(found: &HitRatios) -> Table {
+fn simulated_table(found: &HitRatios) -> Table {
     let mut table = Table::new(
         "Simulated, % of reads",
         &["a write does", "ends after", "A", "B", "C"],
@@ -223,11 +223,11 @@ fn model_table(found: &HitRatios) -> Table {
         .flat_map(|rule| WINDOWS.map(|w| (*rule, w)))
     {
         let own = found
-            .modelled
+            .simulated
             .iter()
             .filter(|m| (m.rule, m.window) == (rule, window));
         let names = [rule.name().to_string(), window.to_string()];
-        let cells = own.map(|modelled| percent(modelled.hit_ratio));
+        let cells = own.map(|simulated| percent(simulated.hit_ratio));
         table.rows.push(names.into_iter().chain(cells).collect());
     }
     table

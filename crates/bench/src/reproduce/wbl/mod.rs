@@ -5,7 +5,7 @@
 mod against_novelsm;
 mod bandwidth;
 mod driver;
-mod forward_model;
+mod forward_simulation;
 mod gain;
 mod gains;
 mod hit_ratio;

@@ -8,6 +8,7 @@ use crate::keys::KeyForm;
 use crate::reproduce::arguments::Wbl;
 use crate::reproduce::region_model::RegionModel;
 use crate::settings::Settings;
+use crate::told::mib;
 use crate::values::Sizes;
 use crate::workload::Dataset;
 
@@ -20,6 +21,11 @@ const TINY: u64 = 3000;
 const TINY_MEMTABLE_BYTES: u64 = 1 << 20;
 /// The least with which a store caches anything.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
+/// So many MemTables are filled against NoveLSM's policy, or more, so that they stall.
+const LEAST_MEMTABLES: u64 = 16;
+
+/// Of a phase's operations, run before it is measured: a load leaves caches as nobody finds them.
+pub const WARM_UP: f64 = 0.25;
 
 /// What all figures share.
 #[derive(Clone, Debug)]
@@ -76,6 +82,14 @@ impl Setting {
         })
     }
 
+    /// Those of figure 4.5. The thesis' LevelDB variant wrote 1 to 10 GB; this is 4 GB at full scale.
+    pub fn records_against_novelsm(&self) -> u64 {
+        match self.tiny {
+            true => self.records,
+            false => (self.records / 10).max(LEAST_MEMTABLES * self.memtable_bytes / 1024),
+        }
+    }
+
     /// The records.
     pub fn dataset(&self) -> Dataset {
         Dataset {
@@ -100,24 +114,35 @@ impl Setting {
 
     /// What a reader must know of it.
     pub fn conditions(&self, asked: &Wbl) -> Vec<(String, String)> {
-        let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
         let settings = self.settings();
+        let scale = match self.tiny {
+            true => "--tiny".into(),
+            false => format!("{} asked", asked.scale),
+        };
         let full = self.records as f64 / paper::RECORDS as f64;
         [
-            ("scale", format!("{} asked, {full:.5} of the records", asked.scale)),
+            ("scale", format!("{scale}, {full:.5} of the records")),
             (
                 "data",
                 format!(
-                    "{} records of 1 KB, {}",
+                    "{} records of 1 KB, {}; in figure 4.5 {} records",
                     self.records,
-                    mib(settings.expected_data_bytes)
+                    mib(settings.expected_data_bytes),
+                    self.records_against_novelsm()
                 ),
             ),
             (
                 "operations of a workload",
                 format!(
-                    "{} (at least {LEAST_OPERATIONS}, so that each takes a time that can be measured)",
+                    "{}; without --tiny at least {LEAST_OPERATIONS}, to take a time that tells",
                     self.operations
+                ),
+            ),
+            (
+                "warm-up",
+                format!(
+                    "{:.0} % of a workload's operations in figures 4.2 and 4.3, loads none; elsewhere none",
+                    WARM_UP * 100.0
                 ),
             ),
             (
@@ -127,12 +152,19 @@ impl Setting {
             (
                 "memory for reads",
                 format!(
-                    "{}: a quarter of the data; the thesis names none",
-                    mib(settings.cache_bytes)
+                    "{}: a quarter of the data, at least {}; the same in figure 4.5; the thesis names none",
+                    mib(settings.cache_bytes),
+                    mib(LEAST_CACHE_BYTES)
                 ),
             ),
             ("clients", self.clients.to_string()),
-            ("repeats", self.repeats.to_string()),
+            (
+                "repeats",
+                format!(
+                    "{} in figures 4.2, 4.3 and 4.5 and for stalls, elsewhere one run",
+                    self.repeats
+                ),
+            ),
             ("updates", "write the whole value".into()),
             (
                 "durability",

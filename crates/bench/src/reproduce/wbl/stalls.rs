@@ -7,6 +7,7 @@ use super::driver;
 use super::setting::Setting;
 use super::stores::region_options;
 use crate::Result;
+use crate::report::figures::median;
 use crate::reproduce::report::{Bar, Chart, Claim, Section, Table, Verdict, Whose};
 use crate::settings::Settings;
 use crate::workload::Dataset;
@@ -30,13 +31,15 @@ const GONE: f64 = 0.1;
 pub struct Stalls {
     /// Of one MemTable.
     pub memtable_bytes: u64,
-    /// Every load with every number of MemTables.
+    /// Every load with every number of MemTables, repeat by repeat.
     pub runs: Vec<Run>,
 }
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
+    /// Which repeat, counted from 0.
+    pub repeat: u32,
     /// What was written.
     pub load: Load,
     /// MemTables that may wait.
@@ -79,6 +82,25 @@ impl Load {
     }
 }
 
+fn cases() -> impl Iterator<Item = (Load, u32)> {
+    let loads = [Load::Burst, Load::Sustained].into_iter();
+    loads.flat_map(|load| WAITING.map(|waiting| (load, waiting)))
+}
+
+impl Stalls {
+    /// One value of each repeat of a case.
+    fn each(&self, load: Load, waiting: u32, read: fn(&Run) -> f64) -> Vec<f64> {
+        let runs = self.runs.iter();
+        let own = runs.filter(|run| (run.load, run.waiting) == (load, waiting));
+        own.map(read).collect()
+    }
+
+    /// The median of its repeats.
+    fn middle(&self, load: Load, waiting: u32, read: fn(&Run) -> f64) -> f64 {
+        median(self.each(load, waiting, read).into_iter()).unwrap_or_default()
+    }
+}
+
 /// Runs every load with every number of MemTables.
 ///
 /// # Errors
@@ -89,9 +111,10 @@ pub fn measure(setting: &Setting) -> Result<Stalls> {
         false => setting.memtable_bytes.min(SMALL_MEMTABLE_BYTES),
     };
     let mut runs = Vec::new();
-    for load in [Load::Burst, Load::Sustained] {
-        for waiting in WAITING {
-            runs.push(run(setting, memtable_bytes, load, waiting)?);
+    // What drifts on the machine meets all cases alike.
+    for repeat in 0..setting.repeats {
+        for (load, waiting) in cases() {
+            runs.push(run(setting, memtable_bytes, repeat, load, waiting)?);
         }
     }
     Ok(Stalls {
@@ -100,7 +123,13 @@ pub fn measure(setting: &Setting) -> Result<Stalls> {
     })
 }
 
-fn run(setting: &Setting, memtable_bytes: u64, load: Load, waiting: u32) -> Result<Run> {
+fn run(
+    setting: &Setting,
+    memtable_bytes: u64,
+    repeat: u32,
+    load: Load,
+    waiting: u32,
+) -> Result<Run> {
     // What the run before has left to be written back must not burden this one.
     rustix::fs::sync();
     let directory = tempfile::tempdir_in(&setting.directory)?;
@@ -121,6 +150,7 @@ fn run(setting: &Setting, memtable_bytes: u64, load: Load, waiting: u32) -> Resu
     let stalled = statistics.stalls.iter().map(|(_, time)| time.as_secs_f64());
     let inserts = driven.inserts.unwrap_or_default();
     let run = Run {
+        repeat,
         load,
         waiting,
         rate: driven.operations as f64 / driven.seconds.max(1e-9),
@@ -143,26 +173,29 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
             "waiting",
             "op/s",
             "stalled ms",
+            "spread",
             "longest ms",
             "p99.9 us",
             "max us",
         ],
     );
-    table.rows.extend(found.runs.iter().map(|run| {
+    table.rows.extend(cases().map(|(load, waiting)| {
+        let middle = |read| found.middle(load, waiting, read);
         vec![
-            run.load.name().into(),
-            run.waiting.to_string(),
-            format!("{:.0}", run.rate),
-            format!("{:.1}", run.stalled_ms),
-            format!("{:.2}", run.longest_ms),
-            format!("{:.0}", run.p999_us),
-            format!("{:.0}", run.max_us),
+            load.name().into(),
+            waiting.to_string(),
+            format!("{:.0}", middle(|run| run.rate)),
+            format!("{:.1}", middle(stalled)),
+            spread(&found.each(load, waiting, stalled)),
+            format!("{:.2}", middle(|run| run.longest_ms)),
+            format!("{:.0}", middle(|run| run.p999_us)),
+            format!("{:.0}", middle(|run| run.max_us)),
         ]
     }));
-    let bars = found.runs.iter().map(|run| Bar {
-        label: format!("{}, {} waiting", run.load.name(), run.waiting),
+    let bars = cases().map(|(load, waiting)| Bar {
+        label: format!("{}, {waiting} waiting", load.name()),
         whose: Whose::Ours,
-        value: run.stalled_ms,
+        value: found.middle(load, waiting, stalled),
     });
     Section {
         figure: "No figure".into(),
@@ -172,7 +205,8 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
             "The thesis claims that more room for new writes ends stalls, and measures none. A \
              stall is whatever the store held its writers back, delays that slow them down among \
              them; they begin with the last two MemTables. Clients write in a closed loop, so a \
-             standstill is one slow put; one run each."
+             standstill is one slow put. Numbers are medians over repeats; in brackets the least and \
+             the greatest."
                 .into(),
         ],
         tables: vec![table],
@@ -184,37 +218,66 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
     }
 }
 
+fn stalled(run: &Run) -> f64 {
+    run.stalled_ms
+}
+
+/// `[1.0..4.2]`
+fn spread(values: &[f64]) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!("[{least:.1}..{most:.1}]")
+}
+
 /// Of bursts, and of loads that go on.
 pub fn claims(found: &Stalls) -> Vec<Claim> {
-    let claim = |load: Load, waiting: u32, words: &str| {
-        let of = |waiting: u32| {
-            let mut runs = found.runs.iter();
-            runs.find(|run| (run.load, run.waiting) == (load, waiting))
-        };
-        let (few, many) = (of(2)?, of(waiting)?);
-        Some(Claim {
-            claim: format!("A larger write buffer removes stalls: {words}"),
-            paper: "claimed, not measured".into(),
-            ours: format!(
-                "{:.1} ms with 2 waiting, {:.1} ms with {waiting}",
-                few.stalled_ms, many.stalled_ms
-            ),
-            verdict: verdict(few.stalled_ms, many.stalled_ms),
-            because: match few.stalled_ms > 0.0 {
-                true => "One run each.".into(),
-                false => "Flushes kept up even with 2, so there was nothing to remove.".into(),
-            },
-        })
-    };
-    let claims = [
-        claim(Load::Burst, 8, "of a burst that fits into 8 MemTables"),
+    vec![
         claim(
-            Load::Sustained,
-            32,
+            found,
+            (Load::Burst, 8),
+            "of a burst that fits into 8 MemTables",
+        ),
+        claim(
+            found,
+            (Load::Sustained, 32),
             "of a load that outruns flushes for longer",
         ),
-    ];
-    claims.into_iter().flatten().collect()
+    ]
+}
+
+fn claim(found: &Stalls, (load, waiting): (Load, u32), words: &str) -> Claim {
+    let few = found.each(load, 2, stalled);
+    let many = found.each(load, waiting, stalled);
+    let verdicts = few.iter().zip(&many);
+    let verdicts: Vec<Verdict> = verdicts.map(|(few, many)| verdict(*few, *many)).collect();
+    let agreed = agreed(&verdicts);
+    Claim {
+        claim: format!("A larger write buffer removes stalls: {words}"),
+        paper: "claimed, not measured".into(),
+        ours: format!(
+            "{:.1} ms {} with 2 waiting, {:.1} ms {} with {waiting}",
+            found.middle(load, 2, stalled),
+            spread(&few),
+            found.middle(load, waiting, stalled),
+            spread(&many)
+        ),
+        verdict: agreed.unwrap_or(Verdict::CannotBeTold),
+        because: match (agreed, verdicts.len()) {
+            _ if few.iter().all(|ms| *ms <= 0.0) => {
+                "Flushes kept up even with 2, so there was nothing to remove.".into()
+            }
+            (Some(_), repeats) => format!("Each of {repeats} repeats says so."),
+            (None, 1) => "Not clear: one repeat tells nothing.".into(),
+            (None, _) => "Not clear: the repeats do not agree.".into(),
+        },
+    }
+}
+
+/// What all repeats say. One alone tells nothing.
+fn agreed(verdicts: &[Verdict]) -> Option<Verdict> {
+    let (first, others) = verdicts.split_first()?;
+    let agree = !others.is_empty() && others.iter().all(|other| other == first);
+    agree.then_some(*first)
 }
 
 /// Gone, or not, if there were any.
@@ -229,19 +292,4 @@ fn verdict(few_ms: f64, many_ms: f64) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stalls_are_gone_where_little_is_left_of_them() {
-        assert_eq!(verdict(0.0, 0.0), Verdict::CannotBeTold);
-        assert_eq!(verdict(50.0, 0.0), Verdict::Holds);
-        assert_eq!(verdict(50.0, 20.0), Verdict::DoesNotHold);
-    }
-
-    #[test]
-    fn a_burst_fits_into_eight_and_not_into_two() {
-        assert!(Load::Burst.memtables() > 3 && Load::Burst.memtables() <= 8);
-        assert!(Load::Sustained.memtables() > 33);
-    }
-}
+mod tests;

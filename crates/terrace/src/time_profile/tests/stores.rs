@@ -173,10 +173,10 @@ fn writers_wait_for_one_another_in_the_queue() {
         for thread in 0..4u32 {
             let db = &db;
             scope.spawn(move || {
-                let watched = |_: &()| db.time_profile().path("write").unwrap().watched;
+                let watched = || db.time_profile().path("write").unwrap().watched;
                 for number in 0..20_000 {
                     put(db, thread * 100 + number % 100, false);
-                    if number >= 250 && number % 50 == 0 && watched(&()) >= 8 {
+                    if number >= 250 && number % 50 == 0 && watched() >= 8 {
                         break;
                     }
                 }

@@ -64,10 +64,11 @@ fn it_conforms_and_is_found_again() {
     crate::conformance::check_reopened(opened.store.as_ref()).unwrap();
     // Numbers go on where they ended: what is written now is newer.
     opened.store.put(b"key000001", b"new").unwrap();
-    opened
+    let is_found = opened
         .store
         .get(b"key000001", &mut |value| assert_eq!(value, b"new"))
         .unwrap();
+    assert!(is_found);
     opened.store.close().unwrap();
 }
 

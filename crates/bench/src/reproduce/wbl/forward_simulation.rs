@@ -1,4 +1,4 @@
-//! A DRAM buffer under each rule for writes, as a model: what only concurrency shows, made countable.
+//! A DRAM buffer under each rule for writes, simulated: what only concurrency shows, made countable.
 //!
 //! One stream of operations stands for all clients. A write takes effect *some operations later*:
 //! meanwhile the other clients have theirs. Under the thesis' rule a key's copy is removed when its

@@ -1,0 +1,56 @@
+//! Plain text laid out for terminals and mails: pairs, and grids of columns. No control character gets
+//! through: a name must not move a terminal's cursor.
+
+use std::fmt::Write;
+
+/// What terminals and mails hold.
+pub(crate) const WIDTH: usize = 100;
+/// Between columns.
+pub(crate) const GAP: &str = "  ";
+
+/// Text on one line.
+pub(crate) fn line(text: &str) -> String {
+    let visible = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.chars().map(visible).collect()
+}
+
+/// Names to the left, as wide as the longest, and their values. Writing to a `String` cannot fail, so
+/// results of `write!` are dropped.
+pub(crate) fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
+    let _ = writeln!(text, "\n{}", line(title));
+    let longest = pairs.iter().map(|(name, _)| name.chars().count()).max();
+    let width = longest.unwrap_or(0);
+    for (name, value) in pairs {
+        let _ = writeln!(text, "  {:<width$}  {}", line(name), line(value));
+    }
+}
+
+/// Of each column, the width of its widest cell.
+pub(crate) fn widths(grid: &[Vec<String>]) -> Vec<usize> {
+    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = grid.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(width).collect()
+}
+
+/// The first column to the left, figures to the right; a rule under the header.
+pub(crate) fn write_grid(text: &mut String, grid: &[Vec<String>]) {
+    let widths = widths(grid);
+    for (number, row) in grid.iter().enumerate() {
+        let mut out = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let cell = line(cell);
+            let _ = match column {
+                0 => write!(out, "{cell:<width$}"),
+                _ => write!(out, "{GAP}{cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", out.trim_end());
+        if number == 0 {
+            let total = widths.iter().sum::<usize>() + GAP.len() * (widths.len().max(1) - 1);
+            let _ = writeln!(text, "{}", "-".repeat(total));
+        }
+    }
+}
