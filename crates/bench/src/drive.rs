@@ -105,6 +105,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
     if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
+        settings.own_write_buffer_bytes = bounded_own_write_buffer_bytes(bound, &settings);
         settings.own_cache_bytes = bounded_own_cache_bytes(bound, &settings);
     }
     let plan = Plan {
@@ -139,12 +140,18 @@ fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     (bound_bytes.saturating_sub(buffers_bytes) / 2).max(LEAST_BYTES)
 }
 
-/// What two write buffers leave, but for a tenth: a program and its allocator need some, and no page
-/// cache gives way to them.
+/// One write buffer of a store that reads past the page cache.
+fn bounded_own_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
+    const LEAST_BYTES: u64 = 1 << 20;
+    (bound_bytes / 20).clamp(LEAST_BYTES, settings.write_buffer_bytes.max(LEAST_BYTES))
+}
+
+/// What two of its write buffers leave, but for a tenth: a program and its allocator need some, and no
+/// page cache gives way to them.
 fn bounded_own_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
-    let others_bytes = settings.write_buffer_bytes.saturating_mul(2) + bound_bytes / 10;
+    let buffers_bytes = settings.own_write_buffer_bytes.saturating_mul(2);
     bound_bytes
-        .saturating_sub(others_bytes)
+        .saturating_sub(buffers_bytes + bound_bytes / 10)
         .max(settings.cache_bytes)
 }
 

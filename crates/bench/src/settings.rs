@@ -21,8 +21,10 @@ pub struct Settings {
     pub durability: DurabilityClass,
     /// Memory for cached blocks and records together, bytes.
     pub cache_bytes: u64,
-    /// The same for a store that reads past the page cache, and has the page cache's share, too.
+    /// The same for a store that reads past the page cache, and so has the page cache's share, too.
     pub own_cache_bytes: u64,
+    /// One write buffer of such a store: what it is smaller by is in its cache.
+    pub own_write_buffer_bytes: u64,
     /// Memory of one write buffer, bytes.
     pub write_buffer_bytes: u64,
     /// How many write buffers there may be.
@@ -53,6 +55,7 @@ impl Default for Settings {
             durability: DurabilityClass::ProcessCrash,
             cache_bytes: 256 << 20,
             own_cache_bytes: 256 << 20,
+            own_write_buffer_bytes: 64 << 20,
             write_buffer_bytes: 64 << 20,
             write_buffers: 3,
             background_threads: 2,

@@ -57,6 +57,7 @@ pub fn settings(asked: &StoreArguments, tiny: bool, data_bytes: u64) -> Settings
         },
         cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
         own_cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
+        own_write_buffer_bytes: write_buffer_bytes(asked, tiny),
         write_buffer_bytes: write_buffer_bytes(asked, tiny),
         write_buffers: asked.write_buffers,
         background_threads: asked.background_threads.max(2),
@@ -114,19 +115,19 @@ pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
 
 /// What memory stores are told to take, for people.
 pub fn memory(settings: &Settings) -> String {
-    let own = match settings.own_cache_bytes == settings.cache_bytes {
-        true => String::new(),
-        false => format!(
-            " ({} for stores that read past the page cache)",
-            mib(settings.own_cache_bytes)
-        ),
+    let parts = |cache_bytes, write_buffer_bytes| {
+        let (cache, buffer) = (mib(cache_bytes), mib(write_buffer_bytes));
+        format!(
+            "for reads {cache}, write buffers {} x {buffer}",
+            settings.write_buffers
+        )
     };
-    format!(
-        "for reads {}{own}, write buffers {} x {}",
-        mib(settings.cache_bytes),
-        settings.write_buffers,
-        mib(settings.write_buffer_bytes)
-    )
+    let all = parts(settings.cache_bytes, settings.write_buffer_bytes);
+    let own = parts(settings.own_cache_bytes, settings.own_write_buffer_bytes);
+    if own == all {
+        return all;
+    }
+    format!("{all}; of stores that read past the page cache, {own}")
 }
 
 /// In words.

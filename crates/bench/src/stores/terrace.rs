@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terrace::{
-    Compression, Db, Durability, IterOptions, Options, ReadBufferOptions, TimeProfile, WriteBatch,
-    WriteOptions,
+    Compression, Db, Durability, ForwardPolicy, IterOptions, Options, ReadBufferOptions,
+    TimeProfile, WriteBatch, WriteOptions,
 };
 use toml::{Table, Value};
 
@@ -97,20 +97,10 @@ pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings)
 
 /// What all stores are told, then what makes the configuration, then what was given by hand.
 pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
-    let defaults = ReadBufferOptions::default();
     let mut compression = vec![Compression::None];
     if settings.compressed {
         compression.extend([Compression::None, Compression::Lz4]);
     }
-    // What `docs/tuning.md` advises where the page cache counts.
-    let (cache_bytes, share_percent) = match settings.bounded {
-        true => (settings.own_cache_bytes, 75),
-        false => (settings.cache_bytes, defaults.share_percent),
-    };
-    let read_buffer = ReadBufferOptions {
-        share_percent,
-        ..defaults
-    };
     let common = Options {
         durability: Some(match settings.durability {
             DurabilityClass::ProcessCrash => Durability::CrashSafe,
@@ -119,9 +109,8 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
         arena_bytes: settings.write_buffer_bytes,
         arena_index_bytes: settings.write_buffer_bytes / 2,
         max_arenas: settings.write_buffers as usize,
-        cache_bytes,
-        direct_io: settings.direct_io || settings.bounded,
-        read_buffer,
+        cache_bytes: settings.cache_bytes,
+        direct_io: settings.direct_io,
         block_bytes: settings.block_bytes as usize,
         filter_bits_per_key: settings.filter_bits_per_key,
         compression,
@@ -130,6 +119,10 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
             .saturating_sub(1)
             .max(1),
         ..Options::default()
+    };
+    let common = match settings.bounded {
+        true => bounded(common, settings),
+        false => common,
     };
     let mut table: Table = common.to_toml()?.parse()?;
     let own = settings
@@ -140,6 +133,24 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
         set(&mut table, name, value)?;
     }
     Ok(Options::from_toml(&table.to_string())?)
+}
+
+/// What `docs/tuning.md` advises where memory is bounded, page cache included.
+fn bounded(options: Options, settings: &Settings) -> Options {
+    Options {
+        arena_bytes: settings.own_write_buffer_bytes,
+        arena_index_bytes: settings.own_write_buffer_bytes / 2,
+        // As many bytes in level 0 as with larger arenas, within reason.
+        level0_merge: 2 * options.level0_merge,
+        cache_bytes: settings.own_cache_bytes,
+        direct_io: true,
+        read_buffer: ReadBufferOptions {
+            share_percent: 75,
+            policy: ForwardPolicy::All,
+            ..options.read_buffer
+        },
+        ..options
+    }
 }
 
 /// Sets an option by its name in TOML, with dots; the value is TOML, too, or a plain string.
