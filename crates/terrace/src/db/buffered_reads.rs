@@ -93,7 +93,8 @@ impl Store {
 }
 
 /// What the blocks of tables of so many bytes take in the block cache: their bookkeeping is less than
-/// a sixteenth, and compressed ones are taken to double.
+/// a sixteenth, and compressed ones are taken to double. Of data that does not compress that is too
+/// much: between half of the cache and all of it, a buffer is awake that need not be.
 fn blocks_in_memory_bytes(tables_bytes: u64, is_compressed: bool) -> u64 {
     let uncompressed_bytes = tables_bytes << u32::from(is_compressed);
     uncompressed_bytes + uncompressed_bytes / 16
