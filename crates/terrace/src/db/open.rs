@@ -277,7 +277,8 @@ fn open_tables(
     path: &Path,
     options: &Options,
 ) -> Result<Arc<TableCache>> {
-    let blocks = Arc::new(BlockCache::new(options.cache_bytes, options.direct_io));
+    let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
+    let blocks = Arc::new(blocks.lending(read_buffer_bytes(options)));
     let storage = Arc::clone(storage) as Arc<dyn Storage>;
     Ok(Arc::new(TableCache::new(
         storage,
@@ -291,9 +292,13 @@ fn open_tables(
     )?))
 }
 
+/// The most that the read buffer takes.
+fn read_buffer_bytes(options: &Options) -> u64 {
+    options.cache_bytes / 100 * u64::from(options.read_buffer.share_percent)
+}
+
 fn read_buffer(options: &Options, hash_seed: u64) -> Option<ReadBuffer> {
-    let share_percent = u64::from(options.read_buffer.share_percent);
-    let capacity_bytes = options.cache_bytes / 100 * share_percent;
+    let capacity_bytes = read_buffer_bytes(options);
     (capacity_bytes > 0).then(|| ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed))
 }
 

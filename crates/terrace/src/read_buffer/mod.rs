@@ -25,10 +25,10 @@
 //! from before it counts no more. As long as the block cache has room for every block of the store it
 //! sleeps, too: it would hold copies of what is in memory, in the place of other blocks.
 //!
-//! Awake, it claims all that it may take of the budget that it shares with the block cache, at once. To
-//! claim what it holds, byte by byte, would leave no memory idle; but the cache would then give way
-//! block by block, and between blocks that stay an allocator finds no room for what comes instead:
-//! measured, a budget of 100 MiB took 157.
+//! Once it holds entries in earnest, it claims all that it may take of the budget that it shares with
+//! the block cache, at once. To claim what it holds, byte by byte, would leave no memory idle; but the
+//! cache would then give way block by block, and between blocks that stay an allocator finds no room
+//! for what comes instead: measured, a budget of 100 MiB took 157.
 //!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
 //! forwarded again.
@@ -62,6 +62,10 @@ pub(crate) use self::structure::{Found, Key, Version};
 
 /// Keyspaces that share a place share their floor, which costs entries and nothing else.
 const FLOORS: usize = 64;
+
+/// A buffer that holds more than so many 64ths of its capacity holds entries in earnest; eight are what
+/// a structure takes without any.
+const IN_EARNEST_64THS: u64 = 9;
 
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
@@ -126,7 +130,7 @@ impl ReadBuffer {
         self.structure.get()?.get(key, floor, snapshot)
     }
 
-    /// Offers what a read at `read_at` found in the tables. A structure takes what is read again and
+    /// Offers what a read at `read_at` found in the tables. A full structure takes what is read again and
     /// again. Whether the claim on the budget has changed.
     pub(crate) fn fill(
         &self,
@@ -155,7 +159,7 @@ impl ReadBuffer {
             Fill::Outdated => self.fills_dropped.fetch_add(1, Ordering::Relaxed),
             Fill::NotWanted => 0,
         };
-        self.has_to_claim()
+        self.has_to_claim(structure)
     }
 
     /// Prepares for a frame that is about to be stored. The leader calls it.
@@ -208,7 +212,7 @@ impl ReadBuffer {
             self.fall_asleep(structure);
             return true;
         }
-        self.has_to_claim()
+        self.has_to_claim(structure)
     }
 
     /// Tells what all blocks of the store take in memory, of the cache's so many bytes. A buffer that
@@ -307,19 +311,22 @@ impl ReadBuffer {
         self.floors.get(place).unwrap_or(first)
     }
 
-    /// Whether less is claimed than an awake buffer may take.
-    fn has_to_claim(&self) -> bool {
-        self.claimed_bytes.load(Ordering::Relaxed) < self.capacity_bytes
+    /// Whether more is held than is claimed.
+    fn has_to_claim(&self, structure: &dyn Structure) -> bool {
+        structure.memory_bytes() > self.claimed_bytes.load(Ordering::Relaxed)
     }
 
     /// Has `lend` told what the buffer takes of its budget from now on. One thread at a time, so that
     /// the last one sees, and tells, what all have changed.
     pub(crate) fn settle_claim(&self, lend: impl FnOnce(u64)) {
         let _settling = self.settling.lock();
+        let held = self.held_bytes();
+        let in_earnest_bytes = self.capacity_bytes / 64 * IN_EARNEST_64THS;
         let claimed = match self.awake.load(Ordering::SeqCst) {
-            true => self.capacity_bytes,
+            true if held > in_earnest_bytes => self.capacity_bytes.max(held),
+            true => in_earnest_bytes,
             // A structure that was emptied keeps a part.
-            false => self.held_bytes(),
+            false => held,
         };
         self.claimed_bytes.store(claimed, Ordering::Relaxed);
         lend(claimed);

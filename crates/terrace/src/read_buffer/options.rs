@@ -25,8 +25,9 @@ pub struct ReadBufferOptions {
     /// How entries are kept. Default: [`ReadBufferStructure::Hash`].
     pub structure: ReadBufferStructure,
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
-    /// in percent, from 0 (off: reads and writes pass it by) to 75. While it sleeps the block cache
-    /// has it. Default: 50.
+    /// in percent, from 0 (off: reads and writes pass it by) to 75. It is set aside once it
+    /// holds entries; while it sleeps, an eighth of it. Values over 8 KiB never enter: where all are so
+    /// large, 0 is right. Default: 50.
     pub share_percent: u32,
     /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
     /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of

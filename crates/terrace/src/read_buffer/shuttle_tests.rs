@@ -93,7 +93,7 @@ impl Stage {
         assert_eq!(found, wanted, "key {key} at {snapshot}");
     }
 
-    /// Twice, since the first time is not wanted.
+    /// Twice, since a full buffer does not want what was missed once.
     fn offer(&self, key: usize, snapshot: u64) {
         let Some((sequence, value)) = newest(key, snapshot) else {
             return;
@@ -233,7 +233,9 @@ fn a_fill_and_a_forward_notice_one_another() {
             );
         };
         if is_awake {
-            buffer.fill(&key, Version { sequence: 1, value }, 4);
+            // By another key: this one must not be held when the two meet.
+            let other = Key::new(KEYSPACE, KEYS[1], key_hash(KEYS[1], SEED));
+            buffer.fill(&other, Version { sequence: 1, value }, 4);
         }
         let filling = thread::spawn({
             let buffer = Arc::clone(&buffer);

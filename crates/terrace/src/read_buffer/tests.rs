@@ -32,7 +32,7 @@ fn of(key: &[u8]) -> Key<'_> {
     Key::new(KEYSPACE, key, key_hash(key, SEED))
 }
 
-/// Offers a version twice, since what was missed once is not wanted.
+/// Offers a version twice, since a full buffer does not want what was missed once.
 fn fill(buffer: &ReadBuffer, key: &[u8], sequence: u64, value: &[u8], read_at: u64) {
     let value = Some(value);
     for _ in 0..2 {
@@ -75,7 +75,8 @@ fn what_is_read_is_kept_and_only_for_who_may_see_it() {
             value: Some(b"five"),
         };
         assert!(buffer.fill(&of(b"k"), version, 9));
-        assert_eq!(claimed(&buffer), 64 << 10);
+        assert!(claimed(&buffer) > 0);
+        assert!(!buffer.fill(&of(b"k"), version, 9), "nothing more to claim");
         assert_eq!(get(&buffer, b"k", 9), value(b"five"));
         assert_eq!(get(&buffer, b"k", 5), value(b"five"));
         // An older version may be what this reader is to see.
@@ -313,6 +314,45 @@ fn what_is_read_once_pushes_nothing_out() {
         let after = walk(2_000..7_000);
         let [taken, evicted] = [after.0 - before.0, after.1 - before.1];
         assert!(taken < 5 && evicted < 5, "{taken}, {evicted}");
+    }
+}
+
+/// Byte by byte it would come between blocks; all at once for nothing it would be in their place.
+#[test]
+fn a_buffer_claims_all_once_it_holds_entries_and_little_before() {
+    const CAPACITY_BYTES: u64 = 16 << 20;
+    for buffer in each_with(ForwardPolicy::Resident, CAPACITY_BYTES) {
+        let too_large = vec![7; 2 << 20];
+        fill(&buffer, b"large", 1, &too_large, 1);
+        assert!(claimed(&buffer) <= CAPACITY_BYTES / 64 * 9);
+        let mut claims = vec![claimed(&buffer)];
+        for number in 0..20_000u64 {
+            let value = Some([7; 1000].as_slice());
+            let version = Version { sequence: 1, value };
+            if buffer.fill(&of(&number.to_be_bytes()), version, 1) {
+                claims.push(claimed(&buffer));
+            }
+        }
+        assert_eq!(claims.last(), Some(&CAPACITY_BYTES));
+        assert!(claims.len() <= 3, "{claims:?}");
+    }
+}
+
+#[test]
+fn a_buffer_that_was_full_and_slept_fills_at_first_misses_again() {
+    for buffer in each() {
+        let is_taken = |number: u64| {
+            let before = buffer.statistics().fills_taken;
+            let value = Some([7; 100].as_slice());
+            let version = Version { sequence: 1, value };
+            buffer.fill(&of(&number.to_be_bytes()), version, 1 << 40);
+            buffer.statistics().fills_taken > before
+        };
+        (0..1000).for_each(|number| _ = is_taken(number));
+        write_a_window(&buffer, 2);
+        assert_eq!(buffer.statistics().sleeps, 1);
+        let woken_by = (1000..1_000_000).find(|number| is_taken(*number)).unwrap();
+        assert!((1..=50).all(|number| is_taken(woken_by + number)));
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
 //!
 //! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
-//! and stay until their table is closed; they take up to a quarter of the budget. The rest holds
-//! data blocks, and the index blocks that found no room among the pinned, and forgets what is not
-//! read. Nothing is set aside: what is not pinned is left to the blocks that come and go.
+//! and stay until their table is closed; they take up to a quarter of the budget, and no more than half
+//! of what the read buffer leaves. The rest holds data blocks, and the index blocks that found no room
+//! among the pinned, and forgets what is not read. Nothing is set aside: what is not pinned is left to
+//! the blocks that come and go.
 //!
 //! With the page cache behind it, a full cache takes a data block in at its second miss within a while.
 //! Most blocks of a large store are read once: taking each in would push one out, and touching what has
@@ -26,7 +27,7 @@ use super::block::Block;
 use super::index_block::IndexBlock;
 use super::properties::TableProperties;
 use super::reader::TableReader;
-use super::resident_blocks::{ASKED_ONE_IN, Home};
+use super::resident_blocks::{ASKED_ONE_IN, BlockPlace, Home};
 use crate::{Error, Result};
 
 /// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
@@ -125,6 +126,7 @@ pub(crate) struct BlockCache {
     missed: Option<Missed>,
     was_full: AtomicBool,
     capacity_bytes: u64,
+    most_pinned_bytes: u64,
     /// Pinned, and lent to others.
     given: Mutex<Given>,
     hits: AtomicU64,
@@ -148,9 +150,19 @@ impl BlockCache {
             missed: (!is_direct).then(|| Missed::new(usual_blocks / 2)),
             was_full: AtomicBool::new(false),
             capacity_bytes,
+            most_pinned_bytes: capacity_bytes / 4,
             given: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, for a budget of which so much may be lent: of what that leaves, half may be pinned.
+    pub(crate) fn lending(self, most_bytes: u64) -> Self {
+        let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
+        BlockCache {
+            most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 2),
+            ..self
         }
     }
 
@@ -194,6 +206,16 @@ impl BlockCache {
         !self.is_full(ByBytes.weight(key, block)) || missed.again(key)
     }
 
+    /// Whether it holds this very block, and will empty its place when it lets the block go.
+    pub(super) fn empties(&self, table: u64, place: &BlockPlace<'_>, block: &Arc<Block>) -> bool {
+        match self.blocks.peek(&(table, place.handle.offset)) {
+            Some(CachedBlock::Data(held, Some(home))) => {
+                Arc::ptr_eq(&held, block) && home.is(place)
+            }
+            _ => false,
+        }
+    }
+
     /// Takes a block in without asking whether it is worth it.
     pub(super) fn put(&self, table: u64, offset: u64, block: CachedBlock) {
         self.blocks.insert((table, offset), block);
@@ -213,7 +235,7 @@ impl BlockCache {
     /// Whether `bytes` may be pinned; the caller unpins them.
     pub(super) fn pin(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
-        let fits = given.pinned_bytes + bytes <= self.capacity_bytes / 4;
+        let fits = given.pinned_bytes + bytes <= self.most_pinned_bytes;
         if fits {
             given.pinned_bytes += bytes;
             self.give(*given);

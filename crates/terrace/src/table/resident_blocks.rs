@@ -57,8 +57,7 @@ impl ResidentBlocks {
         children * size_of::<ArcSwapOption<Block>>()
     }
 
-    /// Makes the places. A partition that does not stay needs none: its blocks would keep it in
-    /// memory, beyond any budget.
+    /// Makes the places. A partition that does not stay needs none.
     pub(super) fn make(&self, children: usize) {
         self.0
             .get_or_init(|| (0..children).map(|_| ArcSwapOption::empty()).collect());

@@ -17,13 +17,11 @@ use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
 use crate::time_profile::{Stage, stage};
 use crate::{Error, Result};
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are gathered before they are written: whole pages, so that none is written twice, or by
+/// way of the page cache where others are not.
 const WRITE_BYTES: usize = 256 * 1024;
 /// The same where a write waits for the device.
 const DIRECT_WRITE_BYTES: usize = 1 << 20;
-/// Writes begin and end with pages, so that none is written twice, or by way of the page cache where
-/// others are not.
-const PAGE_BYTES: usize = 4096;
 /// Bytes after which they are sent on to the medium, so that the sync at the end finds little left.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// The longest value; a block's lengths and restart points are 32 bits wide.
@@ -285,11 +283,11 @@ impl Output {
     }
 
     fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {
-        if self.buffer.len() < self.write_bytes {
-            return Ok(());
+        // Whole pages, and no more than direct I/O takes in one piece.
+        while self.buffer.len() >= self.write_bytes {
+            self.write(self.write_bytes, purpose)?;
         }
-        let pages = self.buffer.len() / PAGE_BYTES;
-        self.write(pages * PAGE_BYTES, purpose)
+        Ok(())
     }
 
     fn write_all(&mut self, purpose: storage::Purpose) -> Result<()> {

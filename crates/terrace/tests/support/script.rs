@@ -55,7 +55,7 @@ pub fn read_buffer(number: u64) -> ReadBufferOptions {
             _ => ReadBufferStructure::Hash,
         },
         share_percent: if number == 0 { 0 } else { 75 },
-        while_blocks_fit: number % 6 >= 3,
+        while_blocks_fit: number % 12 < 6,
     }
 }
 

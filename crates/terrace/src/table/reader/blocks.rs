@@ -129,8 +129,9 @@ impl TableReader {
     /// Fills the place with a block that the cache holds.
     fn seat(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
         place.fill(block);
-        // The cache may have let it go just before: then nobody else empties the place.
-        if !self.is_in_cache(place.handle) {
+        // The cache may have let it go just before, or have it anew and seated elsewhere: then nobody
+        // else empties the place.
+        if !self.cache.empties(self.number, place, block) {
             place.empty();
         }
     }
