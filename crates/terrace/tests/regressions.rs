@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::machine::{Machine, Method};
+use support::script::read_buffer;
 use terrace::{
     Background, Compression, Db, Durability, Error, KeyspaceOptions, Options, ReadBufferOptions,
     ReadOptions, Result, WriteBatch, WriteOptions, internal,
@@ -297,6 +298,8 @@ fn deep(machine: &Machine, level0_merge: usize) -> Options {
     Options {
         level0_merge,
         level1_bytes: 1 << 10,
+        // What tables say is not to be answered from elsewhere.
+        read_buffer: read_buffer(0),
         ..machine.options()
     }
 }
