@@ -140,10 +140,11 @@ fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     (bound_bytes.saturating_sub(buffers_bytes) / 2).max(LEAST_BYTES)
 }
 
-/// One write buffer of a store that reads past the page cache.
+/// One write buffer of a store that reads past the page cache, in whole MiB.
 fn bounded_own_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
-    const LEAST_BYTES: u64 = 1 << 20;
-    (bound_bytes / 20).clamp(LEAST_BYTES, settings.write_buffer_bytes.max(LEAST_BYTES))
+    const MIB: u64 = 1 << 20;
+    let bytes = bound_bytes / 20 / MIB * MIB;
+    bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
 /// What two of its write buffers leave, but for a tenth: a program and its allocator need some, and no
@@ -204,4 +205,29 @@ fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(St
     say("warm-up", warm_up);
     say("seed", common.runs.seed.to_string());
     conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stores_past_the_page_cache_are_told_fits_their_bound() {
+        for bound_bytes in [64 << 20, 387_000_001, 682_000_000, 5 << 30] {
+            let mut settings = Settings::default();
+            settings.cache_bytes = bounded_cache_bytes(bound_bytes, &settings);
+            settings.own_write_buffer_bytes =
+                bounded_own_write_buffer_bytes(bound_bytes, &settings);
+            let cache_bytes = bounded_own_cache_bytes(bound_bytes, &settings);
+            let buffer_bytes = settings.own_write_buffer_bytes;
+            // An arena is made of whole pages.
+            assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(1 << 20));
+            assert!(cache_bytes >= settings.cache_bytes);
+            let all_bytes = cache_bytes + 2 * buffer_bytes;
+            assert!(
+                all_bytes <= bound_bytes / 10 * 9 + 10,
+                "{all_bytes} of {bound_bytes}"
+            );
+        }
+    }
 }
