@@ -197,7 +197,8 @@ impl Structure for OrderedBuffer {
         let Some(mut tree) = self.tree.try_lock() else {
             return Fill::NotWanted;
         };
-        let bytes = entry_bytes(&full_key(key), version.value);
+        let full_key = full_key(key);
+        let bytes = entry_bytes(&full_key, version.value);
         let is_full = tree.entries_bytes + bytes > self.capacity_bytes;
         if is_full && !tree.missed_before(key) {
             return Fill::NotWanted;
@@ -205,7 +206,6 @@ impl Structure for OrderedBuffer {
         if tree.stripe(key).is_none_or(|stripe| *stripe > read_at) {
             return Fill::Outdated;
         }
-        let full_key = full_key(key);
         let held = tree.entries.get(&full_key).map(|entry| entry.sequence);
         // One that is older is from before a floor.
         if held.is_some_and(|held| held >= version.sequence)

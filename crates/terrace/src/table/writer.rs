@@ -283,11 +283,12 @@ impl Output {
     }
 
     fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {
-        // Whole pages, and no more than direct I/O takes in one piece.
-        while self.buffer.len() >= self.write_bytes {
-            self.write(self.write_bytes, purpose)?;
+        // At once, however much it is: what is left behind moves to the front.
+        let whole_bytes = self.buffer.len() - self.buffer.len() % self.write_bytes;
+        if whole_bytes == 0 {
+            return Ok(());
         }
-        Ok(())
+        self.write(whole_bytes, purpose)
     }
 
     fn write_all(&mut self, purpose: storage::Purpose) -> Result<()> {

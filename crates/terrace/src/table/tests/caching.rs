@@ -283,6 +283,16 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     assert_eq!(get(&table, &all[7].0, 500).unwrap().unwrap().1, [7; 40]);
 }
 
+/// Pins and the read buffer together once left data blocks no room at all.
+#[test]
+fn pins_leave_half_of_what_may_be_lent_leaves() {
+    for (most_lent, most_pinned) in [(0, 16 << 10), (48 << 10, 8 << 10), (64 << 10, 0)] {
+        let cache = BlockCache::new(64 << 10, false).lending(most_lent);
+        assert!(cache.pin(most_pinned));
+        assert!(!cache.pin(1), "{most_lent}");
+    }
+}
+
 /// Behind it is the device: a miss costs more than whatever leaves for the block.
 #[test]
 fn a_full_cache_takes_a_block_in_at_its_first_miss_if_no_page_cache_has_it() {

@@ -124,6 +124,21 @@ fn a_large_table_is_read_back_whole() {
     }
 }
 
+/// Piece by piece, what is left of it would move to the front each time.
+#[test]
+fn a_large_value_is_written_at_once() {
+    let storage = CountingStorage::new(Arc::new(memory()));
+    let options = options(Compression::None, 512);
+    let mut writer = TableWriter::create(&storage, PathBuf::from(PATH), options).unwrap();
+    let value = vec![7; 16 << 20];
+    writer
+        .add(InternalKey::new(b"k", 1, Kind::Put), &value)
+        .unwrap();
+    writer.finish().unwrap();
+    let written = storage.snapshot().of(Purpose::Flush);
+    assert!(written.writes <= 3, "{written:?}");
+}
+
 /// The write-back of a large table starts while it is written, and a medium that cannot do it does
 /// no harm.
 #[test]
