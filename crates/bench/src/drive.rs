@@ -105,8 +105,8 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
     if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
-        settings.own_write_buffer_bytes = bounded_own_write_buffer_bytes(bound, &settings);
-        settings.own_cache_bytes = bounded_own_cache_bytes(bound, &settings);
+        settings.direct_write_buffer_bytes = bounded_direct_write_buffer_bytes(bound, &settings);
+        settings.direct_cache_bytes = bounded_direct_cache_bytes(bound, &settings);
     }
     let plan = Plan {
         dataset: work.dataset,
@@ -141,7 +141,7 @@ fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
 }
 
 /// One write buffer of a store that reads past the page cache, in whole MiB.
-fn bounded_own_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
+fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     const MIB: u64 = 1 << 20;
     let bytes = bound_bytes / 20 / MIB * MIB;
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
@@ -149,8 +149,8 @@ fn bounded_own_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 
 
 /// What two of its write buffers leave, but for a tenth: a program and its allocator need some, and no
 /// page cache gives way to them.
-fn bounded_own_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
-    let buffers_bytes = settings.own_write_buffer_bytes.saturating_mul(2);
+fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
+    let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(2);
     bound_bytes
         .saturating_sub(buffers_bytes + bound_bytes / 10)
         .max(settings.cache_bytes)
@@ -216,10 +216,10 @@ mod tests {
         for bound_bytes in [64 << 20, 387_000_001, 682_000_000, 5 << 30] {
             let mut settings = Settings::default();
             settings.cache_bytes = bounded_cache_bytes(bound_bytes, &settings);
-            settings.own_write_buffer_bytes =
-                bounded_own_write_buffer_bytes(bound_bytes, &settings);
-            let cache_bytes = bounded_own_cache_bytes(bound_bytes, &settings);
-            let buffer_bytes = settings.own_write_buffer_bytes;
+            settings.direct_write_buffer_bytes =
+                bounded_direct_write_buffer_bytes(bound_bytes, &settings);
+            let cache_bytes = bounded_direct_cache_bytes(bound_bytes, &settings);
+            let buffer_bytes = settings.direct_write_buffer_bytes;
             // An arena is made of whole pages.
             assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(1 << 20));
             assert!(cache_bytes >= settings.cache_bytes);

@@ -11,7 +11,7 @@ use crate::store::Contestant;
 use crate::{Error, Result};
 
 /// Everything a contest found, and under what conditions: all that a report needs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Contest {
     /// What was run, as it would be typed.
     pub command: String,

@@ -21,10 +21,11 @@ pub struct Settings {
     pub durability: DurabilityClass,
     /// Memory for cached blocks and records together, bytes.
     pub cache_bytes: u64,
-    /// The same for a store that reads past the page cache, and so has the page cache's share, too.
-    pub own_cache_bytes: u64,
+    /// The same for a store that is advised to read past the page cache where memory is bounded, and so
+    /// has the page cache's share, too.
+    pub direct_cache_bytes: u64,
     /// One write buffer of such a store: what it is smaller by is in its cache.
-    pub own_write_buffer_bytes: u64,
+    pub direct_write_buffer_bytes: u64,
     /// Memory of one write buffer, bytes.
     pub write_buffer_bytes: u64,
     /// How many write buffers there may be.
@@ -54,8 +55,8 @@ impl Default for Settings {
         Settings {
             durability: DurabilityClass::ProcessCrash,
             cache_bytes: 256 << 20,
-            own_cache_bytes: 256 << 20,
-            own_write_buffer_bytes: 64 << 20,
+            direct_cache_bytes: 256 << 20,
+            direct_write_buffer_bytes: 64 << 20,
             write_buffer_bytes: 64 << 20,
             write_buffers: 3,
             background_threads: 2,

@@ -56,8 +56,8 @@ pub fn settings(asked: &StoreArguments, tiny: bool, data_bytes: u64) -> Settings
             DurabilityClass::ProcessCrash
         },
         cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
-        own_cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
-        own_write_buffer_bytes: write_buffer_bytes(asked, tiny),
+        direct_cache_bytes: asked.cache_mib.map_or(all, |mib| mib << 20),
+        direct_write_buffer_bytes: write_buffer_bytes(asked, tiny),
         write_buffer_bytes: write_buffer_bytes(asked, tiny),
         write_buffers: asked.write_buffers,
         background_threads: asked.background_threads.max(2),
@@ -123,11 +123,14 @@ pub fn memory(settings: &Settings) -> String {
         )
     };
     let all = parts(settings.cache_bytes, settings.write_buffer_bytes);
-    let own = parts(settings.own_cache_bytes, settings.own_write_buffer_bytes);
-    if own == all {
+    let direct = parts(
+        settings.direct_cache_bytes,
+        settings.direct_write_buffer_bytes,
+    );
+    if direct == all {
         return all;
     }
-    format!("{all}; of stores that read past the page cache, {own}")
+    format!("{all}; of stores that are advised to read past the page cache, {direct}")
 }
 
 /// In words.

@@ -82,7 +82,8 @@ pub struct StoreArguments {
     #[arg(long, default_value_t = 3, help_heading = "Stores")]
     pub write_buffers: u32,
     /// Memory for what is read, MiB [default: all data where it fits, else half of what the write
-    /// buffers leave, or most of it for a store that reads past the page cache]
+    /// buffers leave; a store that is advised to read past the page cache has most of it, and smaller
+    /// write buffers]
     #[arg(long, value_name = "MIB", help_heading = "Stores")]
     pub cache_mib: Option<u64>,
     /// Threads for flushes and compactions together

@@ -137,12 +137,13 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
 
 /// What `docs/tuning.md` advises where memory is bounded, page cache included.
 fn bounded(options: Options, settings: &Settings) -> Options {
+    // As many bytes in level 0 as with larger arenas, within reason.
+    let smaller = settings.write_buffer_bytes / settings.direct_write_buffer_bytes.max(1);
     Options {
-        arena_bytes: settings.own_write_buffer_bytes,
-        arena_index_bytes: settings.own_write_buffer_bytes / 2,
-        // As many bytes in level 0 as with larger arenas, within reason.
-        level0_merge: 2 * options.level0_merge,
-        cache_bytes: settings.own_cache_bytes,
+        arena_bytes: settings.direct_write_buffer_bytes,
+        arena_index_bytes: settings.direct_write_buffer_bytes / 2,
+        level0_merge: options.level0_merge * smaller.clamp(1, 2) as usize,
+        cache_bytes: settings.direct_cache_bytes,
         direct_io: true,
         read_buffer: ReadBufferOptions {
             share_percent: 75,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::outcome::{Latency, Machine, RunOutcome, Usage};
+use crate::outcome::{Latency, RunOutcome, Usage};
 
 fn phase(operations: u64, seconds: f64) -> PhaseOutcome {
     PhaseOutcome {
@@ -23,12 +23,8 @@ fn contest(runs: Vec<(&str, u32, Vec<PhaseOutcome>)>) -> Contest {
         ..RunOutcome::default()
     };
     Contest {
-        command: String::new(),
-        title: String::new(),
-        conditions: Vec::new(),
-        machine: Machine::default(),
         runs: runs.into_iter().map(run).collect(),
-        failures: Vec::new(),
+        ..Contest::default()
     }
 }
 

@@ -90,7 +90,7 @@ fn rate(run: &RunOutcome, phase: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Machine, PhaseOutcome};
+    use crate::outcome::PhaseOutcome;
 
     fn contest(rates: &[(&str, u32, f64)]) -> Contest {
         let runs = rates.iter().map(|(store, repeat, rate)| RunOutcome {
@@ -105,12 +105,8 @@ mod tests {
             ..RunOutcome::default()
         });
         Contest {
-            command: String::new(),
-            title: String::new(),
-            conditions: Vec::new(),
-            machine: Machine::default(),
             runs: runs.collect(),
-            failures: Vec::new(),
+            ..Contest::default()
         }
     }
 
