@@ -16,6 +16,8 @@ pub(super) struct SimulatedFile {
     pub(super) inode: InodeNumber,
     pub(super) path: PathBuf,
     pub(super) writable: bool,
+    /// As it was asked for: here every read is alike.
+    pub(super) direct: bool,
 }
 
 impl SimulatedFile {
@@ -72,6 +74,10 @@ impl File for SimulatedFile {
 
     fn links(&self) -> Result<u64> {
         self.disk.lock().links(self.inode, &self.path)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {

@@ -114,6 +114,7 @@ impl Storage for SimulatedStorage {
             inode,
             path: path.to_path_buf(),
             writable: options.mode != OpenMode::Read,
+            direct: options.direct,
         }))
     }
 

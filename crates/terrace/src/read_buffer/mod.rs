@@ -19,8 +19,8 @@
 //! newest version up to `s`, since it is the newest of all. Versions that were overwritten are not
 //! kept, so old snapshots miss. Iterators, flushes and merges never come here.
 //!
-//! The buffer sleeps until the first back-fill (the first get that reads a table) wants it, and
-//! again when it is not worth what writes pay for it (`worth`): it takes no memory, and a write costs
+//! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get that
+//! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes no memory, and a write costs
 //! one store, of the number up to which stripes know nothing. That number is a floor for all: what is
 //! from before it counts no more. As long as the block cache has room for every block of the store it
 //! sleeps, too: it would hold copies of what is in memory, in the place of other blocks.
@@ -99,7 +99,7 @@ struct SleptUntil(AtomicU64);
 impl ReadBuffer {
     /// `hash_seed` is that of the hashes which come with keys.
     pub(crate) fn new(options: ReadBufferOptions, capacity_bytes: u64, hash_seed: u64) -> Self {
-        ReadBuffer {
+        let buffer = ReadBuffer {
             options,
             capacity_bytes,
             hash_seed,
@@ -116,7 +116,16 @@ impl ReadBuffer {
             fills_taken: AtomicU64::new(0),
             fills_dropped: AtomicU64::new(0),
             forwards: [AtomicU64::new(0), AtomicU64::new(0)],
+        };
+        // The first write would wait for the memory: 34 ms for a buffer of 400 MiB.
+        if buffer.stores_all() {
+            buffer.awaken();
         }
+        buffer
+    }
+
+    fn stores_all(&self) -> bool {
+        self.options.policy != ForwardPolicy::Resident
     }
 
     /// What the key has at `snapshot`, if the buffer knows. The caller took `snapshot` before.
@@ -180,7 +189,7 @@ impl ReadBuffer {
         payload: &[&[u8]],
         numbers: RangeInclusive<SequenceNumber>,
     ) -> bool {
-        let stores_all = self.options.policy != ForwardPolicy::Resident;
+        let stores_all = self.stores_all();
         let awake = match stores_all {
             true => Some(self.awaken()),
             false => self.awake_or_told(*numbers.end()),

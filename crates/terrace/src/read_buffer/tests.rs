@@ -317,6 +317,39 @@ fn what_is_read_once_pushes_nothing_out() {
     }
 }
 
+/// A load leaves a buffer full of what nobody asked for: reads take its place at once, and leave each
+/// other theirs.
+#[test]
+fn what_was_written_and_never_read_gives_way_at_first_misses() {
+    let options = ReadBufferOptions {
+        policy: ForwardPolicy::All,
+        ..ReadBufferOptions::default()
+    };
+    let buffer = buffer(options, 64 << 10);
+    let key = |number: u64| number.to_be_bytes();
+    for number in 0..2_000 {
+        write(&buffer, &put(&key(number), &[7; 100]), 1 + number);
+    }
+    let walk = |numbers: std::ops::Range<u64>| {
+        let before = buffer.statistics().fills_taken;
+        for number in numbers {
+            let value = Some([7; 100].as_slice());
+            let version = Version { sequence: 1, value };
+            buffer.fill(&of(&key(number)), version, 1 << 40);
+        }
+        buffer.statistics().fills_taken - before
+    };
+    let held = buffer.statistics().bytes / 150;
+    let taken = walk(10_000..10_000 + held / 2);
+    assert!(taken > held * 4 / 10, "{taken} of {}", held / 2);
+    walk(20_000..20_000 + 4 * held);
+    let taken = walk(30_000..30_000 + held);
+    assert!(
+        taken < held / 20,
+        "{taken} of {held}, and reads had brought what is held"
+    );
+}
+
 /// Byte by byte it would come between blocks; all at once for nothing it would be in their place.
 #[test]
 fn a_buffer_claims_all_once_it_holds_entries_and_little_before() {
@@ -363,6 +396,18 @@ fn a_buffer_that_nobody_reads_takes_no_memory() {
         assert_eq!(buffer.statistics().bytes, 0);
         fill(&buffer, b"k", 1, b"v", 1);
         assert!(buffer.statistics().bytes > 0);
+        assert_eq!(get(&buffer, b"k", 1), value(b"v"));
+    }
+}
+
+/// The first write does not wait for it.
+#[test]
+fn a_buffer_that_takes_every_write_is_awake_from_the_start() {
+    for buffer in each_with(ForwardPolicy::All, 64 << 10) {
+        let before = buffer.statistics().bytes;
+        assert!(before > 0);
+        write(&buffer, &put(b"k", b"v"), 1);
+        assert!(buffer.statistics().bytes <= before + 8192);
         assert_eq!(get(&buffer, b"k", 1), value(b"v"));
     }
 }

@@ -1,6 +1,6 @@
 //! Builds the contents of one block after another.
 
-use crate::coding::put_varint;
+use crate::coding::{put_varint, varint_length};
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
 
@@ -28,12 +28,10 @@ impl BlockBuilder {
 
     /// The caller keeps the order.
     pub(super) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) {
-        let shared = if self.entries.is_multiple_of(self.restart_interval) {
+        let shared = self.shared_length(key);
+        if self.begins_restart() {
             self.restarts.push(self.contents.len() as u32);
-            0
-        } else {
-            common_length(&self.last_user_key, key.user_key)
-        };
+        }
         let suffix = key.user_key.get(shared..).unwrap_or_default();
         put_varint(&mut self.contents, shared as u64);
         put_varint(&mut self.contents, suffix.len() as u64 + 8);
@@ -48,6 +46,19 @@ impl BlockBuilder {
             .extend_from_slice(key.user_key.get(kept..).unwrap_or_default());
         self.last_tag = key.tag;
         self.entries += 1;
+    }
+
+    fn begins_restart(&self) -> bool {
+        self.entries.is_multiple_of(self.restart_interval)
+    }
+
+    /// Bytes that the next entry's key takes from the one before.
+    fn shared_length(&self, key: InternalKey<'_>) -> usize {
+        if self.begins_restart() {
+            0
+        } else {
+            common_length(&self.last_user_key, key.user_key)
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,6 +76,15 @@ impl BlockBuilder {
     /// The length of the contents if the block ended here.
     pub(super) fn length_bytes(&self) -> usize {
         self.contents.len() + (self.restarts.len() + 1) * 4
+    }
+
+    /// The length of the contents if the block ended behind this entry.
+    pub(super) fn length_with(&self, key: InternalKey<'_>, value: &[u8]) -> usize {
+        let shared = self.shared_length(key);
+        let suffix = key.user_key.len() - shared + 8;
+        let lengths = [shared, suffix, value.len()].map(|length| varint_length(length as u64));
+        let restart = if self.begins_restart() { 4 } else { 0 };
+        self.length_bytes() + restart + lengths.iter().sum::<usize>() + suffix + value.len()
     }
 
     /// Hands the finished contents to `write` and begins the next block.

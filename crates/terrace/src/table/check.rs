@@ -1,6 +1,7 @@
 //! Checks everything that a table promises, from the bytes in the file.
 //!
-//! Beyond the checksums: blocks lie end to end, so that no byte is outside one; keys ascend within
+//! Beyond the checksums: blocks lie end to end, but for zeros before the next page where data blocks
+//! keep to pages, so that no byte is outside one unchecked; keys ascend within
 //! and across blocks and between the separators of the index; restart points are entries; the
 //! filter admits every key; the footer's figures are those of the entries.
 
@@ -8,7 +9,7 @@ use terrace_storage::Purpose;
 
 use super::block::BlockCursor;
 use super::filter::{Filter, key_hash};
-use super::format::{BlockHandle, HEADER_BYTES, Malformed};
+use super::format::{self, BlockHandle, HEADER_BYTES, Malformed};
 use super::reader::{TableReader, read_filter, read_range_tombstones};
 use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
@@ -90,8 +91,16 @@ impl Checker<'_> {
 
     fn visit_data(&mut self, visit: &Visit<'_>) -> Result<()> {
         let handle = visit.handle;
-        if handle.offset != self.data_end {
+        if !format::follows(self.data_end, handle.offset) {
             return self.fail(handle, 0, "a data block does not follow the one before");
+        }
+        let mut padding = vec![0; (handle.offset - self.data_end) as usize];
+        let source = self.table.source();
+        source
+            .file
+            .read_exact_at(&mut padding, self.data_end, Purpose::Other)?;
+        if padding.iter().any(|byte| *byte != 0) {
+            return self.fail(handle, 0, "before a data block there is more than zeros");
         }
         self.data_end = handle.offset.saturating_add(handle.length_bytes);
         self.data_blocks += 1;

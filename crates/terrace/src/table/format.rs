@@ -11,6 +11,11 @@ pub(super) const MAGIC: [u8; 8] = *b"TerTable";
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 16;
 pub(super) const TRAILER_BYTES: usize = 32;
+/// What a device reads at least. A table that is read past the page cache has its blocks within these,
+/// where that costs little.
+pub(super) const PAGE_BYTES: u64 = 4096;
+/// The most zeros between two data blocks.
+const LONGEST_PADDING_BYTES: u64 = PAGE_BYTES / 16 - 1;
 /// Compression type, uncompressed length, checksum.
 pub(super) const BLOCK_TRAILER_BYTES: usize = 1 + 4 + 8;
 
@@ -55,6 +60,23 @@ impl BlockHandle {
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.length_bytes)
     }
+}
+
+/// The zeros that may lie between a data block that ends at `end` and the next one: what is left of
+/// the page, if that is little.
+pub(super) fn padding_behind(end: u64) -> u64 {
+    let left = end.wrapping_neg() % PAGE_BYTES;
+    if left <= LONGEST_PADDING_BYTES {
+        left
+    } else {
+        0
+    }
+}
+
+/// Whether a data block at `offset` may be the next one after that which ends at `end`.
+pub(super) fn follows(end: u64, offset: u64) -> bool {
+    let between = offset.checked_sub(end);
+    between == Some(0) || between == Some(padding_behind(end))
 }
 
 pub(super) fn encode_header() -> [u8; HEADER_BYTES] {

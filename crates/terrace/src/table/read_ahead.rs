@@ -1,7 +1,7 @@
 //! Many blocks with one read, for cursors that walk a table in order.
 //!
 //! A block is read alone until the cursor has shown that it goes on: it asks for the block behind
-//! the one before. Then each read takes in twice as much of what follows as the last, so that what
+//! the one before, twice where the page cache answers. Then each read takes in twice as much of what follows as the last, so that what
 //! a short scan reads in vain stays below what it used. From the page cache a read of 64 KiB costs
 //! less than six of 4 KiB; from a device the difference is larger.
 //!
@@ -11,11 +11,15 @@
 use terrace_storage::Purpose;
 
 use super::block::Block;
-use super::format::BlockHandle;
+use super::format::{self, BlockHandle};
 use super::index_block::IndexBlock;
 use super::source::BlockSource;
 use crate::Result;
 
+/// So many blocks are read alone; fewer where each waits for the device, which takes about as long for
+/// four.
+const BLOCKS_ALONE: u32 = 2;
+const BLOCKS_ALONE_DIRECT: u32 = 1;
 /// The first read of more than a block, and the longest ones, in bytes.
 const FIRST_WINDOW_BYTES: u64 = 16 << 10;
 const LONGEST_SCAN_WINDOW_BYTES: u64 = 64 << 10;
@@ -47,7 +51,12 @@ impl ReadAhead {
         self.follow(handle, purpose);
         if self.held(handle).is_none() {
             self.bytes.clear();
-            let end = self.window_end(partition, at, handle);
+            let alone = if source.file.is_direct() {
+                BLOCKS_ALONE_DIRECT
+            } else {
+                BLOCKS_ALONE
+            };
+            let end = self.window_end(partition, at, handle, alone);
             if end > handle.offset + handle.length_bytes {
                 let length = (end - handle.offset) as usize;
                 match source.file.read_vec_at(length, handle.offset, purpose) {
@@ -71,7 +80,7 @@ impl ReadAhead {
         if end == self.expected {
             return;
         }
-        if handle.offset == self.expected {
+        if format::follows(self.expected, handle.offset) {
             self.run = self.run.saturating_add(1);
         } else {
             (self.run, self.bytes) = (0, Vec::new());
@@ -87,9 +96,15 @@ impl ReadAhead {
 
     /// How far to read from a block on: to the end of the last whole block within the window. Doubles
     /// the next window.
-    fn window_end(&mut self, partition: &IndexBlock, at: usize, handle: BlockHandle) -> u64 {
+    fn window_end(
+        &mut self,
+        partition: &IndexBlock,
+        at: usize,
+        handle: BlockHandle,
+        alone: u32,
+    ) -> u64 {
         let mut end = handle.offset + handle.length_bytes;
-        if self.run < 2 {
+        if self.run < alone {
             return end;
         }
         let limit = handle.offset.saturating_add(self.window_bytes);
@@ -100,7 +115,7 @@ impl ReadAhead {
         let following = (at + 1..).map_while(|at| partition.child(at));
         for next in following {
             let next_end = next.offset.saturating_add(next.length_bytes);
-            if next.offset != end || next_end > limit {
+            if !format::follows(end, next.offset) || next_end > limit {
                 break;
             }
             end = next_end;

@@ -1,4 +1,11 @@
 //! Writes a table from versions that come in order.
+//!
+//! Where tables are read past the page cache, a block costs a device a read of each page that it
+//! touches: of 4 KiB 54 us, of 8 KiB 64. So there a block ends before the entry that would take it into
+//! one page more, and the next one begins with the next page if little is left of this one, else with
+//! the entry that lies across. Of records of 100 bytes nearly every block is a page, of 1 KB three in
+//! four are read with one page; blocks of 4 KiB wherever they fall take two. Blocks that are
+//! compressed are cut as elsewhere: their length is not known before.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,9 +13,9 @@ use std::sync::Arc;
 use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
 
 use super::block_builder::BlockBuilder;
-use super::compression::{Sealer, seal_plain};
+use super::compression::{Compression, Sealer, seal_plain};
 use super::filter::{self, FilterBuilder};
-use super::format::{self, BlockHandle, TRAILER_BYTES};
+use super::format::{self, BLOCK_TRAILER_BYTES, BlockHandle, PAGE_BYTES, TRAILER_BYTES};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::properties::{TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
@@ -102,10 +109,7 @@ impl<'a> TableWriter<'a> {
             )));
         }
         let new_user_key = is_first || last.user_key != key.user_key;
-        let entry_bytes = key.user_key.len() + value.len();
-        if self.data.length_bytes() >= self.options.block_bytes
-            || entry_bytes >= self.options.block_bytes
-        {
+        if self.ends_before(key, value) {
             self.end_data_block(Some(key))?;
         }
         if new_user_key && self.options.filter_bits_per_key > 0 {
@@ -115,6 +119,25 @@ impl<'a> TableWriter<'a> {
         self.tally.count(key, value);
         self.data.add(key, value);
         Ok(())
+    }
+
+    /// Whether the block is to end before an entry.
+    fn ends_before(&self, key: InternalKey<'_>, value: &[u8]) -> bool {
+        let block_bytes = self.options.block_bytes;
+        self.data.length_bytes() >= block_bytes
+            || key.user_key.len() + value.len() >= block_bytes
+            || self.keeps_to_pages() && !self.data.is_empty() && {
+                let start = self.output.offset();
+                let pages = (block_bytes as u64 / PAGE_BYTES).max(1);
+                let pages_end = (start / PAGE_BYTES + pages) * PAGE_BYTES;
+                let stored_bytes = self.data.length_with(key, value) + BLOCK_TRAILER_BYTES;
+                start + stored_bytes as u64 > pages_end
+            }
+    }
+
+    /// See the head of the file.
+    fn keeps_to_pages(&self) -> bool {
+        self.options.direct && self.options.compression == Compression::None
     }
 
     /// Adds a range tombstone, which must come after the last one added: by start, then from the
@@ -210,6 +233,9 @@ impl<'a> TableWriter<'a> {
             .data
             .finish(|contents| self.sealer.seal(contents, offset, &mut self.output.buffer));
         self.index.add(self.data.last_key(), next, handle);
+        if next.is_some() && self.keeps_to_pages() {
+            self.output.pad();
+        }
         self.output.write_if_large(self.options.purpose)
     }
 
@@ -280,6 +306,12 @@ impl Output {
     /// The offset of the next byte.
     fn offset(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
+    }
+
+    /// Fills up a page of which little is left.
+    fn pad(&mut self) {
+        let padding = format::padding_behind(self.offset()) as usize;
+        self.buffer.resize(self.buffer.len() + padding, 0);
     }
 
     fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {

@@ -11,21 +11,34 @@ pub(super) const SLOTS: usize = 6;
 /// A key missed this many other misses ago is still known.
 pub(super) const MISSES: u32 = 4;
 
-/// Where an entry lies, and how often it was read: the fingerprint of its key (30 bits), its uses
-/// (2 bits), its place plus one (32 bits). All zeros name nothing.
+/// Whose entry it is at first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bringer {
+    Read,
+    Write,
+}
+
+/// Where an entry lies, and how often it was read: the fingerprint of its key (29 bits), whether a read
+/// ever asked for it (1 bit), its uses (2 bits), its place plus one (32 bits). All zeros name nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
 impl Slot {
     const EMPTY: Slot = Slot(0);
     const MOST_USES: u64 = 3;
+    const ASKED_FOR: u64 = 1 << 34;
 
-    pub(super) fn new(hash: u64, place: u32) -> Self {
-        Slot(hash << 34 | (u64::from(place) + 1))
+    /// An entry that a write or a read brings.
+    pub(super) fn new(hash: u64, place: u32, bringer: Bringer) -> Self {
+        let asked_for = match bringer {
+            Bringer::Read => Slot::ASKED_FOR,
+            Bringer::Write => 0,
+        };
+        Slot(hash << 35 | asked_for | (u64::from(place) + 1))
     }
 
     fn is_of(self, hash: u64) -> bool {
-        self != Slot::EMPTY && self.0 >> 34 == hash & ((1 << 30) - 1)
+        self != Slot::EMPTY && self.0 >> 35 == hash & ((1 << 29) - 1)
     }
 
     fn place(self) -> u32 {
@@ -130,8 +143,14 @@ pub(super) fn clear(slot: &AtomicU64) {
 pub(super) fn used(slot: &AtomicU64) {
     let found = Slot(slot.load(Ordering::Relaxed));
     if found.uses() < Slot::MOST_USES {
-        slot.store(found.with_uses(found.uses() + 1).0, Ordering::Relaxed);
+        let used = found.with_uses(found.uses() + 1).0 | Slot::ASKED_FOR;
+        slot.store(used, Ordering::Relaxed);
     }
+}
+
+/// Whether a read brought it, or found it since.
+pub(super) fn is_asked_for(slot: &AtomicU64) -> bool {
+    slot.load(Ordering::Relaxed) & Slot::ASKED_FOR != 0
 }
 
 /// Whether it was read since it was named, or moved, last.

@@ -9,7 +9,8 @@
 //! is taken: a buffer that has yet to fill loses nothing by it, and would be long about it otherwise.
 //! From then on nothing enters that was read once, but at the second miss of its key within a while,
 //! as many misses of the bucket as entries of its size would fit. So gets that walk over the whole
-//! store, or draw from all of it alike, push out little.
+//! store, or draw from all of it alike, push out little. As long as those that leave are a write's,
+//! whom no read ever asked for, the first miss is enough again: a load leaves the buffer full of them.
 //!
 //! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
 //! would need a lock around it on every write; and an entry would be two allocations and some 60
@@ -21,7 +22,7 @@
 mod bucket;
 mod ring;
 
-use self::bucket::{Bucket, MISSES, Slot};
+use self::bucket::{Bringer, Bucket, MISSES, Slot};
 use self::ring::{Ring, entry_bytes};
 use super::structure::{Counts, Fill, Found, Key, Structure, Version};
 use crate::KeyspaceId;
@@ -58,7 +59,7 @@ pub(super) struct HashBuffer {
 #[repr(align(128))]
 struct Shard {
     inner: Mutex<Inner>,
-    /// Something had to leave for what came.
+    /// Something had to leave for what came last, and a read had asked for it once.
     is_full: AtomicBool,
     misses: AtomicU64,
 }
@@ -131,6 +132,7 @@ impl HashBuffer {
         inner: &mut Inner,
         key: &Key<'_>,
         version: Version<'_>,
+        bringer: Bringer,
     ) -> Option<&'a AtomicU64> {
         let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
         if bytes > self.most_entry_bytes {
@@ -138,24 +140,25 @@ impl HashBuffer {
         }
         let before = inner.ring.memory_bytes();
         if !inner.ring.has_room(bytes) {
-            shard.is_full.store(true, Ordering::Relaxed);
-            self.make_room(inner, bytes);
+            let in_demand = self.make_room(inner, bytes);
+            shard.is_full.store(in_demand, Ordering::Relaxed);
         }
         let place = inner.ring.push(key, version)?;
         let grown = inner.ring.memory_bytes() - before;
         if grown > 0 {
             self.memory_bytes.fetch_add(grown, Ordering::Relaxed);
         }
-        let (slot, displaced) = bucket.name(Slot::new(key.hash, place));
+        let (slot, displaced) = bucket.name(Slot::new(key.hash, place, bringer));
         inner.counts.evictions += u64::from(displaced);
         Some(slot)
     }
 
-    fn make_room(&self, inner: &mut Inner, bytes: usize) {
-        let mut moves = MOVES;
+    /// Lets entries go; whether there was one among them that a read ever asked for.
+    fn make_room(&self, inner: &mut Inner, bytes: usize) -> bool {
+        let (mut moves, mut in_demand) = (MOVES, false);
         while !inner.ring.has_room(bytes) {
             let Some((place, entry)) = inner.ring.oldest() else {
-                return;
+                break;
             };
             let hash = key_hash(entry.key, self.hash_seed);
             let key = Key::new(KeyspaceId(entry.keyspace), entry.key, hash);
@@ -174,9 +177,11 @@ impl HashBuffer {
             } else {
                 inner.ring.drop_oldest();
             }
+            in_demand |= bucket::is_asked_for(slot);
             bucket::clear(slot);
             inner.counts.evictions += 1;
         }
+        in_demand
     }
 }
 
@@ -225,7 +230,8 @@ impl Structure for HashBuffer {
             None if !insert => return false,
             None => {}
         }
-        self.insert((bucket, shard), inner, key, version).is_some()
+        self.insert((bucket, shard), inner, key, version, Bringer::Write)
+            .is_some()
     }
 
     fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber) {
@@ -264,7 +270,8 @@ impl Structure for HashBuffer {
             // From before a floor: it would be in the way for ever.
             bucket::clear(slot);
         }
-        let Some(slot) = self.insert((bucket, shard), &mut inner, key, version) else {
+        let Some(slot) = self.insert((bucket, shard), &mut inner, key, version, Bringer::Read)
+        else {
             return Fill::NotWanted;
         };
         // After the slot: a forward that did not find it has raised the stripe before.

@@ -108,6 +108,31 @@ fn a_cursor_that_walks_in_order_reads_many_blocks_at_once() {
     assert_eq!(reads(), before);
 }
 
+/// Where each block waits for the device, the second one brings what follows.
+#[test]
+fn a_cursor_past_the_page_cache_reads_ahead_from_the_second_block_on() {
+    let reads_of_three_blocks = |direct: bool| {
+        let storage = Arc::new(memory());
+        write(&*storage, &versions(), options(Compression::None, 512));
+        let counting = CountingStorage::new(storage);
+        let open_options = OpenOptions {
+            mode: OpenMode::Read,
+            direct,
+        };
+        let file = counting.open(Path::new(PATH), open_options).unwrap();
+        let cache = Arc::new(BlockCache::new(1 << 20, direct));
+        let table = TableReader::from_file(file, PathBuf::from(PATH), 7, cache).unwrap();
+        let mut cursor = table.cursor(CursorOptions::user_read());
+        cursor.seek_to_first().unwrap();
+        let before = counting.snapshot().of(Purpose::Read).reads;
+        // Ten rows a block.
+        (0..25).for_each(|_| cursor.next().unwrap());
+        counting.snapshot().of(Purpose::Read).reads - before
+    };
+    assert_eq!(reads_of_three_blocks(false), 2);
+    assert_eq!(reads_of_three_blocks(true), 1);
+}
+
 #[test]
 fn a_fault_ahead_of_a_cursor_is_reported_when_it_gets_there() {
     let storage = memory();

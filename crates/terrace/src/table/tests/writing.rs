@@ -2,6 +2,7 @@ use super::*;
 use crate::Error;
 use crate::cursor::Cursor;
 use crate::key::MAX_KEY_BYTES;
+use crate::table::walk::BlockRole;
 
 fn names(storage: &SimulatedStorage) -> usize {
     storage.list(Path::new("/t")).unwrap().len()
@@ -158,4 +159,99 @@ fn a_large_table_is_sent_to_the_medium_as_it_grows() {
     assert_eq!((plan.count(), plan.failures()), (20, 19));
     let table = open(&inner).unwrap();
     assert_eq!(get(&table, &[19], 1).unwrap().unwrap().1, value);
+}
+
+/// Rows of a given size, the pages of each block's place, and the table.
+fn paged(value_bytes: usize, rows: u32) -> (Arc<TableReader>, SimulatedStorage, f64) {
+    let storage = memory();
+    let options = TableOptions {
+        direct: true,
+        ..options(Compression::None, 4096)
+    };
+    let value = |row: u32| vec![row as u8 | 1; value_bytes];
+    let versions: Vec<Version> = (0..rows)
+        .map(|row| {
+            version(
+                format!("user{row:019}").as_bytes(),
+                9,
+                Kind::Put,
+                &value(row),
+            )
+        })
+        .collect();
+    write(&storage, &versions, options);
+    let table = open(&storage).unwrap();
+    assert_eq!(table.verify().unwrap().entries, u64::from(rows));
+    let mut cursor = table.cursor(CursorOptions::user_read());
+    cursor.seek_to_first().unwrap();
+    for version in &versions {
+        assert_eq!(
+            (cursor.key(), cursor.value()),
+            (internal(version), &*version.2)
+        );
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+    let (mut pages, mut entries) = (0, 0);
+    let walked = table.walk(&mut |visit| {
+        if visit.role == BlockRole::Data {
+            let (start, end) = (visit.handle.offset, visit.handle.end().unwrap());
+            let mut rows = 0;
+            table.for_each_entry(visit.handle, visit.block, &mut |_| {
+                rows += 1;
+                Ok(())
+            })?;
+            pages += rows * ((end - 1) / 4096 - start / 4096 + 1);
+            entries += rows;
+        }
+        Ok(())
+    });
+    walked.unwrap();
+    (table, storage, pages as f64 / entries as f64)
+}
+
+#[test]
+fn blocks_that_are_read_past_the_page_cache_keep_to_pages() {
+    for (value_bytes, most_pages) in [
+        (10, 1.01),
+        (100, 1.02),
+        (240, 1.06),
+        (1000, 1.3),
+        (3000, 1.8),
+    ] {
+        let (table, _, pages) = paged(value_bytes, 2000);
+        assert!(pages < most_pages, "{value_bytes}: {pages} pages a row");
+        let row_bytes = 2000 * (value_bytes as u64 + 36);
+        let file_bytes = table.properties().file_bytes;
+        assert!(
+            file_bytes < row_bytes + row_bytes / 16 + 8192,
+            "{value_bytes}: {file_bytes}"
+        );
+    }
+}
+
+#[test]
+fn padding_that_is_not_zeros_is_found() {
+    let (_, storage, _) = paged(100, 200);
+    let bytes = storage.bytes(PATH);
+    let mut padded = 0;
+    for page_end in (4096..bytes.len()).step_by(4096) {
+        let zeros = bytes[..page_end]
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == 0)
+            .count();
+        // A checksum may end with a zero; two in a row would be chance.
+        if zeros > 8 {
+            padded += 1;
+            for at in [page_end - 1, page_end - zeros + 2] {
+                let mut damaged = bytes.clone();
+                damaged[at] = 1;
+                storage.put(PATH, damaged);
+                let error = open(&storage).unwrap().verify().unwrap_err().to_string();
+                assert!(error.contains("more than zeros"), "{error}");
+            }
+        }
+    }
+    assert!(padded > 2, "{padded}");
 }
