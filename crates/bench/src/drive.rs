@@ -116,6 +116,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         seed: common.runs.seed,
         settings: Settings {
             bounded,
+            expected_records: work.dataset.records,
             direct_io: settings.direct_io || unbounded_because.is_some(),
             ..settings
         },

@@ -45,6 +45,8 @@ pub struct Settings {
     pub bounded: bool,
     /// How much data to expect, bytes of keys and values: a B-tree must be told the size of its map.
     pub expected_data_bytes: u64,
+    /// Of how many records.
+    pub expected_records: u64,
     /// Options of one contestant by its own names, from `--set NAME.OPTION=VALUE`. A contestant
     /// refuses an option it does not know.
     pub own: BTreeMap<String, String>,
@@ -66,6 +68,7 @@ impl Default for Settings {
             direct_io: false,
             bounded: false,
             expected_data_bytes: 1 << 30,
+            expected_records: 1 << 20,
             own: BTreeMap::new(),
         }
     }

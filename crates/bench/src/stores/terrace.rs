@@ -148,10 +148,16 @@ fn bounded(options: Options, settings: &Settings) -> Options {
         read_buffer: ReadBufferOptions {
             share_percent: 75,
             policy: ForwardPolicy::All,
+            usual_record_bytes: usual_record_bytes(settings),
             ..options.read_buffer
         },
         ..options
     }
+}
+
+fn usual_record_bytes(settings: &Settings) -> u32 {
+    let bytes = settings.expected_data_bytes / settings.expected_records.max(1);
+    bytes.clamp(100, 8 << 10) as u32
 }
 
 /// Sets an option by its name in TOML, with dots; the value is TOML, too, or a plain string.

@@ -69,6 +69,14 @@ impl Store {
         }
     }
 
+    /// Before the first write of a store that takes writes.
+    pub(crate) fn prepare_for_writes(&self) {
+        if let Some(buffer) = &self.read_buffer {
+            buffer.expect_writes();
+            self.settle_claim(buffer);
+        }
+    }
+
     /// Tells the buffer whether the block cache has room for all blocks of a version.
     pub(crate) fn weigh_blocks(&self, version: &TablesVersion) {
         let Some(buffer) = &self.read_buffer else {

@@ -155,6 +155,7 @@ impl Store {
         trace::opened(path, durability, &store.recovery);
         store.weigh_blocks(&store.view.load().version);
         if !store.options.read_only {
+            store.prepare_for_writes();
             store.check_persist_every()?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;

@@ -38,6 +38,12 @@ impl Options {
                 0,
                 75,
             ),
+            (
+                "read_buffer.usual_record_bytes",
+                u64::from(self.read_buffer.usual_record_bytes),
+                100,
+                8 << 10,
+            ),
             ("level0_merge", self.level0_merge as u64, 1, 1000),
             (
                 "level0_slowdown",

@@ -127,6 +127,7 @@ mod tests {
                 policy: ForwardPolicy::InvalidateFirst,
                 structure: ReadBufferStructure::Ordered,
                 share_percent: 0,
+                usual_record_bytes: 1000,
                 while_blocks_fit: true,
             },
             ..Options::default()

@@ -99,7 +99,7 @@ struct SleptUntil(AtomicU64);
 impl ReadBuffer {
     /// `hash_seed` is that of the hashes which come with keys.
     pub(crate) fn new(options: ReadBufferOptions, capacity_bytes: u64, hash_seed: u64) -> Self {
-        let buffer = ReadBuffer {
+        ReadBuffer {
             options,
             capacity_bytes,
             hash_seed,
@@ -116,12 +116,15 @@ impl ReadBuffer {
             fills_taken: AtomicU64::new(0),
             fills_dropped: AtomicU64::new(0),
             forwards: [AtomicU64::new(0), AtomicU64::new(0)],
-        };
-        // The first write would wait for the memory: 34 ms for a buffer of 400 MiB.
-        if buffer.stores_all() {
-            buffer.awaken();
         }
-        buffer
+    }
+
+    /// Takes memory before a first write would wait for it (34 ms for a buffer of 400 MiB), if every
+    /// write is to enter.
+    pub(crate) fn expect_writes(&self) {
+        if self.stores_all() {
+            self.awaken();
+        }
     }
 
     fn stores_all(&self) -> bool {
@@ -266,7 +269,10 @@ impl ReadBuffer {
         let structure = self.structure.get_or_init(|| {
             let (bytes, seed) = (self.capacity_bytes, self.hash_seed);
             match self.options.structure {
-                ReadBufferStructure::Hash => Box::new(HashBuffer::new(bytes, seed)),
+                ReadBufferStructure::Hash => {
+                    let record_bytes = self.options.usual_record_bytes;
+                    Box::new(HashBuffer::new(bytes, record_bytes, seed))
+                }
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
             }
         });

@@ -26,9 +26,13 @@ pub struct ReadBufferOptions {
     pub structure: ReadBufferStructure,
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
     /// in percent, from 0 (off: reads and writes pass it by) to 75. It is set aside once it
-    /// holds entries; while it sleeps, an eighth of it. Values over 8 KiB never enter: where all are so
+    /// holds entries; while it sleeps, an eighth of it at most. Values over 8 KiB never enter: where all are so
     /// large, 0 is right. Default: 50.
     pub share_percent: u32,
+    /// What a record takes, key and value, bytes, from 100 to 8192. The hash has as many places for
+    /// entries from the start as such records fit: of larger ones places lie idle, an eighth of the
+    /// memory at most; of smaller ones places are short, and records make way early. Default: 100.
+    pub usual_record_bytes: u32,
     /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
     /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of
     /// no effect under other policies than [`ForwardPolicy::Resident`], which always keep them.
@@ -41,6 +45,7 @@ impl Default for ReadBufferOptions {
             policy: ForwardPolicy::Resident,
             structure: ReadBufferStructure::Hash,
             share_percent: 50,
+            usual_record_bytes: 100,
             while_blocks_fit: false,
         }
     }

@@ -95,10 +95,10 @@ impl Checker<'_> {
             return self.fail(handle, 0, "a data block does not follow the one before");
         }
         let mut padding = vec![0; (handle.offset - self.data_end) as usize];
-        let source = self.table.source();
-        source
-            .file
-            .read_exact_at(&mut padding, self.data_end, Purpose::Other)?;
+        if !padding.is_empty() {
+            let file = &self.table.source().file;
+            file.read_exact_at(&mut padding, self.data_end, Purpose::Other)?;
+        }
         if padding.iter().any(|byte| *byte != 0) {
             return self.fail(handle, 0, "before a data block there is more than zeros");
         }

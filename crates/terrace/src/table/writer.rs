@@ -128,7 +128,7 @@ impl<'a> TableWriter<'a> {
             || key.user_key.len() + value.len() >= block_bytes
             || self.keeps_to_pages() && !self.data.is_empty() && {
                 let start = self.output.offset();
-                let pages = (block_bytes as u64 / PAGE_BYTES).max(1);
+                let pages = ((block_bytes as u64 + PAGE_BYTES / 2) / PAGE_BYTES).max(1);
                 let pages_end = (start / PAGE_BYTES + pages) * PAGE_BYTES;
                 let stored_bytes = self.data.length_with(key, value) + BLOCK_TRAILER_BYTES;
                 start + stored_bytes as u64 > pages_end

@@ -31,8 +31,12 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, hint};
 use crate::table::key_hash;
 
-/// Of the buffer's memory one part in this many is buckets.
-const BUCKETS_PART: usize = 8;
+/// Of the usual size there are so many entries to a bucket, whose six slots are too few for one in
+/// twenty.
+const ENTRIES_A_BUCKET: usize = 4;
+/// Of larger entries there are fewer, and nearly all find a slot: one part of the memory in so many is
+/// buckets at least.
+const FEWEST_BUCKETS_PART: usize = 32;
 const BUCKET_BYTES: usize = size_of::<Bucket>();
 const MOST_SHARDS: usize = 64;
 const USUAL_SHARD_BYTES: usize = 512 << 10;
@@ -51,6 +55,8 @@ pub(super) struct HashBuffer {
     buckets: Box<[Bucket]>,
     shards: Box<[Shard]>,
     most_entry_bytes: usize,
+    /// Of the entries that a bucket has its share of.
+    bucket_entries_bytes: usize,
     hash_seed: u64,
     memory_bytes: AtomicU64,
 }
@@ -59,7 +65,7 @@ pub(super) struct HashBuffer {
 #[repr(align(128))]
 struct Shard {
     inner: Mutex<Inner>,
-    /// Something had to leave for what came last, and a read had asked for it once.
+    /// Something had to leave, and the last time a read had asked for it once.
     is_full: AtomicBool,
     misses: AtomicU64,
 }
@@ -83,15 +89,18 @@ impl Shard {
 }
 
 impl HashBuffer {
-    pub(super) fn new(capacity_bytes: u64, hash_seed: u64) -> Self {
+    pub(super) fn new(capacity_bytes: u64, usual_record_bytes: u32, hash_seed: u64) -> Self {
         let capacity_bytes = usize::try_from(capacity_bytes).unwrap_or(usize::MAX >> 1);
-        let rings_bytes = capacity_bytes - capacity_bytes / BUCKETS_PART;
+        let bucket_entries_bytes = ENTRIES_A_BUCKET * entry_bytes(usual_record_bytes as usize, 0);
+        let buckets = capacity_bytes / (bucket_entries_bytes + BUCKET_BYTES);
+        let buckets = buckets.max(capacity_bytes / FEWEST_BUCKETS_PART / BUCKET_BYTES);
+        let rings_bytes = capacity_bytes - buckets * BUCKET_BYTES;
         let shards = (rings_bytes / USUAL_SHARD_BYTES).clamp(1, MOST_SHARDS);
         let shards = 1 << shards.ilog2();
         let ring_bytes = rings_bytes / shards;
         let chunk_bytes = (1 << (ring_bytes / 8).max(1).ilog2()) as usize;
         let chunk_bytes = chunk_bytes.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
-        let buckets = (capacity_bytes / BUCKETS_PART / BUCKET_BYTES / shards).max(1) * shards;
+        let buckets = (buckets / shards).max(1) * shards;
         let shard = || Shard {
             inner: Mutex::new(Inner {
                 ring: Ring::new(ring_bytes, chunk_bytes),
@@ -104,6 +113,7 @@ impl HashBuffer {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
             shards: (0..shards).map(|_| shard()).collect(),
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
+            bucket_entries_bytes,
             hash_seed,
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }
@@ -140,8 +150,9 @@ impl HashBuffer {
         }
         let before = inner.ring.memory_bytes();
         if !inner.ring.has_room(bytes) {
-            let in_demand = self.make_room(inner, bytes);
-            shard.is_full.store(in_demand, Ordering::Relaxed);
+            if let Some(in_demand) = self.make_room(inner, bytes) {
+                shard.is_full.store(in_demand, Ordering::Relaxed);
+            }
         }
         let place = inner.ring.push(key, version)?;
         let grown = inner.ring.memory_bytes() - before;
@@ -153,9 +164,10 @@ impl HashBuffer {
         Some(slot)
     }
 
-    /// Lets entries go; whether there was one among them that a read ever asked for.
-    fn make_room(&self, inner: &mut Inner, bytes: usize) -> bool {
-        let (mut moves, mut in_demand) = (MOVES, false);
+    /// Lets entries go; whether there was one among them that a read ever asked for, if any could
+    /// still be found.
+    fn make_room(&self, inner: &mut Inner, bytes: usize) -> Option<bool> {
+        let (mut moves, mut in_demand) = (MOVES, None);
         while !inner.ring.has_room(bytes) {
             let Some((place, entry)) = inner.ring.oldest() else {
                 break;
@@ -177,7 +189,7 @@ impl HashBuffer {
             } else {
                 inner.ring.drop_oldest();
             }
-            in_demand |= bucket::is_asked_for(slot);
+            in_demand = Some(in_demand == Some(true) || bucket::is_asked_for(slot));
             bucket::clear(slot);
             inner.counts.evictions += 1;
         }
@@ -223,14 +235,20 @@ impl Structure for HashBuffer {
         }
         let mut inner = shard.inner.lock();
         let inner = &mut *inner;
+        let mut bringer = Bringer::Write;
         match Self::find(bucket, &inner.ring, key) {
             Some((_, place)) if inner.ring.is_newer(place, version.sequence) => return false,
             Some((_, place)) if inner.ring.overwrite(place, key, version) => return true,
-            Some((slot, _)) => bucket::clear(slot),
+            Some((slot, _)) => {
+                if bucket::is_asked_for(slot) {
+                    bringer = Bringer::Read;
+                }
+                bucket::clear(slot);
+            }
             None if !insert => return false,
             None => {}
         }
-        self.insert((bucket, shard), inner, key, version, Bringer::Write)
+        self.insert((bucket, shard), inner, key, version, bringer)
             .is_some()
     }
 
@@ -252,7 +270,7 @@ impl Structure for HashBuffer {
             return Fill::NotWanted;
         };
         let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
-        let among = (BUCKETS_PART * BUCKET_BYTES / bytes).clamp(1, MISSES as usize);
+        let among = (self.bucket_entries_bytes / bytes).clamp(1, MISSES as usize);
         let is_wanted = || {
             !shard.is_full.load(Ordering::Relaxed) || bucket.missed_before(key.hash, among as u32)
         };

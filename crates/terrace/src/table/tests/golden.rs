@@ -38,9 +38,13 @@ fn golden_path(name: &str) -> PathBuf {
 }
 
 /// The golden file, written first if that is asked for.
-fn golden(name: &str, compression: Compression) -> (Vec<u8>, Vec<u8>) {
+fn golden(name: &str, options: TableOptions) -> (Vec<u8>, Vec<u8>) {
+    golden_of(&golden_versions(), name, options)
+}
+
+fn golden_of(versions: &[Version], name: &str, options: TableOptions) -> (Vec<u8>, Vec<u8>) {
     let storage = memory();
-    write(&storage, &golden_versions(), golden_options(compression));
+    write(&storage, versions, options);
     let written = storage.bytes(PATH);
     if std::env::var_os("TERRACE_BLESS").is_some() {
         std::fs::write(golden_path(name), &written).unwrap();
@@ -49,14 +53,18 @@ fn golden(name: &str, compression: Compression) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn assert_reads(bytes: Vec<u8>) {
+    assert_reads_of(&golden_versions(), bytes);
+}
+
+fn assert_reads_of(versions: &[Version], bytes: Vec<u8>) {
     let storage = memory();
     storage.put(PATH, bytes);
     let table = open(&storage).unwrap();
     table.verify().unwrap();
     let mut cursor = table.cursor(CursorOptions::user_read());
     cursor.seek_to_first().unwrap();
-    for expected in golden_versions() {
-        assert_eq!(cursor.key(), internal(&expected));
+    for expected in versions {
+        assert_eq!(cursor.key(), internal(expected));
         assert_eq!(cursor.value(), expected.2);
         cursor.next().unwrap();
     }
@@ -65,7 +73,7 @@ fn assert_reads(bytes: Vec<u8>) {
 
 #[test]
 fn the_golden_table_is_what_is_written_and_read_today() {
-    let (golden, written) = golden("table-v1.bin", Compression::None);
+    let (golden, written) = golden("table-v1.bin", golden_options(Compression::None));
     assert!(golden == written, "the table format has changed");
     assert_reads(golden);
 }
@@ -73,6 +81,24 @@ fn the_golden_table_is_what_is_written_and_read_today() {
 /// Compressors may find other encodings in later releases; what they wrote must still be read.
 #[test]
 fn compressed_golden_tables_are_still_read() {
-    assert_reads(golden("table-v1-lz4.bin", Compression::Lz4).0);
-    assert_reads(golden("table-v1-zstd.bin", Compression::Zstd).0);
+    assert_reads(golden("table-v1-lz4.bin", golden_options(Compression::Lz4)).0);
+    assert_reads(golden("table-v1-zstd.bin", golden_options(Compression::Zstd)).0);
+}
+
+/// A table that keeps to pages, with zeros before the second and the third.
+#[test]
+fn the_golden_table_in_pages_is_what_is_written_and_read_today() {
+    let value = |number: u64| vec![number as u8; 230];
+    let versions: Vec<Version> = (0..45u64)
+        .map(|number| (format!("key/{number:04}"), number))
+        .map(|(key, number)| version(key.as_bytes(), 100 + number, Kind::Put, &value(number)))
+        .collect();
+    let options = TableOptions {
+        direct: true,
+        ..options(Compression::None, 4096)
+    };
+    let (golden, written) = golden_of(&versions, "table-v1-pages.bin", options);
+    assert!(golden == written, "the table format has changed");
+    assert!(golden[4090..4096] == [0; 6] && golden[8186..8192] == [0; 6]);
+    assert_reads_of(&versions, golden);
 }
