@@ -166,7 +166,8 @@ pub struct Options {
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
 
-    /// Sub-levels of level 0 that start a merge. Default: 4.
+    /// Sub-levels of level 0 that start a merge. Default: 4. Fewer start one when scans, which have to
+    /// ask every one of them, have asked so often that the merge had been done in that time.
     pub level0_merge: usize,
     /// Sub-levels of level 0 at which writers are slowed down. Default: 12.
     pub level0_slowdown: usize,

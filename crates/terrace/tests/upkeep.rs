@@ -315,3 +315,45 @@ fn reading_writes_nothing() {
         assert!(image(path) == before, "{} was touched", path.display());
     }
 }
+
+/// Level 0 has fewer sub-levels than start a merge. Scans ask each of them; gets do not.
+#[test]
+fn scans_have_level_0_merged_and_gets_do_not() {
+    let options = tiny(Options {
+        background: Background::Inline,
+        ..Options::in_memory()
+    });
+    let options = Options {
+        level0_merge: 4,
+        ..options
+    };
+    let db = Db::open("/store", options).unwrap();
+    fill(&db, 100, 1);
+    db.compact_range(..).unwrap();
+    fill(&db, 20, 2);
+    db.flush().unwrap();
+    let level0 = || db.levels().keyspaces[0].levels[0].len();
+    assert_eq!(level0(), 1);
+    for row in 0..10_000u32 {
+        assert!(db.get(&(row % 100).to_be_bytes()).unwrap().is_some());
+    }
+    assert_eq!(level0(), 1);
+    let mut scans = 0;
+    while level0() > 0 {
+        let mut rows = db.iter(IterOptions::default()).unwrap();
+        rows.seek(&(scans % 100u32).to_be_bytes()).unwrap();
+        assert_eq!(rows.value(), [if scans % 100 < 20 { 2 } else { 1 }; 100]);
+        // Its steps are not probes.
+        (0..10).for_each(|_| rows.next().unwrap());
+        scans += 1;
+        assert!(
+            scans < 1000,
+            "nothing merged what scans have asked so often"
+        );
+    }
+    // What a merge reads here is less than what is looked at: 1 MiB of probes of 4 KiB.
+    assert_eq!(scans, 256);
+    let mut rows = db.iter(IterOptions::default()).unwrap();
+    rows.seek_to_first().unwrap();
+    assert_eq!(rows.value(), [2; 100]);
+}

@@ -135,6 +135,7 @@ impl Store {
             contents: BTreeMap::new(),
             policy: Leveled {
                 level0_merge,
+                level0_is_paid_for: false,
                 level1_bytes,
                 level_ratio: 2,
                 same_form_as_above: (0..7).map(|level| level != 3).collect(),

@@ -38,11 +38,12 @@ use crate::time_profile::{Path, Stage};
 use crate::{Error, KeyspaceId, Result};
 
 /// The policy that the options describe, for a keyspace of some form.
-fn policy(options: &Options, form: &KeyspaceOptions) -> Leveled {
+fn policy(options: &Options, form: &KeyspaceOptions, level0_is_paid_for: bool) -> Leveled {
     let same_form =
         |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
     Leveled {
         level0_merge: options.level0_merge,
+        level0_is_paid_for,
         level1_bytes: form.level1_bytes,
         level_ratio: form.level_ratio,
         same_form_as_above: (0..crate::levels::LEVELS).map(same_form).collect(),
@@ -80,7 +81,8 @@ impl Store {
         for levels in version.keyspaces.values() {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
-            let policy = policy(&self.options, self.form_of(levels));
+            let is_paid_for = self.level0_probes.have_paid(levels);
+            let policy = policy(&self.options, self.form_of(levels), is_paid_for);
             let Some(choice) = policy.pick(levels, &claims) else {
                 continue;
             };
@@ -89,6 +91,9 @@ impl Store {
                     "the policy chose against the order of ages: {broken}"
                 ))
             })?;
+            if choice.is_of_level0() {
+                self.level0_probes.spend(levels.id);
+            }
             return Ok(Some((levels.id, choice)));
         }
         Ok(None)

@@ -309,6 +309,9 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_forward(&mut source));
+        if path == Path::Seek {
+            self.store.pay_for_probes(self.keyspace, &source);
+        }
         self.source.put_back(source);
         self.valid = found?;
         Ok(())
@@ -325,6 +328,9 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_backward(&mut source));
+        if path == Path::Seek {
+            self.store.pay_for_probes(self.keyspace, &source);
+        }
         self.source.put_back(source);
         self.valid = found?;
         Ok(())

@@ -26,6 +26,7 @@ pub(crate) mod keyspace;
 pub(crate) mod keyspaces;
 pub(crate) mod latencies;
 pub(crate) mod ledger;
+pub(crate) mod level0_probes;
 pub(crate) mod multi_get;
 pub(crate) mod open;
 pub(crate) mod persist_timer;
@@ -62,6 +63,7 @@ use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
+use crate::db::level0_probes::Level0Probes;
 use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -129,6 +131,7 @@ pub(crate) struct Store {
     pub(crate) deletions: Deletions,
     pub(crate) visitors: Visitors,
     pub(crate) backlog: Backlog,
+    pub(crate) level0_probes: Level0Probes,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
     pub(crate) latencies: latencies::Latencies,

@@ -16,6 +16,9 @@
 //! it takes level 2 along. A load of random keys that outruns its merges so writes about half as
 //! much as one level at a time.
 //!
+//! Scans ask every sub-level of level 0. When they have paid for a merge (`db/level0_probes.rs`), level 0
+//! goes down however few there are.
+//!
 //! What is under way counts as done for the level it leaves and is left alone. A level whose merge
 //! has to wait for deeper ones claims its keys all the same: nothing less urgent may begin that
 //! would make it wait longer.
@@ -31,6 +34,8 @@ use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel, Table};
 pub(crate) struct Leveled {
     /// Sub-levels of level 0 that start a merge.
     pub(crate) level0_merge: usize,
+    /// Scans have paid for the merge of level 0, whatever its sub-levels are.
+    pub(crate) level0_is_paid_for: bool,
     pub(crate) level1_bytes: u64,
     pub(crate) level_ratio: u64,
     /// For each level, whether its tables are written in the same form (compression, filter, tier)
@@ -49,7 +54,12 @@ impl Leveled {
     /// How urgent a level is, in percent, by what is not on its way down already.
     fn urgency_percent(&self, number: u8, remaining: &Level) -> u64 {
         if number == 0 {
-            remaining.sub_levels.len() as u64 * 100 / self.level0_merge.max(1) as u64
+            let least = if self.level0_is_paid_for {
+                1
+            } else {
+                self.level0_merge.max(1)
+            };
+            remaining.sub_levels.len() as u64 * 100 / least as u64
         } else {
             let percent = u128::from(remaining.size_bytes()) * 100;
             (percent / u128::from(self.target_bytes(number).max(1))) as u64
@@ -100,7 +110,10 @@ impl Leveled {
     /// `below` holds level 1 and those under it.
     fn pick_in_level0(&self, level: &Level, below: &[Level]) -> Option<Choice> {
         let next = below.first()?;
-        let reason = Reason::Level0SubLevels(level.sub_levels.len());
+        let reason = match level.sub_levels.len() {
+            count if count < self.level0_merge => Reason::Level0Scans(count),
+            count => Reason::Level0SubLevels(count),
+        };
         let inputs: Vec<Input> = all(0, level).collect();
         let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
         let dragged: u64 = overlapping(1, next, &hull)

@@ -29,7 +29,10 @@ pub(crate) struct Choice {
 impl Choice {
     /// Whether it makes level 0 smaller, which nothing else should wait for.
     pub(crate) fn is_of_level0(&self) -> bool {
-        matches!(self.reason, Reason::Level0SubLevels(_))
+        matches!(
+            self.reason,
+            Reason::Level0SubLevels(_) | Reason::Level0Scans(_)
+        )
     }
 }
 
@@ -54,6 +57,8 @@ pub(crate) enum ChoiceKind {
 pub(crate) enum Reason {
     /// Level 0 has too many sub-levels.
     Level0SubLevels(usize),
+    /// Scans have asked those that level 0 has often enough.
+    Level0Scans(usize),
     /// A level has more bytes than its target, in percent of it.
     LevelSize { level: u8, percent: u64 },
     /// Somebody asked for it.
@@ -79,6 +84,9 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Level0SubLevels(count) => write!(f, "level 0 has {count} sub-levels"),
+            Reason::Level0Scans(count) => {
+                write!(f, "scans often ask level 0, of {count} sub-levels")
+            }
             Reason::AskedFor => f.write_str("it was asked for"),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")

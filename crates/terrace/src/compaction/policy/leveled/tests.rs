@@ -41,6 +41,7 @@ fn tables(line: &str) -> Vec<TableAdded> {
 fn policy(line: &str) -> Leveled {
     let mut policy = Leveled {
         level0_merge: 4,
+        level0_is_paid_for: false,
         level1_bytes: 1000,
         level_ratio: 10,
         same_form_as_above: vec![true; 7],
@@ -49,6 +50,7 @@ fn policy(line: &str) -> Leveled {
         let (name, value) = option.split_once('=').unwrap();
         match name {
             "level0_merge" => policy.level0_merge = value.parse().unwrap(),
+            "level0_is_paid_for" => policy.level0_is_paid_for = value.parse().unwrap(),
             "level1_bytes" => policy.level1_bytes = value.parse().unwrap(),
             "level_ratio" => policy.level_ratio = value.parse().unwrap(),
             "moves" => {

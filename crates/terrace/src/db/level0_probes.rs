@@ -1,0 +1,94 @@
+//! When scans have paid for a merge of level 0.
+//!
+//! Every sub-level of level 0 costs a scan a probe, whatever it looks for: filters do not help. Level 0
+//! collects several, since a merge of more of them writes less for each; a store that was loaded and is
+//! now scanned would stay so for good. So a scan pays, for each sub-level of level 0 that it has to
+//! ask, what a merge could have read and written in that time. Once all of them have paid for the whole
+//! merge it is due, however few sub-levels there are. That is the rule of whoever rents and might buy:
+//! looking back, it never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
+//!
+//! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond.
+//!
+//! Keyspaces that share a place share what is paid. Then a merge may come before its scans have paid
+//! for all of it.
+
+use std::array;
+
+use crate::KeyspaceId;
+use crate::db::Store;
+use crate::db::sources::Source;
+use crate::levels::KeyspaceLevels;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const PLACES: usize = 16;
+/// What a merge reads and writes while a scan probes a sub-level in memory, some 10 us with all that
+/// it costs each row; and while a device answers.
+const PROBE_BYTES: u64 = 4 << 10;
+const DIRECT_PROBE_BYTES: u64 = 16 << 10;
+/// Paid between two looks at what the merge takes, which asks every table.
+const LOOK_BYTES: u64 = 1 << 20;
+
+/// What scans have paid since level 0 was merged last.
+pub(crate) struct Level0Probes {
+    probe_bytes: u64,
+    paid_bytes: [AtomicU64; PLACES],
+}
+
+impl Level0Probes {
+    pub(crate) fn new(direct_io: bool) -> Self {
+        Level0Probes {
+            probe_bytes: if direct_io {
+                DIRECT_PROBE_BYTES
+            } else {
+                PROBE_BYTES
+            },
+            paid_bytes: array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    fn paid(&self, keyspace: KeyspaceId) -> &AtomicU64 {
+        let [first, ..] = &self.paid_bytes;
+        let place = keyspace.number() as usize % PLACES;
+        self.paid_bytes.get(place).unwrap_or(first)
+    }
+
+    /// A scan was positioned. Whether it is time to look if a merge is due.
+    fn pay(&self, levels: &KeyspaceLevels) -> bool {
+        let sub_levels = levels
+            .levels
+            .first()
+            .map_or(0, |level| level.sub_levels.len());
+        if sub_levels == 0 {
+            return false;
+        }
+        let pays_bytes = self.probe_bytes * sub_levels as u64;
+        let before_bytes = self
+            .paid(levels.id)
+            .fetch_add(pays_bytes, Ordering::Relaxed);
+        before_bytes / LOOK_BYTES != (before_bytes + pays_bytes) / LOOK_BYTES
+    }
+
+    /// Whether scans have paid for all that a merge of level 0 reads.
+    pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
+        let paid_bytes = self.paid(levels.id).load(Ordering::Relaxed);
+        let merged = levels.levels.iter().take(2);
+        paid_bytes > 0 && paid_bytes >= merged.map(|level| level.size_bytes()).sum()
+    }
+
+    /// Level 0 is on its way down.
+    pub(crate) fn spend(&self, keyspace: KeyspaceId) {
+        self.paid(keyspace).store(0, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// After a scan was positioned.
+    pub(crate) fn pay_for_probes(&self, keyspace: KeyspaceId, source: &Source) {
+        let Some(levels) = source.view.version.keyspaces.get(&keyspace) else {
+            return;
+        };
+        if self.level0_probes.pay(levels) && self.level0_probes.have_paid(levels) {
+            self.background.compaction_wanted(self);
+        }
+    }
+}
