@@ -158,6 +158,7 @@ fn buffer(share_percent: u32) -> ReadBufferOptions {
         },
         share_percent,
         while_blocks_fit: true,
+        ..ReadBufferOptions::default()
     }
 }
 

@@ -86,14 +86,14 @@ impl Store {
             let Some(choice) = policy.pick(levels, &claims) else {
                 continue;
             };
+            if choice.is_of_level0() {
+                self.level0_probes.spend(levels.id);
+            }
             check_legal(levels, &choice).map_err(|broken| {
                 Error::invalid(format!(
                     "the policy chose against the order of ages: {broken}"
                 ))
             })?;
-            if choice.is_of_level0() {
-                self.level0_probes.spend(levels.id);
-            }
             return Ok(Some((levels.id, choice)));
         }
         Ok(None)

@@ -146,7 +146,8 @@ impl TableCursor {
             };
             let block = match cached {
                 Some(block) => {
-                    self.ahead.follow(handle, options.purpose);
+                    let source = table.source();
+                    self.ahead.follow(source, handle, options.purpose);
                     block
                 }
                 None => {
@@ -188,6 +189,13 @@ impl TableCursor {
             self.invalidate();
         }
         result
+    }
+}
+
+impl Drop for TableCursor {
+    fn drop(&mut self) {
+        let purpose = self.options.purpose;
+        self.ahead.end_run(self.table.source(), purpose);
     }
 }
 

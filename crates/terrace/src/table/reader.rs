@@ -23,6 +23,7 @@ use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::properties::{FooterFault, TableProperties};
 use super::range_block;
+use super::read_ahead::Runs;
 use super::resident_blocks::BlockPlace;
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
@@ -164,7 +165,11 @@ impl TableReader {
         cache: Arc<BlockCache>,
         forgive: impl Fn(Error) -> Result<()>,
     ) -> Result<Arc<Self>> {
-        let source = BlockSource { file, path };
+        let source = BlockSource {
+            file,
+            path,
+            runs: Runs::default(),
+        };
         let file_bytes = source.file.length_bytes()?;
         let footer = source.read_frame(file_bytes, Purpose::Read)?;
         let contents = source.read(footer, Purpose::Read)?.contents;

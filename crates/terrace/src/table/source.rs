@@ -12,6 +12,7 @@ use super::format::{
     self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER_BYTES, HeaderFault, Malformed, TRAILER_BYTES,
 };
 use super::index_block::IndexBlock;
+use super::read_ahead::Runs;
 use crate::time_profile::{Stage, leaf};
 use crate::{Error, Result};
 
@@ -19,6 +20,7 @@ use crate::{Error, Result};
 pub(super) struct BlockSource {
     pub(super) file: Arc<dyn File>,
     pub(super) path: PathBuf,
+    pub(super) runs: Runs,
 }
 
 impl BlockSource {

@@ -149,10 +149,10 @@ impl HashBuffer {
             return None;
         }
         let before = inner.ring.memory_bytes();
-        if !inner.ring.has_room(bytes) {
-            if let Some(in_demand) = self.make_room(inner, bytes) {
-                shard.is_full.store(in_demand, Ordering::Relaxed);
-            }
+        if !inner.ring.has_room(bytes)
+            && let Some(in_demand) = self.make_room(inner, bytes)
+        {
+            shard.is_full.store(in_demand, Ordering::Relaxed);
         }
         let place = inner.ring.push(key, version)?;
         let grown = inner.ring.memory_bytes() - before;
