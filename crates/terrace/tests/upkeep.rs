@@ -316,44 +316,108 @@ fn reading_writes_nothing() {
     }
 }
 
-/// Level 0 has fewer sub-levels than start a merge. Scans ask each of them; gets do not.
-#[test]
-fn scans_have_level_0_merged_and_gets_do_not() {
-    let options = tiny(Options {
-        background: Background::Inline,
-        ..Options::in_memory()
-    });
+/// One sub-level in level 0, over some 2 MB in level 1.
+fn store_with_little_in_level_0(path: &Path, options: Options) -> Db {
     let options = Options {
+        background: Background::Inline,
         level0_merge: 4,
-        ..options
+        level1_bytes: 1 << 30,
+        pinned_bytes: 1 << 30,
+        ..tiny(options)
     };
-    let db = Db::open("/store", options).unwrap();
-    fill(&db, 100, 1);
+    let db = Db::open(path, options).unwrap();
+    fill(&db, 20_000, 1);
     db.compact_range(..).unwrap();
     fill(&db, 20, 2);
     db.flush().unwrap();
-    let level0 = || db.levels().keyspaces[0].levels[0].len();
-    assert_eq!(level0(), 1);
+    assert_eq!(level0(&db), 1);
+    db
+}
+
+fn level0(db: &Db) -> usize {
+    db.levels().keyspaces[0].levels[0].len()
+}
+
+fn scan(db: &Db, number: u32) {
+    let row = number % 100;
+    let mut rows = db.iter(IterOptions::default()).unwrap();
+    rows.seek(&row.to_be_bytes()).unwrap();
+    assert_eq!(rows.value(), [if row < 20 { 2 } else { 1 }; 100]);
+    // Its steps are not probes.
+    (0..10).for_each(|_| rows.next().unwrap());
+}
+
+/// Level 0 has fewer sub-levels than start a merge. Scans ask each of them; gets do not.
+#[test]
+fn scans_have_level_0_merged_when_they_have_paid_for_it_and_gets_do_not() {
+    let db = store_with_little_in_level_0(Path::new("/store"), Options::in_memory());
     for row in 0..10_000u32 {
         assert!(db.get(&(row % 100).to_be_bytes()).unwrap().is_some());
     }
-    assert_eq!(level0(), 1);
-    let mut scans = 0;
-    while level0() > 0 {
-        let mut rows = db.iter(IterOptions::default()).unwrap();
-        rows.seek(&(scans % 100u32).to_be_bytes()).unwrap();
-        assert_eq!(rows.value(), [if scans % 100 < 20 { 2 } else { 1 }; 100]);
-        // Its steps are not probes.
-        (0..10).for_each(|_| rows.next().unwrap());
-        scans += 1;
-        assert!(
-            scans < 1000,
-            "nothing merged what scans have asked so often"
-        );
+    assert_eq!(level0(&db), 1);
+    for _ in 0..2 {
+        let levels = db.levels();
+        let tables = levels.keyspaces[0].levels.iter().flatten();
+        let tables = tables.flat_map(|sub_level| &sub_level.tables);
+        let merged_bytes: u64 = tables.map(|table| table.size_bytes).sum();
+        assert!(merged_bytes > 2 << 20);
+        // A probe is worth 4 KiB, and what was paid is looked at with each 1 MiB.
+        let wanted = merged_bytes.div_ceil(1 << 20) as u32 * 256;
+        let scans = (1..5000).find(|number| {
+            scan(&db, *number);
+            level0(&db) == 0
+        });
+        assert_eq!(scans, Some(wanted));
+        // Nobody asks what is not there. What was paid before is spent.
+        (0..5000).for_each(|number| scan(&db, number));
+        fill(&db, 20, 2);
+        db.flush().unwrap();
+        assert_eq!(level0(&db), 1);
     }
-    // What a merge reads here is less than what is looked at: 1 MiB of probes of 4 KiB.
-    assert_eq!(scans, 256);
-    let mut rows = db.iter(IterOptions::default()).unwrap();
-    rows.seek_to_first().unwrap();
-    assert_eq!(rows.value(), [2; 100]);
+}
+
+/// A merge takes nothing from an iterator that stays with what it saw first.
+#[test]
+fn an_old_iterator_pays_for_no_merge() {
+    let db = store_with_little_in_level_0(Path::new("/store"), Options::in_memory());
+    let mut old = db.iter(IterOptions::default()).unwrap();
+    old.seek_to_first().unwrap();
+    fill(&db, 20, 3);
+    db.flush().unwrap();
+    assert_eq!(level0(&db), 2);
+    for row in 0..10_000u32 {
+        old.seek(&(row % 20).to_be_bytes()).unwrap();
+        assert_eq!(old.value(), [2; 100]);
+    }
+    assert_eq!(level0(&db), 2);
+}
+
+#[test]
+fn scans_of_a_store_opened_to_be_read_merge_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let options = Options::default();
+    store_with_little_in_level_0(&path, options.clone())
+        .close()
+        .unwrap();
+    let options = Options {
+        background: Background::Inline,
+        read_only: true,
+        ..tiny(options)
+    };
+    let files = || {
+        let entries = std::fs::read_dir(&path).unwrap();
+        let mut files: Vec<(std::ffi::OsString, u64)> = entries
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name(), entry.metadata().unwrap().ino()))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let db = Db::open(&path, options).unwrap();
+    (0..5000).for_each(|number| scan(&db, number));
+    assert_eq!(level0(&db), 1);
+    assert_eq!(db.statistics().retries, 0);
+    assert_eq!(files(), before);
 }

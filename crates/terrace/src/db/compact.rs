@@ -63,6 +63,9 @@ impl Store {
 
     fn compact(&self) -> Result<bool> {
         self.check_poison()?;
+        if self.options.read_only {
+            return Ok(false);
+        }
         if self.closing.load(Ordering::Acquire) {
             self.jobs.ended(Err(Error::Closed));
             return Ok(false);
@@ -309,6 +312,9 @@ impl Store {
             let keyspace = work.keyspace;
             self.abandon(work, Some(built), error.clone());
             return self.unless_dropped(keyspace, Err(error));
+        }
+        if work.choice.is_of_level0() {
+            self.level0_probes.spend(work.keyspace);
         }
         self.counters.slices.fetch_add(1, Ordering::Relaxed);
         self.events.record(EventKind::SliceInstalled {

@@ -309,10 +309,11 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_forward(&mut source));
-        if path == Path::Seek {
-            self.store.pay_for_probes(self.keyspace, &source);
-        }
+        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
         self.source.put_back(source);
+        if is_due {
+            self.store.background.compaction_wanted(&self.store);
+        }
         self.valid = found?;
         Ok(())
     }
@@ -328,10 +329,11 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_backward(&mut source));
-        if path == Path::Seek {
-            self.store.pay_for_probes(self.keyspace, &source);
-        }
+        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
         self.source.put_back(source);
+        if is_due {
+            self.store.background.compaction_wanted(&self.store);
+        }
         self.valid = found?;
         Ok(())
     }

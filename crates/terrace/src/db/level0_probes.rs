@@ -9,14 +9,19 @@
 //!
 //! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond.
 //!
-//! Keyspaces that share a place share what is paid. Then a merge may come before its scans have paid
-//! for all of it.
+//! Only present sub-levels are paid for: what an old iterator asks no merge can spare it. What was paid
+//! is spent when a merge is chosen, and again with each slice of it that is installed, since scans go
+//! on paying for what is on its way down.
+//!
+//! Keyspaces that share a place share what is paid and spent: then a merge may come before its scans
+//! have paid for all of it, or after.
 
 use std::array;
+use std::sync::Arc;
 
 use crate::KeyspaceId;
 use crate::db::Store;
-use crate::db::sources::Source;
+use crate::db::view::View;
 use crate::levels::KeyspaceLevels;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +30,8 @@ const PLACES: usize = 16;
 /// it costs each row; and while a device answers.
 const PROBE_BYTES: u64 = 4 << 10;
 const DIRECT_PROBE_BYTES: u64 = 16 << 10;
-/// Paid between two looks at what the merge takes, which asks every table.
+/// Paid between two looks at what the merge takes, which asks every table; and the least that a merge
+/// is worth.
 const LOOK_BYTES: u64 = 1 << 20;
 
 /// What scans have paid since level 0 was merged last.
@@ -54,13 +60,8 @@ impl Level0Probes {
 
     /// A scan was positioned. Whether it is time to look if a merge is due.
     fn pay(&self, levels: &KeyspaceLevels) -> bool {
-        let sub_levels = levels
-            .levels
-            .first()
-            .map_or(0, |level| level.sub_levels.len());
-        if sub_levels == 0 {
-            return false;
-        }
+        let level0 = levels.levels.first();
+        let sub_levels = level0.map_or(0, |level| level.sub_levels.len());
         let pays_bytes = self.probe_bytes * sub_levels as u64;
         let before_bytes = self
             .paid(levels.id)
@@ -72,23 +73,32 @@ impl Level0Probes {
     pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
         let paid_bytes = self.paid(levels.id).load(Ordering::Relaxed);
         let merged = levels.levels.iter().take(2);
-        paid_bytes > 0 && paid_bytes >= merged.map(|level| level.size_bytes()).sum()
+        let merged_bytes: u64 = merged.map(|level| level.size_bytes()).sum();
+        paid_bytes >= merged_bytes.max(LOOK_BYTES)
     }
 
-    /// Level 0 is on its way down.
+    /// Level 0, or a part of it, goes down.
     pub(crate) fn spend(&self, keyspace: KeyspaceId) {
         self.paid(keyspace).store(0, Ordering::Relaxed);
     }
 }
 
 impl Store {
-    /// After a scan was positioned.
-    pub(crate) fn pay_for_probes(&self, keyspace: KeyspaceId, source: &Source) {
-        let Some(levels) = source.view.version.keyspaces.get(&keyspace) else {
-            return;
+    /// After a scan was positioned in a view. Whether level 0 is to be merged; the caller has the worker
+    /// look at it once nothing of the scan's is in its way.
+    pub(crate) fn pays_for_merge(&self, keyspace: KeyspaceId, view: &View) -> bool {
+        let Some(levels) = view.version.keyspaces.get(&keyspace) else {
+            return false;
         };
-        if self.level0_probes.pay(levels) && self.level0_probes.have_paid(levels) {
-            self.background.compaction_wanted(self);
-        }
+        let has_level0 = levels
+            .levels
+            .first()
+            .is_some_and(|level| !level.sub_levels.is_empty());
+        has_level0
+            && !self.options.read_only
+            && Arc::ptr_eq(&view.version, &self.view.load().version)
+            && self.level0_probes.pay(levels)
+            && self.level0_probes.have_paid(levels)
+            && self.poisoned().is_none()
     }
 }

@@ -145,7 +145,6 @@ impl<'a> TableFiles<'a> {
         if self.open.is_none() {
             let home = self.home;
             let number = home.next_table.fetch_add(1, Ordering::Relaxed);
-            self.files.numbers.push(number);
             let form = &self.form;
             let options = TableOptions {
                 block_bytes: form.block_bytes,
@@ -159,7 +158,10 @@ impl<'a> TableFiles<'a> {
                 purpose: self.files.purpose,
             };
             let path = (home.path_of)(home.directory, number);
-            self.open = Some((number, TableWriter::create(home.storage, path, options)?));
+            let writer = TableWriter::create(home.storage, path, options)?;
+            // Not before: a file that was there is not this store's to remove.
+            self.files.numbers.push(number);
+            self.open = Some((number, writer));
         }
         match &mut self.open {
             Some((_, writer)) => Ok(writer),

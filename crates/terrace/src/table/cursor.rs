@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::block::{Block, BlockCursor};
 use super::format::BlockHandle;
 use super::index_block::IndexBlock;
-use super::read_ahead::ReadAhead;
+use super::read_ahead::{ReadAhead, Walk};
 use super::reader::{CursorOptions, TableReader};
 use super::resident_blocks::BlockPlace;
 use crate::Result;
@@ -140,6 +140,10 @@ impl TableCursor {
         // It may still be at hand: iterators seek near where they are.
         if self.data.as_ref().is_none_or(|(held, _)| *held != handle) {
             let (table, options) = (&self.table, self.options);
+            let walk = Walk {
+                onwards: !matches!(step, Step::Last | Step::Prev),
+                purpose: options.purpose,
+            };
             let cached = {
                 let _asking = leaf(Stage::BlockCache);
                 table.cached(&place, options)?
@@ -147,14 +151,12 @@ impl TableCursor {
             let block = match cached {
                 Some(block) => {
                     let source = table.source();
-                    self.ahead.follow(source, handle, options.purpose);
+                    self.ahead.follow(source, handle, walk);
                     block
                 }
                 None => {
                     let source = table.source();
-                    let read =
-                        self.ahead
-                            .block(source, partition, self.at, handle, options.purpose)?;
+                    let read = self.ahead.block(source, partition, self.at, handle, walk)?;
                     table.keep(&place, read, options)
                 }
             };
@@ -194,8 +196,7 @@ impl TableCursor {
 
 impl Drop for TableCursor {
     fn drop(&mut self) {
-        let purpose = self.options.purpose;
-        self.ahead.end_run(self.table.source(), purpose);
+        self.ahead.end_run(self.table.source());
     }
 }
 

@@ -6,8 +6,8 @@
 //! less than six of 4 KiB.
 //!
 //! From a device it costs as much as two (122 us and 54), so there a cursor does not wait to be shown:
-//! its first read takes in somewhat more than cursors of this table went on for lately, and the block
-//! behind that brings more.
+//! its first read takes in somewhat more than cursors of this table went on for lately. Behind that
+//! windows begin small again and double. Who walks backwards has nothing read ahead.
 //!
 //! What was read ahead is bytes, not yet blocks: a block is checked when the cursor comes to it,
 //! and only then, if at all, put into the cache.
@@ -54,12 +54,22 @@ impl Runs {
     }
 }
 
-/// Where a cursor reads, and what it has read already. Memory is held only while it walks in order.
+/// How a cursor came to a block.
+#[derive(Clone, Copy)]
+pub(super) struct Walk {
+    /// By a seek or from the block before it.
+    pub(super) onwards: bool,
+    pub(super) purpose: Purpose,
+}
+
+/// Where a cursor reads, and what it has read already. Memory is held until it goes elsewhere.
 #[derive(Default)]
 pub(super) struct ReadAhead {
     /// The beginning of the block that the run began with, and the end of the one asked for last.
     began: u64,
     expected: u64,
+    /// The run tells how far cursors go.
+    is_learned_from: bool,
     /// How many blocks were asked for in order before.
     run: u32,
     window_bytes: u64,
@@ -75,12 +85,13 @@ impl ReadAhead {
         partition: &IndexBlock,
         at: usize,
         handle: BlockHandle,
-        purpose: Purpose,
+        walk: Walk,
     ) -> Result<Block> {
-        self.follow(source, handle, purpose);
+        let purpose = walk.purpose;
+        self.follow(source, handle, walk);
         if self.held(handle).is_none() {
             self.bytes.clear();
-            let window_bytes = self.next_window_bytes(source, purpose);
+            let window_bytes = self.next_window_bytes(source, walk);
             let end = window_end(partition, at, handle, window_bytes);
             if end > handle.offset + handle.length_bytes {
                 let length = (end - handle.offset) as usize;
@@ -100,7 +111,7 @@ impl ReadAhead {
     }
 
     /// Notes that a block was asked for, found in the cache or not.
-    pub(super) fn follow(&mut self, source: &BlockSource, handle: BlockHandle, purpose: Purpose) {
+    pub(super) fn follow(&mut self, source: &BlockSource, handle: BlockHandle, walk: Walk) {
         let end = handle.offset + handle.length_bytes;
         if end == self.expected {
             return;
@@ -108,12 +119,13 @@ impl ReadAhead {
         if format::follows(self.expected, handle.offset) {
             self.run = self.run.saturating_add(1);
         } else {
-            self.end_run(source, purpose);
+            self.end_run(source);
         }
         self.expected = end;
         if self.run == 0 {
             self.began = handle.offset;
-            self.window_bytes = match purpose {
+            self.is_learned_from = walk.onwards && walk.purpose != Purpose::Compaction;
+            self.window_bytes = match walk.purpose {
                 Purpose::Compaction => MERGE_WINDOW_BYTES,
                 _ => FIRST_WINDOW_BYTES,
             };
@@ -121,9 +133,10 @@ impl ReadAhead {
     }
 
     /// What the next read takes in; 0 for the block alone.
-    fn next_window_bytes(&mut self, source: &BlockSource, purpose: Purpose) -> u64 {
-        let is_direct = source.file.is_direct() && purpose != Purpose::Compaction;
+    fn next_window_bytes(&mut self, source: &BlockSource, walk: Walk) -> u64 {
+        let is_direct = source.file.is_direct() && walk.purpose != Purpose::Compaction;
         match self.run {
+            _ if !walk.onwards => return 0,
             0 if is_direct => return source.runs.first_window_bytes(),
             run if run < BLOCKS_ALONE && !is_direct => return 0,
             _ => {}
@@ -137,8 +150,8 @@ impl ReadAhead {
     }
 
     /// The cursor goes elsewhere, or away.
-    pub(super) fn end_run(&mut self, source: &BlockSource, purpose: Purpose) {
-        if self.expected > 0 && purpose != Purpose::Compaction {
+    pub(super) fn end_run(&mut self, source: &BlockSource) {
+        if self.is_learned_from && source.file.is_direct() {
             source.runs.learn(self.expected - self.began);
         }
         *self = ReadAhead::default();

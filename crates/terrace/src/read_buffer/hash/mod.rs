@@ -91,8 +91,8 @@ impl Shard {
 impl HashBuffer {
     pub(super) fn new(capacity_bytes: u64, usual_record_bytes: u32, hash_seed: u64) -> Self {
         let capacity_bytes = usize::try_from(capacity_bytes).unwrap_or(usize::MAX >> 1);
-        let bucket_entries_bytes = ENTRIES_A_BUCKET * entry_bytes(usual_record_bytes as usize, 0);
-        let buckets = capacity_bytes / (bucket_entries_bytes + BUCKET_BYTES);
+        let usual_bytes = ENTRIES_A_BUCKET * entry_bytes(usual_record_bytes as usize, 0);
+        let buckets = capacity_bytes / (usual_bytes + BUCKET_BYTES);
         let buckets = buckets.max(capacity_bytes / FEWEST_BUCKETS_PART / BUCKET_BYTES);
         let rings_bytes = capacity_bytes - buckets * BUCKET_BYTES;
         let shards = (rings_bytes / USUAL_SHARD_BYTES).clamp(1, MOST_SHARDS);
@@ -113,7 +113,7 @@ impl HashBuffer {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
             shards: (0..shards).map(|_| shard()).collect(),
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
-            bucket_entries_bytes,
+            bucket_entries_bytes: rings_bytes / buckets,
             hash_seed,
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }

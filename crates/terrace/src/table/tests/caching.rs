@@ -142,11 +142,21 @@ fn a_cursor_past_the_page_cache_reads_ahead_what_others_needed() {
         for _ in 0..30 {
             table.cursor(options).seek_to_first().unwrap();
         }
-        (first, usual, reads())
+        let seldom = reads();
+        // Backwards one block after the other is read alone, and nobody learns from it.
+        (0..30).for_each(|_| _ = reads());
+        for _ in 0..30 {
+            let mut cursor = table.cursor(options);
+            let before = counting.snapshot().of(Purpose::Read).reads;
+            cursor.seek_to_last().unwrap();
+            (0..25).for_each(|_| cursor.prev().unwrap());
+            assert_eq!(counting.snapshot().of(Purpose::Read).reads - before, 4);
+        }
+        (first, usual, seldom, reads())
     };
     // With the partition, which nothing keeps here.
-    assert_eq!(reads_of_three_blocks(false), (4, 4, 4));
-    assert_eq!(reads_of_three_blocks(true), (3, 2, 3));
+    assert_eq!(reads_of_three_blocks(false), (4, 4, 4, 4));
+    assert_eq!(reads_of_three_blocks(true), (3, 2, 3, 2));
 }
 
 #[test]
