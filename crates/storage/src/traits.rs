@@ -78,7 +78,8 @@ pub struct OpenOptions {
     /// Existing or new, read or written.
     pub mode: OpenMode,
     /// Bypass the page cache. The caller may still pass any length and offset: what is not aligned
-    /// is staged by the implementation. A file system without direct I/O gets buffered I/O;
+    /// is staged by the implementation. Merges, which read on and on, are read ahead for through the page
+    /// cache and leave nothing there. A file system without direct I/O gets buffered I/O;
     /// [`File::is_direct`] tells.
     pub direct: bool,
 }

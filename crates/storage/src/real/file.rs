@@ -12,7 +12,7 @@ use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 
 use super::direct::DirectFile;
-use super::write_back;
+use super::{passing, write_back};
 use crate::{Error, File, OpenMode, OpenOptions, Operation, Purpose, Result};
 
 #[derive(Debug)]
@@ -97,8 +97,11 @@ pub(super) fn read_full(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::
 }
 
 impl File for RealFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64, _purpose: Purpose) -> Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize> {
         let read = match &self.direct {
+            Some(_) if purpose == Purpose::Compaction => {
+                passing::read(&self.buffered, buffer, offset)
+            }
             Some(direct) => direct.read_at(&self.buffered, buffer, offset),
             None => read_full(&self.buffered, buffer, offset),
         };

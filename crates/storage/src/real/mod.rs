@@ -4,6 +4,7 @@ mod direct;
 mod file;
 mod file_system;
 mod lock;
+mod passing;
 #[cfg(test)]
 mod tests;
 mod write_back;

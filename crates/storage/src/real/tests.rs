@@ -242,3 +242,49 @@ fn reading_is_started_only_for_what_is_not_in_memory() {
         assert!(!file.start_read(512 << 10, 4096), "read by now");
     }
 }
+
+/// Bytes of a file that the page cache holds.
+fn cached_bytes(path: &std::path::Path, length_bytes: u64) -> u64 {
+    use std::io::IoSliceMut;
+
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+    let handle = std::fs::File::open(path).unwrap();
+    let is_cached = |offset: &u64| {
+        let mut byte = [0];
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        let read = preadv2(&handle, &mut buffers, *offset, ReadWriteFlags::NOWAIT);
+        read != Err(Errno::AGAIN)
+    };
+    // From the end: a probe has what follows it fetched.
+    let pages = (0..length_bytes / 4096).rev().map(|page| page * 4096);
+    pages.filter(is_cached).count() as u64 * 4096
+}
+
+#[test]
+fn what_a_merge_reads_of_a_direct_file_does_not_stay_in_the_page_cache() {
+    const WINDOW_BYTES: usize = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let options = OpenOptions::direct(OpenMode::CreateNew);
+    let file = RealStorage.open(&path, options).unwrap();
+    let bytes = pattern(4 << 20, 5);
+    file.write_at(&bytes, 0, Purpose::Compaction).unwrap();
+    file.sync(Purpose::Compaction).unwrap();
+    // A tmpfs is nothing but page cache.
+    let name = RealStorage.file_system(directory.path()).unwrap().name;
+    let leaves = name == "ext4" || name == "xfs";
+    for (number, part) in bytes.chunks(WINDOW_BYTES).enumerate() {
+        let offset = (number * WINDOW_BYTES) as u64;
+        let read = file.read_vec_at(part.len(), offset, Purpose::Compaction);
+        assert_eq!(read.unwrap(), part);
+        if number == 20 && leaves {
+            let cached = cached_bytes(&path, bytes.len() as u64);
+            assert!(cached < 1 << 20, "{cached} bytes");
+        }
+    }
+    let past_the_end = file.read_vec_at(2, bytes.len() as u64 - 1, Purpose::Compaction);
+    assert_eq!(kind_of(past_the_end), ErrorKind::UnexpectedEnd);
+    let far = file.read_vec_at(2, u64::MAX - 1, Purpose::Compaction);
+    assert!(far.is_err());
+}
