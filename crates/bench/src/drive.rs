@@ -148,10 +148,11 @@ fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
-/// What two of its write buffers leave, but for a tenth: a program and its allocator need some, and no
-/// page cache gives way to them.
+/// What its write buffers leave, but for a tenth: a program and its allocator need some, and no page
+/// cache gives way to them. With a buffer less than there may be, writes waited 40 ms for memory.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
-    let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(2);
+    let buffers = u64::from(settings.write_buffers);
+    let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(buffers);
     bound_bytes
         .saturating_sub(buffers_bytes + bound_bytes / 10)
         .max(settings.cache_bytes)
@@ -224,7 +225,7 @@ mod tests {
             // An arena is made of whole pages.
             assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(1 << 20));
             assert!(cache_bytes >= settings.cache_bytes);
-            let all_bytes = cache_bytes + 2 * buffer_bytes;
+            let all_bytes = cache_bytes + u64::from(settings.write_buffers) * buffer_bytes;
             assert!(
                 all_bytes <= bound_bytes / 10 * 9 + 10,
                 "{all_bytes} of {bound_bytes}"
