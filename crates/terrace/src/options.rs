@@ -210,7 +210,9 @@ pub struct Options {
     pub read_buffer: ReadBufferOptions,
     /// Read and write tables past the page cache, as `O_DIRECT` does, where the file system can. Then
     /// blocks are in memory once and not twice, and all of it belongs into `cache_bytes`: what is not
-    /// there comes from the device. Arenas and the manifest stay in the page cache. Default: false.
+    /// there comes from the device. Arenas and the manifest stay in the page cache, and what a merge
+    /// reads passes through it without staying. Blocks that are not compressed keep to pages of 4 KiB.
+    /// Default: false.
     pub direct_io: bool,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,

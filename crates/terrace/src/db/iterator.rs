@@ -309,11 +309,7 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_forward(&mut source));
-        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
-        self.source.put_back(source);
-        if is_due {
-            self.store.background.compaction_wanted(&self.store);
-        }
+        self.put_back(source, path);
         self.valid = found?;
         Ok(())
     }
@@ -329,11 +325,7 @@ impl DbIterator {
         let (mut source, positioned) = self.take_source()?;
         let found =
             place(&mut source.versions, positioned).and_then(|()| self.find_backward(&mut source));
-        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
-        self.source.put_back(source);
-        if is_due {
-            self.store.background.compaction_wanted(&self.store);
-        }
+        self.put_back(source, path);
         self.valid = found?;
         Ok(())
     }
@@ -356,6 +348,16 @@ impl DbIterator {
                 let source = self.store.source(view, self.keyspace, options)?;
                 Ok((Box::new(source), false))
             }
+        }
+    }
+
+    /// Leaves the merge where it stands. A seek has asked each sub-level of level 0, and may have paid
+    /// the last of what merging them takes; that begins once nothing here is in its way.
+    fn put_back(&self, source: Box<Source>, path: Path) {
+        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
+        self.source.put_back(source);
+        if is_due {
+            self.store.background.compaction_wanted(&self.store);
         }
     }
 

@@ -20,9 +20,9 @@
 //! kept, so old snapshots miss. Iterators, flushes and merges never come here.
 //!
 //! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get that
-//! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes no memory, and a write costs
-//! one store, of the number up to which stripes know nothing. That number is a floor for all: what is
-//! from before it counts no more. As long as the block cache has room for every block of the store it
+//! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes
+//! no memory, and a write costs one store, of the number up to which stripes know nothing. That number
+//! is a floor for all: what is from before it counts no more. As long as the block cache has room for every block of the store it
 //! sleeps, too: it would hold copies of what is in memory, in the place of other blocks.
 //!
 //! Once it holds entries in earnest, it claims all that it may take of the budget that it shares with
