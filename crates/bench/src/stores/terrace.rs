@@ -137,16 +137,20 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
 
 /// What `docs/tuning.md` advises where memory is bounded, page cache included.
 fn bounded(options: Options, settings: &Settings) -> Options {
-    // As many bytes in level 0 as with larger arenas, within reason.
-    let smaller = settings.write_buffer_bytes / settings.direct_write_buffer_bytes.max(1);
+    let arena_bytes = settings.direct_write_buffer_bytes;
     Options {
-        arena_bytes: settings.direct_write_buffer_bytes,
-        arena_index_bytes: settings.direct_write_buffer_bytes / 2,
-        level0_merge: options.level0_merge * smaller.clamp(1, 2) as usize,
+        arena_bytes,
+        arena_index_bytes: arena_bytes / 2,
+        // Arenas are small; a merge into level 1 is to bring as much as with large ones.
+        level0_merge: 12,
+        level0_slowdown: 20,
+        level0_stop: 36,
+        level1_bytes: 16 * arena_bytes,
         cache_bytes: settings.direct_cache_bytes,
         direct_io: true,
         read_buffer: ReadBufferOptions {
-            share_percent: 75,
+            share_percent: 85,
+            borrows_arenas: true,
             policy: ForwardPolicy::All,
             usual_record_bytes: usual_record_bytes(settings),
             ..options.read_buffer

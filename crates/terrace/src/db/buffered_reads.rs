@@ -35,6 +35,7 @@ impl Store {
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
         if let Some(buffer) = &self.read_buffer {
             at(Stage::ReadBuffer);
+            self.lend_if_idle();
             let sequence = tag.sequence();
             let version = Version { sequence, value };
             if buffer.fill(&lookup.buffered(), version, lookup.began_at) {

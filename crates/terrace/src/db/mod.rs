@@ -3,6 +3,7 @@
 //! `write` and `read` are the two paths, each readable top to bottom; `flush` and `compact` move
 //! what was written downwards; `open` brings it all back. This file holds what they share.
 
+mod arena_loan;
 pub(crate) mod arenas;
 pub(crate) mod background;
 pub(crate) mod backlog;
@@ -54,6 +55,7 @@ use std::sync::{Arc, OnceLock};
 use terrace_region::Region;
 use terrace_storage::{CountingStorage, FileSystem, Lock};
 
+use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
@@ -122,6 +124,7 @@ pub(crate) struct Store {
     pub(crate) writer: Mutex<Option<Writer>>,
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) arenas: Mutex<Arenas>,
+    pub(crate) arena_loan: ArenaLoan,
     pub(crate) background: Background,
     pub(crate) persist_timer: PersistTimer,
     pub(crate) jobs: Jobs,

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_storage::{Clock, CountingStorage, OpenMode, OpenOptions, Storage};
 
+use crate::db::arena_loan::{ArenaLoan, most_lent_bytes};
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
@@ -129,6 +130,7 @@ impl Store {
                 loss: recovered.report.region_loss,
             }),
             arenas: Mutex::new(Arenas::default()),
+            arena_loan: ArenaLoan::new(&options, &region),
             background: Background::new(options.background, options.compaction_threads),
             persist_timer: PersistTimer::default(),
             jobs: Jobs::default(),
@@ -302,7 +304,10 @@ fn read_buffer_bytes(options: &Options) -> u64 {
 
 fn read_buffer(options: &Options, hash_seed: u64) -> Option<ReadBuffer> {
     let capacity_bytes = read_buffer_bytes(options);
-    (capacity_bytes > 0).then(|| ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed))
+    (capacity_bytes > 0).then(|| {
+        ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed)
+            .borrowing(most_lent_bytes(options))
+    })
 }
 
 /// A group stops growing where a larger one would make its first writer wait for no gain, and well

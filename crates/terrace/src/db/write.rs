@@ -298,6 +298,7 @@ impl Store {
         writer.hurried_spare = false;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.spare_was_taken(fresh.arena());
+        self.settle_loan();
         self.background.spare_wanted(self);
         self.background.flush_wanted(self);
         Ok(())

@@ -36,7 +36,7 @@ impl Options {
                 "read_buffer.share_percent",
                 u64::from(self.read_buffer.share_percent),
                 0,
-                75,
+                90,
             ),
             (
                 "read_buffer.usual_record_bytes",

@@ -128,6 +128,7 @@ mod tests {
                 structure: ReadBufferStructure::Ordered,
                 share_percent: 0,
                 usual_record_bytes: 1000,
+                borrows_arenas: true,
                 while_blocks_fit: true,
             },
             ..Options::default()
@@ -156,8 +157,8 @@ mod tests {
             ("storage = 1", &["storage"]),
             ("[read_buffer]\nshare = 1", &["share", "`share_percent`"]),
             (
-                "[read_buffer]\nshare_percent = 76",
-                &["read_buffer.share_percent", "from 0 to 75"],
+                "[read_buffer]\nshare_percent = 91",
+                &["read_buffer.share_percent", "from 0 to 90"],
             ),
             ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
             ("level_ratio = ", &["level_ratio"]),

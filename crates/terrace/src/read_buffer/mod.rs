@@ -70,7 +70,11 @@ const IN_EARNEST_64THS: u64 = 9;
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
     options: ReadBufferOptions,
+    /// Its own.
     capacity_bytes: u64,
+    /// The most that it may be lent.
+    most_borrowed_bytes: u64,
+    borrowed_bytes: AtomicU64,
     hash_seed: u64,
     floors: [AtomicU64; FLOORS],
     structure: OnceLock<Box<dyn Structure>>,
@@ -102,6 +106,8 @@ impl ReadBuffer {
         ReadBuffer {
             options,
             capacity_bytes,
+            most_borrowed_bytes: 0,
+            borrowed_bytes: AtomicU64::new(0),
             hash_seed,
             floors: std::array::from_fn(|_| AtomicU64::new(0)),
             structure: OnceLock::new(),
@@ -117,6 +123,36 @@ impl ReadBuffer {
             fills_dropped: AtomicU64::new(0),
             forwards: [AtomicU64::new(0), AtomicU64::new(0)],
         }
+    }
+
+    /// The same, made for so much memory more as it may be lent; if its structure can give it back.
+    pub(crate) fn borrowing(self, most_bytes: u64) -> Self {
+        let gives_back = self.options.structure == ReadBufferStructure::Hash;
+        ReadBuffer {
+            most_borrowed_bytes: if gives_back { most_bytes } else { 0 },
+            ..self
+        }
+    }
+
+    /// How much memory is lent to it from now on, all in all. What it holds beyond that it lets go as
+    /// entries come.
+    pub(crate) fn borrow_memory(&self, bytes: u64) {
+        let bytes = bytes.min(self.most_borrowed_bytes);
+        self.borrowed_bytes.store(bytes, Ordering::Relaxed);
+        self.settle_limit();
+    }
+
+    /// One thread at a time, so that the last one tells the last number, and after the structure was
+    /// made, too.
+    fn settle_limit(&self) {
+        let _settling = self.settling.lock();
+        if let Some(structure) = self.structure.get() {
+            structure.limit(self.limit_bytes());
+        }
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        self.capacity_bytes + self.borrowed_bytes.load(Ordering::Relaxed)
     }
 
     /// Takes memory before a first write would wait for it (34 ms for a buffer of 400 MiB), if every
@@ -267,17 +303,18 @@ impl ReadBuffer {
 
     fn awaken(&self) -> &dyn Structure {
         let structure = self.structure.get_or_init(|| {
-            let (bytes, seed) = (self.capacity_bytes, self.hash_seed);
+            let bytes = self.capacity_bytes + self.most_borrowed_bytes;
             match self.options.structure {
                 ReadBufferStructure::Hash => {
                     let record_bytes = self.options.usual_record_bytes;
-                    Box::new(HashBuffer::new(bytes, record_bytes, seed))
+                    Box::new(HashBuffer::new(bytes, record_bytes, self.hash_seed))
                 }
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
             }
         });
         // In the one order, too: who finds it awake finds the number that it slept until.
         if !self.awake.load(Ordering::SeqCst) {
+            self.settle_limit();
             self.awake.store(true, Ordering::SeqCst);
         }
         &**structure
@@ -328,7 +365,20 @@ impl ReadBuffer {
 
     /// Whether more is held than is claimed.
     fn has_to_claim(&self, structure: &dyn Structure) -> bool {
-        structure.memory_bytes() > self.claimed_bytes.load(Ordering::Relaxed)
+        let held = structure.memory_bytes();
+        let claimed = self.claimed_bytes.load(Ordering::Relaxed);
+        held > claimed && self.claim(held) > claimed
+    }
+
+    /// What a buffer that is awake takes of the budget. What it is lent is not of that.
+    fn claim(&self, held: u64) -> u64 {
+        let in_earnest_bytes = self.capacity_bytes / 64 * IN_EARNEST_64THS;
+        if held > in_earnest_bytes {
+            let own_bytes = held.saturating_sub(self.most_borrowed_bytes);
+            self.capacity_bytes.max(own_bytes)
+        } else {
+            in_earnest_bytes
+        }
     }
 
     /// Has `lend` told what the buffer takes of its budget from now on. One thread at a time, so that
@@ -336,10 +386,8 @@ impl ReadBuffer {
     pub(crate) fn settle_claim(&self, lend: impl FnOnce(u64)) {
         let _settling = self.settling.lock();
         let held = self.held_bytes();
-        let in_earnest_bytes = self.capacity_bytes / 64 * IN_EARNEST_64THS;
         let claimed = match self.awake.load(Ordering::SeqCst) {
-            true if held > in_earnest_bytes => self.capacity_bytes.max(held),
-            true => in_earnest_bytes,
+            true => self.claim(held),
             // A structure that was emptied keeps a part.
             false => held,
         };
@@ -367,7 +415,7 @@ impl ReadBuffer {
             evictions: counts.evictions,
             sleeps: self.sleeps.load(Ordering::Relaxed),
             bytes: self.held_bytes(),
-            capacity_bytes: self.capacity_bytes,
+            capacity_bytes: self.limit_bytes(),
         }
     }
 }

@@ -224,6 +224,9 @@ impl Structure for OrderedBuffer {
         self.memory_bytes.store(self.fixed_bytes, Ordering::Relaxed);
     }
 
+    /// Not here: what it frees stays with the allocator, so it is lent nothing.
+    fn limit(&self, _bytes: u64) {}
+
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

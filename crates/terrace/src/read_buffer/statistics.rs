@@ -26,7 +26,7 @@ pub struct ReadBufferStatistics {
     pub sleeps: u64,
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
-    /// The most that it may take.
+    /// The most that it may take now, what idle arenas lend it included.
     pub capacity_bytes: u64,
 }
 

@@ -79,6 +79,10 @@ pub(super) trait Structure: Send + Sync {
     /// Drops all entries and their memory. The stripes stay.
     fn clear(&self);
 
+    /// How much memory to take from now on, bookkeeping included, up to what it was made for. What it
+    /// holds beyond that it lets go as entries come.
+    fn limit(&self, bytes: u64);
+
     /// Memory taken, bookkeeping included.
     fn memory_bytes(&self) -> u64;
 

@@ -1,10 +1,11 @@
 //! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
 //!
 //! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
-//! and stay until their table is closed; they take up to a quarter of the budget, and no more than half
-//! of what the read buffer leaves. The rest holds data blocks, and the index blocks that found no room
-//! among the pinned, and forgets what is not read. Nothing is set aside: what is not pinned is left to
-//! the blocks that come and go.
+//! and stay until their table is closed; they take up to a quarter of the budget, and no more than
+//! three quarters of what the read buffer leaves: beside a large one, a block of the index is worth
+//! more than the data blocks that it leads to. The rest holds data blocks, and the index blocks that
+//! found no room among the pinned, and forgets what is not read. Nothing is set aside: what is not
+//! pinned is left to the blocks that come and go.
 //!
 //! With the page cache behind it, a full cache takes a data block in at its second miss within a while.
 //! Most blocks of a large store are read once: taking each in would push one out, and touching what has
@@ -157,11 +158,12 @@ impl BlockCache {
         }
     }
 
-    /// The same, for a budget of which so much may be lent: of what that leaves, half may be pinned.
+    /// The same, for a budget of which so much may be lent: of what that leaves, three quarters may
+    /// be pinned.
     pub(crate) fn lending(self, most_bytes: u64) -> Self {
         let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
         BlockCache {
-            most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 2),
+            most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 4 * 3),
             ..self
         }
     }

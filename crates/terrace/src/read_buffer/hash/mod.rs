@@ -41,7 +41,8 @@ const BUCKET_BYTES: usize = size_of::<Bucket>();
 const MOST_SHARDS: usize = 64;
 const USUAL_SHARD_BYTES: usize = 512 << 10;
 const MOST_CHUNK_BYTES: usize = 64 << 10;
-const LEAST_CHUNK_BYTES: usize = 512;
+/// A page.
+const LEAST_CHUNK_BYTES: usize = 4 << 10;
 /// Larger entries are left to the block cache, from where they are read without a copy.
 const MOST_ENTRY_BYTES: usize = 8 << 10;
 /// How often a lock is tried before its holder is left alone.
@@ -49,6 +50,8 @@ const TRIES: u32 = 32;
 /// Entries that were read move to the front again; so many in a row, then the oldest leaves
 /// whatever it is: nobody waits long for room.
 const MOVES: u32 = 8;
+/// So many times the bytes that come leave a ring that holds more than it may.
+const SHRINK_PACE: u64 = 3;
 
 /// See the head of the file.
 pub(super) struct HashBuffer {
@@ -58,6 +61,8 @@ pub(super) struct HashBuffer {
     /// Of the entries that a bucket has its share of.
     bucket_entries_bytes: usize,
     hash_seed: u64,
+    /// What a shard's ring may take.
+    ring_limit_bytes: AtomicU64,
     memory_bytes: AtomicU64,
 }
 
@@ -115,6 +120,7 @@ impl HashBuffer {
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
             bucket_entries_bytes: rings_bytes / buckets,
             hash_seed,
+            ring_limit_bytes: AtomicU64::new(u64::MAX),
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }
     }
@@ -149,16 +155,24 @@ impl HashBuffer {
             return None;
         }
         let before = inner.ring.memory_bytes();
+        inner
+            .ring
+            .limit(self.ring_limit_bytes.load(Ordering::Relaxed));
         if !inner.ring.has_room(bytes)
             && let Some(in_demand) = self.make_room(inner, bytes)
         {
             shard.is_full.store(in_demand, Ordering::Relaxed);
         }
-        let place = inner.ring.push(key, version)?;
-        let grown = inner.ring.memory_bytes() - before;
-        if grown > 0 {
-            self.memory_bytes.fetch_add(grown, Ordering::Relaxed);
+        let place = inner.ring.push(key, version);
+        let after = inner.ring.memory_bytes();
+        if after > before {
+            self.memory_bytes
+                .fetch_add(after - before, Ordering::Relaxed);
+        } else if after < before {
+            self.memory_bytes
+                .fetch_sub(before - after, Ordering::Relaxed);
         }
+        let place = place?;
         let (slot, displaced) = bucket.name(Slot::new(key.hash, place, bringer));
         inner.counts.evictions += u64::from(displaced);
         Some(slot)
@@ -168,7 +182,13 @@ impl HashBuffer {
     /// still be found.
     fn make_room(&self, inner: &mut Inner, bytes: usize) -> Option<bool> {
         let (mut moves, mut in_demand) = (MOVES, None);
-        while !inner.ring.has_room(bytes) {
+        let begun_with = inner.ring.held_bytes();
+        let is_enough = |ring: &Ring| {
+            let left_bytes = begun_with.saturating_sub(ring.held_bytes());
+            ring.has_room(bytes)
+                || ring.has_place(bytes) && left_bytes >= SHRINK_PACE * bytes as u64
+        };
+        while !is_enough(&inner.ring) {
             let Some((place, entry)) = inner.ring.oldest() else {
                 break;
             };
@@ -308,6 +328,17 @@ impl Structure for HashBuffer {
             let freed = inner.ring.clear();
             shard.is_full.store(false, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
+        }
+    }
+
+    fn limit(&self, bytes: u64) {
+        let buckets_bytes = (self.buckets.len() * BUCKET_BYTES) as u64;
+        let of_ring = bytes.saturating_sub(buckets_bytes) / self.shards.len() as u64;
+        if self.ring_limit_bytes.swap(of_ring, Ordering::Relaxed) < of_ring {
+            // There is room again.
+            for shard in &self.shards {
+                shard.is_full.store(false, Ordering::Relaxed);
+            }
         }
     }
 

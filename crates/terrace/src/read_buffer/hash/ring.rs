@@ -1,9 +1,17 @@
 //! Entries one behind the other in a ring of bytes: the oldest leaves where the next one comes.
 //!
-//! The ring is made of chunks, allocated as it first reaches them; no entry straddles two. An entry
-//! is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 | key |
+//! The ring is made of chunks; no entry straddles two. A chunk that the tail has left goes to the head,
+//! or back to the kernel, if the ring is to shrink. So each is a mapping of its own: an allocator keeps
+//! what is freed between things that stay, and gives it to none but the threads that it serves.
+//!
+//! A ring shrinks as entries come (three times as much leaves), not at once: nobody waits for it, and
+//! whoever wants its memory fills that by writes, too.
+//!
+//! An entry is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 | key |
 //! value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
 //! of 0 says that the rest of the chunk is empty. Only this process ever reads it.
+
+use memmap2::MmapMut;
 
 use super::super::structure::{Key, Version};
 use crate::SequenceNumber;
@@ -81,9 +89,16 @@ fn encode(out: &mut [u8], key: &Key<'_>, version: Version<'_>) -> Option<()> {
 
 /// See the head of the file.
 pub(super) struct Ring {
-    chunks: Vec<Box<[u8]>>,
+    /// By place; none where nothing is held.
+    chunks: Vec<Option<MmapMut>>,
+    /// Left by the tail, for the head.
+    left: Option<MmapMut>,
     chunk_bytes: usize,
+    /// What there are places for.
     capacity_bytes: u64,
+    /// What may be held.
+    limit_bytes: u64,
+    memory_bytes: u64,
     /// Where the next entry comes and where the oldest one is, counted from the first entry ever:
     /// the difference is what is held.
     head: u64,
@@ -95,10 +110,14 @@ impl Ring {
     /// A ring of whole chunks, two at least.
     pub(super) fn new(capacity_bytes: usize, chunk_bytes: usize) -> Self {
         let chunks = (capacity_bytes / chunk_bytes).max(2);
+        let capacity_bytes = (chunks * chunk_bytes) as u64;
         Ring {
             chunks: Vec::new(),
+            left: None,
             chunk_bytes,
-            capacity_bytes: (chunks * chunk_bytes) as u64,
+            capacity_bytes,
+            limit_bytes: capacity_bytes,
+            memory_bytes: 0,
             head: 0,
             tail: 0,
             moving: Vec::new(),
@@ -106,15 +125,29 @@ impl Ring {
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        (self.chunks.len() * self.chunk_bytes) as u64
+        self.memory_bytes
+    }
+
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.head - self.tail
     }
 
     /// Drops all entries and their memory, and says how much that was.
     pub(super) fn clear(&mut self) -> u64 {
-        let freed = self.memory_bytes();
         self.chunks = Vec::new();
+        self.left = None;
         (self.head, self.tail) = (0, 0);
-        freed
+        std::mem::take(&mut self.memory_bytes)
+    }
+
+    /// How much memory it may take from now on. What is held beyond that leaves as entries come.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        let chunk = self.chunk_bytes as u64;
+        // Below its capacity it holds parts of two chunks, the head's and the tail's, and one between.
+        self.limit_bytes = match bytes >= self.capacity_bytes {
+            true => self.capacity_bytes,
+            false => bytes.saturating_sub(2 * chunk).max(chunk),
+        };
     }
 
     fn place(&self, at: u64) -> u32 {
@@ -123,16 +156,14 @@ impl Ring {
 
     fn bytes(&self, place: u32) -> Option<&[u8]> {
         let at = place as usize * STEP_BYTES;
-        self.chunks
-            .get(at / self.chunk_bytes)?
-            .get(at % self.chunk_bytes..)
+        let chunk = self.chunks.get(at / self.chunk_bytes)?.as_ref()?;
+        chunk.get(at % self.chunk_bytes..self.chunk_bytes)
     }
 
     fn bytes_mut(&mut self, place: u32) -> Option<&mut [u8]> {
         let at = place as usize * STEP_BYTES;
-        self.chunks
-            .get_mut(at / self.chunk_bytes)?
-            .get_mut(at % self.chunk_bytes..)
+        let chunk = self.chunks.get_mut(at / self.chunk_bytes)?.as_mut()?;
+        chunk.get_mut(at % self.chunk_bytes..self.chunk_bytes)
     }
 
     pub(super) fn entry(&self, place: u32) -> Option<Entry<'_>> {
@@ -154,8 +185,18 @@ impl Ring {
         }
     }
 
+    /// What would be held with an entry more.
+    fn held_with(&self, bytes: usize) -> u64 {
+        self.start_for(bytes) + bytes as u64 - self.tail
+    }
+
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.start_for(bytes) + bytes as u64 - self.tail <= self.capacity_bytes
+        self.held_with(bytes) <= self.limit_bytes
+    }
+
+    /// Whether there is room beyond the limit, which the ring is to come back to by and by.
+    pub(super) fn has_place(&self, bytes: usize) -> bool {
+        self.held_with(bytes) <= self.capacity_bytes
     }
 
     /// Adds an entry behind the youngest one, where there is room.
@@ -169,19 +210,59 @@ impl Ring {
 
     /// Takes room for an entry and writes its stride.
     fn advance(&mut self, bytes: usize) -> Option<u32> {
-        if bytes > self.chunk_bytes || !self.has_room(bytes) {
+        if bytes > self.chunk_bytes || !self.has_place(bytes) {
             return None;
         }
         let start = self.start_for(bytes);
         if start > self.head {
             self.write_stride(self.head, 0)?;
         }
-        if self.place(start) as usize * STEP_BYTES == self.chunks.len() * self.chunk_bytes {
-            self.chunks.push(vec![0; self.chunk_bytes].into());
-        }
+        self.reach(start)?;
         self.write_stride(start, bytes)?;
         self.head = start + bytes as u64;
         Some(self.place(start))
+    }
+
+    /// Sees to the memory of the chunk at a position.
+    fn reach(&mut self, at: u64) -> Option<()> {
+        let chunk = self.chunk_of(at);
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, || None);
+        }
+        let place = self.chunks.get_mut(chunk)?;
+        if place.is_none() {
+            let memory = match self.left.take() {
+                Some(left) => left,
+                None => {
+                    let new = MmapMut::map_anon(self.chunk_bytes).ok()?;
+                    self.memory_bytes += self.chunk_bytes as u64;
+                    new
+                }
+            };
+            *place = Some(memory);
+        }
+        Some(())
+    }
+
+    fn chunk_of(&self, at: u64) -> usize {
+        (at % self.capacity_bytes) as usize / self.chunk_bytes
+    }
+
+    /// Moves the tail on. The memory that it leaves is the head's next, or the kernel's.
+    fn leave(&mut self, bytes: u64) {
+        let left = self.chunk_of(self.tail);
+        let left_whole = bytes >= self.rest_of_chunk(self.tail);
+        self.tail += bytes;
+        // A full ring's head may be in the chunk that its tail leaves.
+        if !left_whole || left == self.chunk_of(self.head) {
+            return;
+        }
+        let memory = self.chunks.get_mut(left).and_then(Option::take);
+        if self.left.is_none() {
+            self.left = memory;
+        } else if memory.is_some() {
+            self.memory_bytes -= self.chunk_bytes as u64;
+        }
     }
 
     fn write_stride(&mut self, at: u64, bytes: usize) -> Option<()> {
@@ -211,7 +292,7 @@ impl Ring {
     /// The entry that leaves next.
     pub(super) fn oldest(&mut self) -> Option<(u32, Entry<'_>)> {
         if self.tail < self.head && self.oldest_stride() == 0 {
-            self.tail += self.rest_of_chunk(self.tail);
+            self.leave(self.rest_of_chunk(self.tail));
         }
         if self.tail == self.head {
             return None;
@@ -227,7 +308,7 @@ impl Ring {
 
     /// Lets the entry go that [`Ring::oldest`] gave.
     pub(super) fn drop_oldest(&mut self) {
-        self.tail += self.oldest_stride();
+        self.leave(self.oldest_stride());
     }
 
     /// Moves that entry behind the youngest one; its new place, or `None` if it is gone, because

@@ -336,8 +336,8 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
 
 /// Pins and the read buffer together once left data blocks no room at all.
 #[test]
-fn pins_leave_half_of_what_may_be_lent_leaves() {
-    for (most_lent, most_pinned) in [(0, 16 << 10), (48 << 10, 8 << 10), (64 << 10, 0)] {
+fn pins_leave_a_quarter_of_what_may_be_lent_leaves() {
+    for (most_lent, most_pinned) in [(0, 16 << 10), (48 << 10, 12 << 10), (64 << 10, 0)] {
         let cache = BlockCache::new(64 << 10, false).lending(most_lent);
         assert!(cache.pin(most_pinned));
         assert!(!cache.pin(1), "{most_lent}");

@@ -1,0 +1,73 @@
+//! Memory of idle arenas in the hands of the read buffer.
+
+use std::time::Duration;
+
+use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
+
+const ARENA_BYTES: u64 = 256 << 10;
+const OWN_BYTES: u64 = 2_000_000;
+/// An arena that fills for longer lends what the others have.
+const LONG: Duration = Duration::from_millis(5_100);
+
+fn options(borrows_arenas: bool) -> Options {
+    Options {
+        arena_bytes: ARENA_BYTES,
+        arena_index_bytes: ARENA_BYTES / 2,
+        max_arenas: 3,
+        cache_bytes: 2 * OWN_BYTES,
+        read_buffer: ReadBufferOptions {
+            policy: ForwardPolicy::All,
+            borrows_arenas,
+            ..ReadBufferOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn write(db: &Db, rows: std::ops::Range<u32>) {
+    for row in rows {
+        db.put(&row.to_be_bytes(), &[row as u8; 1000]).unwrap();
+    }
+}
+
+fn read(db: &Db, rows: std::ops::Range<u32>) {
+    for row in rows {
+        let value = db.get(&row.to_be_bytes()).unwrap().unwrap();
+        assert_eq!(&*value, [row as u8; 1000]);
+    }
+}
+
+fn capacity_bytes(db: &Db) -> u64 {
+    db.statistics().read_buffer.unwrap().capacity_bytes
+}
+
+#[test]
+fn arenas_lend_while_writes_are_few_and_have_their_memory_back_before_they_need_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("store"), options(true)).unwrap();
+    write(&db, 0..5_000);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES);
+    std::thread::sleep(LONG);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES, "nobody has asked for it");
+    read(&db, 0..5_000);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES + 2 * ARENA_BYTES);
+    let held_bytes = db.statistics().read_buffer.unwrap().bytes;
+    assert!(held_bytes > OWN_BYTES, "{held_bytes}");
+    // The arena that has filled for long is sealed, and then some that have not.
+    write(&db, 5_000..6_000);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES);
+    let held_bytes = db.statistics().read_buffer.unwrap().bytes;
+    assert!(held_bytes <= OWN_BYTES, "{held_bytes}");
+    read(&db, 0..6_000);
+    db.close().unwrap();
+}
+
+#[test]
+fn arenas_lend_nothing_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("store"), options(false)).unwrap();
+    write(&db, 0..5_000);
+    std::thread::sleep(LONG);
+    read(&db, 0..5_000);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES);
+}
