@@ -25,6 +25,7 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+mod anonymous;
 mod arena;
 mod cache_lines;
 mod dax;
@@ -44,6 +45,7 @@ mod stored;
 mod volatile;
 mod written;
 
+pub use anonymous::AnonymousMemory;
 pub use arena::{Appended, Arena, Frame, FrameView, Frames};
 pub use dax::DaxOptions;
 pub use device::{Attached, Description, Device, DeviceSlot, Medium};

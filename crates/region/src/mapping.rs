@@ -24,7 +24,7 @@ use rustix::io::{Errno, Result};
 use rustix::mm::MapFlags;
 
 #[cfg_attr(miri, path = "mapping/heap.rs")]
-mod kernel;
+pub(crate) mod kernel;
 
 /// How a file is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

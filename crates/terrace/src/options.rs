@@ -201,8 +201,8 @@ pub struct Options {
     pub background_bytes_per_second: Option<u64>,
 
     /// Bytes of what was read from tables, kept in memory: blocks, and the entries of the read
-    /// buffer. Up to a quarter of them, and up to half of what the read buffer leaves, holds
-    /// blocks of the index that stay as long as their table does. Default: 64 MiB.
+    /// buffer. Up to a quarter of them, and up to three quarters of what the read buffer leaves,
+    /// holds blocks of the index that stay as long as their table does. Default: 64 MiB.
     pub cache_bytes: u64,
     /// Keeps the newest versions of keys that are read again and again, entry by entry: more of
     /// what is read often fits than in blocks, and it is found faster. Default: on, with up to half

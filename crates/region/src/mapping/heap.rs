@@ -14,6 +14,11 @@ fn layout(length: usize) -> Result<Layout> {
 
 /// So many zeros.
 pub(super) fn map(_: BorrowedFd<'_>, length: usize, _: MapFlags) -> Result<*mut u8> {
+    map_anonymous(length)
+}
+
+/// So many zeros.
+pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
     if length == 0 {
         // As the kernel does.
         return Err(Errno::INVAL);
@@ -23,8 +28,8 @@ pub(super) fn map(_: BorrowedFd<'_>, length: usize, _: MapFlags) -> Result<*mut 
 }
 
 /// # Safety
-/// [`map`] gave this range, it has not been unmapped, and nothing refers into it any more.
-pub(super) unsafe fn unmap(memory: *mut u8, length: usize) {
+/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it any more.
+pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
     if let Ok(layout) = layout(length) {
         // SAFETY: the caller's promise; the layout is the one that `map` asked for.
         unsafe { dealloc(memory, layout) };

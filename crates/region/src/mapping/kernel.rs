@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use rustix::io::Result;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// Maps the first bytes of a file, to be read and written.
 pub(super) fn map(file: BorrowedFd<'_>, length: usize, flags: MapFlags) -> Result<*mut u8> {
@@ -14,9 +14,17 @@ pub(super) fn map(file: BorrowedFd<'_>, length: usize, flags: MapFlags) -> Resul
     Ok(memory.cast())
 }
 
+/// Maps so many zeros that are nobody else's, to be read and written.
+pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: as above.
+    let memory = unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
+    Ok(memory.cast())
+}
+
 /// # Safety
-/// [`map`] gave this range, it has not been unmapped, and nothing refers into it any more.
-pub(super) unsafe fn unmap(memory: *mut u8, length: usize) {
+/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it any more.
+pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
     // SAFETY: the caller's promise. It fails only for ranges that never were mappings.
     let _ = unsafe { munmap(memory.cast(), length) };
 }

@@ -110,6 +110,7 @@ impl Store {
                 };
                 view.memtables.retain(|table| !is_flushed(table));
             });
+            self.lend_what_is_left();
             for table in unlisted {
                 self.remove_unlisted(table.number);
             }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_storage::{Clock, CountingStorage, OpenMode, OpenOptions, Storage};
 
-use crate::db::arena_loan::{ArenaLoan, most_lent_bytes};
+use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
@@ -99,6 +99,9 @@ impl Store {
             }
         };
 
+        let arenas_leave_bytes = lendable_bytes(&options, region.description());
+        let read_buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
+        let arena_loan = ArenaLoan::new(read_buffer.as_ref());
         let store = Arc::new(Store {
             path: path.to_path_buf(),
             durability,
@@ -109,7 +112,7 @@ impl Store {
             next_table: AtomicU64::new(state.next_table_number),
             tables: open_tables(&storage, path, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
-            read_buffer: read_buffer(&options, state.identity.hash_seed),
+            read_buffer,
             obsolete,
             view: PresentView::new(View::new(
                 recovered.memtables.iter().rev().cloned().collect(),
@@ -130,7 +133,7 @@ impl Store {
                 loss: recovered.report.region_loss,
             }),
             arenas: Mutex::new(Arenas::default()),
-            arena_loan: ArenaLoan::new(&options, &region),
+            arena_loan,
             background: Background::new(options.background, options.compaction_threads),
             persist_timer: PersistTimer::default(),
             jobs: Jobs::default(),
@@ -240,6 +243,7 @@ impl Store {
         ));
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
         *self.writer.lock() = Some(Writer::new(active, self.visible()));
+        self.loan_begins();
         Ok(())
     }
 }
@@ -302,11 +306,10 @@ fn read_buffer_bytes(options: &Options) -> u64 {
     options.cache_bytes / 100 * u64::from(options.read_buffer.share_percent)
 }
 
-fn read_buffer(options: &Options, hash_seed: u64) -> Option<ReadBuffer> {
+fn read_buffer(options: &Options, hash_seed: u64, lent_bytes: u64) -> Option<ReadBuffer> {
     let capacity_bytes = read_buffer_bytes(options);
     (capacity_bytes > 0).then(|| {
-        ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed)
-            .borrowing(most_lent_bytes(options))
+        ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed).borrowing(lent_bytes)
     })
 }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use terrace_region::Frame;
 
 use crate::db::Store;
+use crate::db::arena_loan::Filled;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
@@ -294,11 +295,12 @@ impl Store {
             self.give_up(&fresh);
             return Err(self.persist_failed(error));
         }
+        let filled = Filled::of(writer.active.arena());
         writer.active = Arc::clone(&fresh);
         writer.hurried_spare = false;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.spare_was_taken(fresh.arena());
-        self.settle_loan();
+        self.settle_loan(filled);
         self.background.spare_wanted(self);
         self.background.flush_wanted(self);
         Ok(())

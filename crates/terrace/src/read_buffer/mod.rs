@@ -53,7 +53,7 @@ use crate::{KeyspaceId, SequenceNumber};
 
 use self::hash::HashBuffer;
 use self::ordered::OrderedBuffer;
-use self::structure::{Counts, Fill, Structure};
+use self::structure::{Counts, Fill, SHRINK_PACE, Structure};
 use self::worth::Worth;
 
 pub use self::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
@@ -125,13 +125,22 @@ impl ReadBuffer {
         }
     }
 
-    /// The same, made for so much memory more as it may be lent; if its structure can give it back.
+    /// The same, made for so much memory more as it may be lent; if its structure can give it back. No
+    /// more than its own: it is bookkeeping for all of it that it never gives back.
     pub(crate) fn borrowing(self, most_bytes: u64) -> Self {
-        let gives_back = self.options.structure == ReadBufferStructure::Hash;
+        let most_bytes = match self.options.structure {
+            ReadBufferStructure::Hash => most_bytes.min(self.capacity_bytes),
+            ReadBufferStructure::Ordered => 0,
+        };
         ReadBuffer {
-            most_borrowed_bytes: if gives_back { most_bytes } else { 0 },
+            most_borrowed_bytes: most_bytes,
             ..self
         }
+    }
+
+    /// The most that it may be lent.
+    pub(crate) fn most_borrowed_bytes(&self) -> u64 {
+        self.most_borrowed_bytes
     }
 
     /// How much memory is lent to it from now on, all in all. What it holds beyond that it lets go as
@@ -255,6 +264,11 @@ impl ReadBuffer {
         for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
+        if structure.memory_bytes() > self.limit_bytes() {
+            // Whatever the writes were: they take the memory of arenas.
+            let bytes: usize = payload.iter().map(|part| part.len()).sum();
+            structure.shrink(SHRINK_PACE * bytes as u64);
+        }
         let is_worth = || !self.is_needless() && (!self.worth.told(told) || self.pays(structure));
         if !stores_all && !is_worth() {
             self.fall_asleep(structure);
@@ -280,7 +294,7 @@ impl ReadBuffer {
 
     fn pays(&self, structure: &dyn Structure) -> bool {
         let (hits, held_bytes) = (structure.counts().hits, structure.memory_bytes());
-        self.worth.pays(hits, held_bytes, self.capacity_bytes)
+        self.worth.pays(hits, held_bytes, self.limit_bytes())
     }
 
     /// The leader's, between two frames: the next one is not forwarded any more, and raises the floor
@@ -372,7 +386,8 @@ impl ReadBuffer {
 
     /// What a buffer that is awake takes of the budget. What it is lent is not of that.
     fn claim(&self, held: u64) -> u64 {
-        let in_earnest_bytes = self.capacity_bytes / 64 * IN_EARNEST_64THS;
+        let made_for_bytes = self.capacity_bytes + self.most_borrowed_bytes;
+        let in_earnest_bytes = made_for_bytes / 64 * IN_EARNEST_64THS;
         if held > in_earnest_bytes {
             let own_bytes = held.saturating_sub(self.most_borrowed_bytes);
             self.capacity_bytes.max(own_bytes)

@@ -26,18 +26,19 @@ pub struct ReadBufferOptions {
     pub structure: ReadBufferStructure,
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
     /// in percent, from 0 (off: reads and writes pass it by) to 90. It is set aside once it
-    /// holds entries; while it sleeps, an eighth of it at most. Values over 8 KiB never enter: where all are so
+    /// holds entries; while it sleeps, an eighth of it at most (with `borrows_arenas` up to a quarter). Values over 8 KiB never enter: where all are so
     /// large, 0 is right. Default: 50.
     pub share_percent: u32,
     /// What a record takes, key and value, bytes, from 100 to 8192. The hash has as many places for
     /// entries from the start as such records fit: of larger ones places lie idle, an eighth of the
     /// memory at most; of smaller ones places are short, and records make way early. Default: 100.
     pub usual_record_bytes: u32,
-    /// Take the memory of arenas that lie idle, too: all but the active one, once that takes longer than
-    /// a few seconds to fill. Once one fills faster, they have it back before they need it. For a store
-    /// that is to stay within an amount of memory, as in a container: where the page cache is free to
-    /// grow it uses that memory by itself. Of no effect where arenas are in persistent memory, and with
-    /// [`ReadBufferStructure::Ordered`], which cannot give memory back. Default: false.
+    /// Take the memory of arenas that lie idle, too, up to as much again: all but the active one, once
+    /// that takes longer than a few seconds to fill. Once one fills faster, they have it back as they
+    /// fill. For a store that is to stay within an amount of memory, as in a container: where the page
+    /// cache is free to grow it uses that memory by itself. Of no effect where arenas are in persistent
+    /// memory or in a tmpfs, and with [`ReadBufferStructure::Ordered`], which cannot give memory back.
+    /// Default: false.
     pub borrows_arenas: bool,
     /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
     /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of

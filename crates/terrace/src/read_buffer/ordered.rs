@@ -227,6 +227,8 @@ impl Structure for OrderedBuffer {
     /// Not here: what it frees stays with the allocator, so it is lent nothing.
     fn limit(&self, _bytes: u64) {}
 
+    fn shrink(&self, _bytes: u64) {}
+
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

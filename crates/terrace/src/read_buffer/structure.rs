@@ -2,6 +2,9 @@
 
 use crate::{KeyspaceId, SequenceNumber};
 
+/// So many times the bytes that come leave a structure that holds more than it may.
+pub(super) const SHRINK_PACE: u64 = 3;
+
 /// A key, hashed.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'a> {
@@ -80,8 +83,11 @@ pub(super) trait Structure: Send + Sync {
     fn clear(&self);
 
     /// How much memory to take from now on, bookkeeping included, up to what it was made for. What it
-    /// holds beyond that it lets go as entries come.
+    /// holds beyond that it lets go as entries come, and when it is told to.
     fn limit(&self, bytes: u64);
+
+    /// Lets go of so many bytes of what is held beyond the limit, or of some.
+    fn shrink(&self, bytes: u64);
 
     /// Memory taken, bookkeeping included.
     fn memory_bytes(&self) -> u64;

@@ -457,6 +457,43 @@ fn lent_memory_is_used_and_given_back_as_entries_come() {
     assert!(buffer.statistics().hits > 40_000);
 }
 
+/// Arenas take memory for every write: also for one that is stored where its key's entry is, for one
+/// whose key the buffer does not hold, and for one that is too large for it.
+#[test]
+fn lent_memory_comes_back_whatever_is_written() {
+    const OWN_BYTES: u64 = 1 << 20;
+    let writes: [(&[u8], usize); 3] = [(b"held", 900), (b"not held", 900), (b"large", 20_000)];
+    for (policy, (key, value_bytes)) in [ForwardPolicy::Resident, ForwardPolicy::All]
+        .into_iter()
+        .flat_map(|policy| writes.map(|write| (policy, write)))
+    {
+        let options = ReadBufferOptions {
+            policy,
+            while_blocks_fit: true,
+            ..ReadBufferOptions::default()
+        };
+        let buffer = buffer(options, OWN_BYTES).borrowing(OWN_BYTES);
+        buffer.borrow_memory(OWN_BYTES);
+        for number in 0..10_000u64 {
+            fill(&buffer, &number.to_be_bytes(), 1, &[7; 200], 1);
+        }
+        fill(&buffer, b"held", 1, &[7; 900], 1);
+        let held = buffer.statistics().bytes;
+        assert!(held > 2 * OWN_BYTES - (100 << 10), "{held}");
+        buffer.borrow_memory(0);
+        let count = OWN_BYTES / value_bytes as u64;
+        for number in 2..2 + count {
+            write(&buffer, &put(key, &vec![7; value_bytes]), number);
+        }
+        let held = buffer.statistics().bytes;
+        assert!(
+            held <= OWN_BYTES,
+            "{policy:?} {}: {held}",
+            key.escape_ascii()
+        );
+    }
+}
+
 /// Whoever was full takes first misses again as soon as there is more room.
 #[test]
 fn lent_memory_fills_at_first_misses() {

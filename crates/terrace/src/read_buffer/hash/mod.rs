@@ -24,10 +24,10 @@ mod ring;
 
 use self::bucket::{Bringer, Bucket, MISSES, Slot};
 use self::ring::{Ring, entry_bytes};
-use super::structure::{Counts, Fill, Found, Key, Structure, Version};
+use super::structure::{Counts, Fill, Found, Key, SHRINK_PACE, Structure, Version};
 use crate::KeyspaceId;
 use crate::SequenceNumber;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, hint};
 use crate::table::key_hash;
 
@@ -41,8 +41,12 @@ const BUCKET_BYTES: usize = size_of::<Bucket>();
 const MOST_SHARDS: usize = 64;
 const USUAL_SHARD_BYTES: usize = 512 << 10;
 const MOST_CHUNK_BYTES: usize = 64 << 10;
-/// A page.
+/// A page, usually.
 const LEAST_CHUNK_BYTES: usize = 4 << 10;
+/// Of a large ring's chunks there are so many: each may be a mapping, which a process may have 65,530 of.
+const LARGE_RINGS_CHUNKS: usize = 128;
+/// So many shards at most are looked through when memory is wanted back.
+const SHRUNK_AT_ONCE: usize = 4;
 /// Larger entries are left to the block cache, from where they are read without a copy.
 const MOST_ENTRY_BYTES: usize = 8 << 10;
 /// How often a lock is tried before its holder is left alone.
@@ -50,8 +54,6 @@ const TRIES: u32 = 32;
 /// Entries that were read move to the front again; so many in a row, then the oldest leaves
 /// whatever it is: nobody waits long for room.
 const MOVES: u32 = 8;
-/// So many times the bytes that come leave a ring that holds more than it may.
-const SHRINK_PACE: u64 = 3;
 
 /// See the head of the file.
 pub(super) struct HashBuffer {
@@ -63,6 +65,8 @@ pub(super) struct HashBuffer {
     hash_seed: u64,
     /// What a shard's ring may take.
     ring_limit_bytes: AtomicU64,
+    /// Counts shards that were told to shrink.
+    shrunk: AtomicUsize,
     memory_bytes: AtomicU64,
 }
 
@@ -105,6 +109,7 @@ impl HashBuffer {
         let ring_bytes = rings_bytes / shards;
         let chunk_bytes = (1 << (ring_bytes / 8).max(1).ilog2()) as usize;
         let chunk_bytes = chunk_bytes.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
+        let chunk_bytes = chunk_bytes.max(1 << (ring_bytes / LARGE_RINGS_CHUNKS).max(1).ilog2());
         let buckets = (buckets / shards).max(1) * shards;
         let shard = || Shard {
             inner: Mutex::new(Inner {
@@ -121,6 +126,7 @@ impl HashBuffer {
             bucket_entries_bytes: rings_bytes / buckets,
             hash_seed,
             ring_limit_bytes: AtomicU64::new(u64::MAX),
+            shrunk: AtomicUsize::new(0),
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }
     }
@@ -164,7 +170,14 @@ impl HashBuffer {
             shard.is_full.store(in_demand, Ordering::Relaxed);
         }
         let place = inner.ring.push(key, version);
-        let after = inner.ring.memory_bytes();
+        self.count_memory(before, inner.ring.memory_bytes());
+        let place = place?;
+        let (slot, displaced) = bucket.name(Slot::new(key.hash, place, bringer));
+        inner.counts.evictions += u64::from(displaced);
+        Some(slot)
+    }
+
+    fn count_memory(&self, before: u64, after: u64) {
         if after > before {
             self.memory_bytes
                 .fetch_add(after - before, Ordering::Relaxed);
@@ -172,22 +185,23 @@ impl HashBuffer {
             self.memory_bytes
                 .fetch_sub(before - after, Ordering::Relaxed);
         }
-        let place = place?;
-        let (slot, displaced) = bucket.name(Slot::new(key.hash, place, bringer));
-        inner.counts.evictions += u64::from(displaced);
-        Some(slot)
     }
 
-    /// Lets entries go; whether there was one among them that a read ever asked for, if any could
-    /// still be found.
+    /// Lets entries go until there is room for so many bytes, or, in a ring that holds more than it may,
+    /// a multiple of them has left. Whether there was one among them that a read ever asked for, if any
+    /// could still be found.
     fn make_room(&self, inner: &mut Inner, bytes: usize) -> Option<bool> {
-        let (mut moves, mut in_demand) = (MOVES, None);
         let begun_with = inner.ring.held_bytes();
-        let is_enough = |ring: &Ring| {
+        self.evict(inner, |ring| {
             let left_bytes = begun_with.saturating_sub(ring.held_bytes());
             ring.has_room(bytes)
                 || ring.has_place(bytes) && left_bytes >= SHRINK_PACE * bytes as u64
-        };
+        })
+    }
+
+    /// Lets entries go until it is enough; as [`HashBuffer::make_room`].
+    fn evict(&self, inner: &mut Inner, is_enough: impl Fn(&Ring) -> bool) -> Option<bool> {
+        let (mut moves, mut in_demand) = (MOVES, None);
         while !is_enough(&inner.ring) {
             let Some((place, entry)) = inner.ring.oldest() else {
                 break;
@@ -328,6 +342,28 @@ impl Structure for HashBuffer {
             let freed = inner.ring.clear();
             shard.is_full.store(false, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
+        }
+    }
+
+    fn shrink(&self, bytes: u64) {
+        let (mut to_leave, limit) = (bytes, self.ring_limit_bytes.load(Ordering::Relaxed));
+        for _ in 0..SHRUNK_AT_ONCE.min(self.shards.len()) {
+            let turn = self.shrunk.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = self.shards.get(turn % self.shards.len()) else {
+                return;
+            };
+            let mut inner = shard.inner.lock();
+            inner.ring.limit(limit);
+            let (memory, held) = (inner.ring.memory_bytes(), inner.ring.held_bytes());
+            let left = |ring: &Ring| held.saturating_sub(ring.held_bytes());
+            self.evict(&mut inner, |ring| {
+                ring.has_room(0) || left(ring) >= to_leave
+            });
+            self.count_memory(memory, inner.ring.memory_bytes());
+            to_leave = to_leave.saturating_sub(left(&inner.ring));
+            if to_leave == 0 {
+                return;
+            }
         }
     }
 

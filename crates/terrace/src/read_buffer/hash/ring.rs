@@ -11,7 +11,7 @@
 //! value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
 //! of 0 says that the rest of the chunk is empty. Only this process ever reads it.
 
-use memmap2::MmapMut;
+use terrace_region::AnonymousMemory;
 
 use super::super::structure::{Key, Version};
 use crate::SequenceNumber;
@@ -90,9 +90,9 @@ fn encode(out: &mut [u8], key: &Key<'_>, version: Version<'_>) -> Option<()> {
 /// See the head of the file.
 pub(super) struct Ring {
     /// By place; none where nothing is held.
-    chunks: Vec<Option<MmapMut>>,
+    chunks: Vec<Option<AnonymousMemory>>,
     /// Left by the tail, for the head.
-    left: Option<MmapMut>,
+    left: Option<AnonymousMemory>,
     chunk_bytes: usize,
     /// What there are places for.
     capacity_bytes: u64,
@@ -234,7 +234,7 @@ impl Ring {
             let memory = match self.left.take() {
                 Some(left) => left,
                 None => {
-                    let new = MmapMut::map_anon(self.chunk_bytes).ok()?;
+                    let new = AnonymousMemory::new(self.chunk_bytes).ok()?;
                     self.memory_bytes += self.chunk_bytes as u64;
                     new
                 }
