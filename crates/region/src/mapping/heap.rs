@@ -28,7 +28,8 @@ pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
 }
 
 /// # Safety
-/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it any more.
+/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it
+/// any more.
 pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
     if let Ok(layout) = layout(length) {
         // SAFETY: the caller's promise; the layout is the one that `map` asked for.

@@ -23,7 +23,8 @@ pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
 }
 
 /// # Safety
-/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it any more.
+/// [`map`] or [`map_anonymous`] gave this range, it has not been unmapped, and nothing refers into it
+/// any more.
 pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
     // SAFETY: the caller's promise. It fails only for ranges that never were mappings.
     let _ = unsafe { munmap(memory.cast(), length) };

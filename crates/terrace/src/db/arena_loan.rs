@@ -32,12 +32,13 @@ pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
 
 /// What arenas leave, so many of them holding unflushed writes.
 fn lent_bytes(options: &Options, region: &Description, unflushed: usize) -> u64 {
-    // The page cache gives up what is not read; a tmpfs keeps it, persistent memory is no DRAM, and of
-    // arenas in this process's own memory one more is there, for whoever comes next.
+    // The page cache gives up what is not read, and a tmpfs keeps it; of arenas in this process's own
+    // memory one more is there, for whoever comes next; persistent memory is no DRAM.
     let there = match (region.method, &*region.medium) {
-        ("dax", _) | (_, "tmpfs" | "ramfs") => 0,
+        (_, "tmpfs" | "ramfs") => 0,
         ("mapped", _) => options.max_arenas,
-        _ => options.max_arenas - 1,
+        ("written" | "volatile", _) => options.max_arenas - 1,
+        _ => 0,
     };
     there.saturating_sub(unflushed.max(1)) as u64 * options.arena_bytes
 }
@@ -184,5 +185,6 @@ mod tests {
         assert_eq!(lent("volatile", "dram", 2), 1);
         assert_eq!(lent("mapped", "tmpfs", 1), 0);
         assert_eq!(lent("dax", "ext4", 1), 0);
+        assert_eq!(lent("stored", "ext4", 1), 0);
     }
 }
