@@ -148,13 +148,14 @@ fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
-/// What its write buffers leave, but for a tenth: a program and its allocator need some, and no page
-/// cache gives way to them. With a buffer less than there may be, writes waited 40 ms for memory.
+/// What its write buffers leave, but for a seventh: a program, its merges and its allocator need some,
+/// and no page cache gives way to them. With a buffer less than there may be, or with a tenth, writes
+/// waited 40 to 60 ms for memory.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);
     let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(buffers);
     bound_bytes
-        .saturating_sub(buffers_bytes + bound_bytes / 10)
+        .saturating_sub(buffers_bytes + bound_bytes / 7)
         .max(settings.cache_bytes)
 }
 
@@ -227,7 +228,7 @@ mod tests {
             assert!(cache_bytes >= settings.cache_bytes);
             let all_bytes = cache_bytes + u64::from(settings.write_buffers) * buffer_bytes;
             assert!(
-                all_bytes <= bound_bytes / 10 * 9 + 10,
+                all_bytes <= bound_bytes / 7 * 6 + 7,
                 "{all_bytes} of {bound_bytes}"
             );
         }
