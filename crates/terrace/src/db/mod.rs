@@ -88,8 +88,10 @@ use crate::{Error, Result, SequenceNumber};
 
 /// An open store.
 ///
-/// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then `arenas`, then
-/// the change of `view`, then that of the loan of arenas. The board of jobs may be locked under any of them; nothing is locked under it. No lock is held while a caller's code runs, and readers take none of them.
+/// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then
+/// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
+/// under any of them; nothing is locked under it. No lock is held while a caller's code runs, and
+/// readers take none of them, but that they try the loan's.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) options: Options,

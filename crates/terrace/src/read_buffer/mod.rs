@@ -22,8 +22,9 @@
 //! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get that
 //! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes
 //! no memory, and a write costs one store, of the number up to which stripes know nothing. That number
-//! is a floor for all: what is from before it counts no more. As long as the block cache has room for every block of the store it
-//! sleeps, too: it would hold copies of what is in memory, in the place of other blocks.
+//! is a floor for all: what is from before it counts no more. As long as the block cache has room for
+//! every block of the store it sleeps, too: it would hold copies of what is in memory, in the place of
+//! other blocks.
 //!
 //! Once it holds entries in earnest, it claims all that it may take of the budget that it shares with
 //! the block cache, at once. To claim what it holds, byte by byte, would leave no memory idle; but the
@@ -63,7 +64,7 @@ pub(crate) use self::structure::{Found, Key, Version};
 /// Keyspaces that share a place share their floor, which costs entries and nothing else.
 const FLOORS: usize = 64;
 
-/// A buffer that holds more than so many 64ths of its capacity holds entries in earnest; eight are what
+/// A buffer that holds more than so many 64ths of what it was made for holds entries in earnest; eight are what
 /// a structure takes without any.
 const IN_EARNEST_64THS: u64 = 9;
 

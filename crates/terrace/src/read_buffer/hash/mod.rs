@@ -63,8 +63,6 @@ pub(super) struct HashBuffer {
     /// Of the entries that a bucket has its share of.
     bucket_entries_bytes: usize,
     hash_seed: u64,
-    /// What a shard's ring may take.
-    ring_limit_bytes: AtomicU64,
     /// Counts shards that were told to shrink.
     shrunk: AtomicUsize,
     memory_bytes: AtomicU64,
@@ -125,7 +123,6 @@ impl HashBuffer {
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
             bucket_entries_bytes: rings_bytes / buckets,
             hash_seed,
-            ring_limit_bytes: AtomicU64::new(u64::MAX),
             shrunk: AtomicUsize::new(0),
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }
@@ -161,9 +158,6 @@ impl HashBuffer {
             return None;
         }
         let before = inner.ring.memory_bytes();
-        inner
-            .ring
-            .limit(self.ring_limit_bytes.load(Ordering::Relaxed));
         if !inner.ring.has_room(bytes)
             && let Some(in_demand) = self.make_room(inner, bytes)
         {
@@ -178,12 +172,10 @@ impl HashBuffer {
     }
 
     fn count_memory(&self, before: u64, after: u64) {
-        if after > before {
+        if after != before {
+            // What has shrunk wraps, and so does the sum.
             self.memory_bytes
-                .fetch_add(after - before, Ordering::Relaxed);
-        } else if after < before {
-            self.memory_bytes
-                .fetch_sub(before - after, Ordering::Relaxed);
+                .fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 
@@ -346,14 +338,13 @@ impl Structure for HashBuffer {
     }
 
     fn shrink(&self, bytes: u64) {
-        let (mut to_leave, limit) = (bytes, self.ring_limit_bytes.load(Ordering::Relaxed));
+        let mut to_leave = bytes;
         for _ in 0..SHRUNK_AT_ONCE.min(self.shards.len()) {
             let turn = self.shrunk.fetch_add(1, Ordering::Relaxed);
             let Some(shard) = self.shards.get(turn % self.shards.len()) else {
                 return;
             };
             let mut inner = shard.inner.lock();
-            inner.ring.limit(limit);
             let (memory, held) = (inner.ring.memory_bytes(), inner.ring.held_bytes());
             let left = |ring: &Ring| held.saturating_sub(ring.held_bytes());
             self.evict(&mut inner, |ring| {
@@ -370,9 +361,8 @@ impl Structure for HashBuffer {
     fn limit(&self, bytes: u64) {
         let buckets_bytes = (self.buckets.len() * BUCKET_BYTES) as u64;
         let of_ring = bytes.saturating_sub(buckets_bytes) / self.shards.len() as u64;
-        if self.ring_limit_bytes.swap(of_ring, Ordering::Relaxed) < of_ring {
-            // There is room again.
-            for shard in &self.shards {
+        for shard in &self.shards {
+            if shard.inner.lock().ring.limit(of_ring) {
                 shard.is_full.store(false, Ordering::Relaxed);
             }
         }

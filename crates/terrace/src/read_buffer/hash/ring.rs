@@ -7,8 +7,8 @@
 //! A ring shrinks as entries come (three times as much leaves), not at once: nobody waits for it, and
 //! whoever wants its memory fills that by writes, too.
 //!
-//! An entry is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 | key |
-//! value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
+//! An entry is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 |
+//! key | value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
 //! of 0 says that the rest of the chunk is empty. Only this process ever reads it.
 
 use terrace_region::AnonymousMemory;
@@ -140,14 +140,16 @@ impl Ring {
         std::mem::take(&mut self.memory_bytes)
     }
 
-    /// How much memory it may take from now on. What is held beyond that leaves as entries come.
-    pub(super) fn limit(&mut self, bytes: u64) {
-        let chunk = self.chunk_bytes as u64;
+    /// How much memory it may take from now on. What is held beyond that leaves as entries come. Whether
+    /// it is more than before.
+    pub(super) fn limit(&mut self, bytes: u64) -> bool {
+        let (chunk, before) = (self.chunk_bytes as u64, self.limit_bytes);
         // Below its capacity it holds parts of two chunks, the head's and the tail's, and one between.
         self.limit_bytes = match bytes >= self.capacity_bytes {
             true => self.capacity_bytes,
             false => bytes.saturating_sub(2 * chunk).max(chunk),
         };
+        self.limit_bytes > before
     }
 
     fn place(&self, at: u64) -> u32 {
