@@ -103,6 +103,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         .and_then(Result::err)
         .map(|error| error.to_string());
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
+    settings.expected_records = work.dataset.records;
     if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
         settings.direct_write_buffer_bytes = bounded_direct_write_buffer_bytes(bound, &settings);
@@ -116,7 +117,6 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         seed: common.runs.seed,
         settings: Settings {
             bounded,
-            expected_records: work.dataset.records,
             direct_io: settings.direct_io || unbounded_because.is_some(),
             ..settings
         },
@@ -148,14 +148,17 @@ fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
-/// What its write buffers leave, but for a seventh: a program, its merges and its allocator need some,
-/// and no page cache gives way to them. With a buffer less than there may be, or with a tenth, writes
-/// waited 40 to 60 ms for memory.
+/// What its write buffers and its filters leave, but for a seventh: a program, its merges and its
+/// allocator need some, and no page cache gives way to them. With a buffer less than there may be, with
+/// a tenth, or with filters of ten million records left out of account, writes waited 40 to 60 ms for
+/// memory.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);
     let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(buffers);
+    let filter_bits = u64::from(settings.filter_bits_per_key);
+    let filters_bytes = settings.expected_records.saturating_mul(filter_bits) / 8;
     bound_bytes
-        .saturating_sub(buffers_bytes + bound_bytes / 7)
+        .saturating_sub(buffers_bytes.saturating_add(filters_bytes) + bound_bytes / 7)
         .max(settings.cache_bytes)
 }
 
@@ -218,6 +221,7 @@ mod tests {
     fn what_stores_past_the_page_cache_are_told_fits_their_bound() {
         for bound_bytes in [64 << 20, 387_000_001, 682_000_000, 5 << 30] {
             let mut settings = Settings::default();
+            settings.expected_records = 0;
             settings.cache_bytes = bounded_cache_bytes(bound_bytes, &settings);
             settings.direct_write_buffer_bytes =
                 bounded_direct_write_buffer_bytes(bound_bytes, &settings);
@@ -226,6 +230,10 @@ mod tests {
             // An arena is made of whole pages.
             assert!(buffer_bytes > 0 && buffer_bytes.is_multiple_of(1 << 20));
             assert!(cache_bytes >= settings.cache_bytes);
+            settings.expected_records = bound_bytes / 1000;
+            let filters_bytes = settings.expected_records * 10 / 8;
+            let beside_filters_bytes = bounded_direct_cache_bytes(bound_bytes, &settings);
+            assert_eq!(beside_filters_bytes + filters_bytes, cache_bytes);
             let all_bytes = cache_bytes + u64::from(settings.write_buffers) * buffer_bytes;
             assert!(
                 all_bytes <= bound_bytes / 7 * 6 + 7,

@@ -242,6 +242,9 @@ pub struct Usage {
     pub peak_resident_bytes: u64,
     /// Most memory of its cgroup, page cache included, bytes; `None` without a cgroup.
     pub peak_cgroup_bytes: Option<u64>,
+    /// Time in which the host of a virtual machine withheld its processors, all together, seconds: gaps
+    /// and tails of a phase with much of it are the host's as well. `None` where the kernel does not tell.
+    pub stolen_s: Option<f64>,
 }
 
 /// A moment of a phase. Counters are since the phase began.

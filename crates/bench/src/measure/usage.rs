@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use procfs::process::Process;
+use procfs::{CurrentSI, KernelStats};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::measure::device::{Device, DeviceCounts};
@@ -12,13 +13,14 @@ use crate::memory_limit;
 use crate::outcome::Usage;
 use crate::{Error, Result};
 
-/// The counters of this process and of its store's device, at one moment.
+/// The counters of this process, of its store's device and of the machine, at one moment.
 #[derive(Clone, Debug)]
 pub struct Counters {
     user: Duration,
     system: Duration,
     io: Io,
     device: Option<DeviceCounts>,
+    stolen: Option<Duration>,
 }
 
 /// Of `/proc/self/io`, see `proc_pid_io(5)`.
@@ -53,6 +55,7 @@ impl Counters {
             system,
             io: Io::now()?,
             device: device.and_then(Device::counts),
+            stolen: stolen_time(),
         })
     }
 
@@ -65,6 +68,7 @@ impl Counters {
                 field(earlier.device.as_ref()?),
             ))
         };
+        let stolen = || Some(self.stolen?.saturating_sub(earlier.stolen?).as_secs_f64());
         let io = |field: fn(&Io) -> u64| difference(field(&self.io), field(&earlier.io));
         Ok(Usage {
             user_s: self.user.saturating_sub(earlier.user).as_secs_f64(),
@@ -77,6 +81,7 @@ impl Counters {
             device_reads: device(|counts| counts.reads),
             peak_resident_bytes: peak_resident_bytes()?,
             peak_cgroup_bytes: memory_limit::own_peak_bytes(),
+            stolen_s: stolen(),
         })
     }
 }
@@ -99,6 +104,14 @@ fn processor_times() -> Result<(Duration, Duration)> {
 /// Processor time of this process so far, all threads.
 pub fn processor_time() -> Result<Duration> {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).map_err(Error::from)
+}
+
+/// Time so far in which a processor of this machine had something to run and its host ran something
+/// else, in ticks, all processors; `None` where the kernel does not tell. A machine that is not virtual
+/// has none.
+fn stolen_time() -> Option<Duration> {
+    let stolen_ms = KernelStats::current().ok()?.total.steal_ms()?;
+    Some(Duration::from_millis(stolen_ms))
 }
 
 /// Memory of this process, mapped files included, bytes.
@@ -145,6 +158,7 @@ mod tests {
         assert!(usage.user_s + usage.system_s > 0.001, "{usage:?}");
         assert!(usage.peak_resident_bytes > 1 << 20, "{usage:?}");
         assert_eq!(usage.device_reads, None);
+        assert!(usage.stolen_s.is_none_or(|seconds| seconds < 600.0));
     }
 
     #[test]

@@ -201,6 +201,15 @@ fn cost() -> Vec<Quantity> {
         lower("cgroup", "peak memory, cgroup", Unit::Bytes, |phase| {
             known(phase.usage.peak_cgroup_bytes?)
         }),
+        lower(
+            "stolen",
+            "stolen by the host",
+            Unit::Microseconds,
+            |phase| {
+                let stolen_s = phase.usage.stolen_s?;
+                (phase.operations > 0).then_some(stolen_s * 1e6)
+            },
+        ),
     ]
 }
 

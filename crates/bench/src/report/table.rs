@@ -45,7 +45,7 @@ const LEGEND: &str = "
 better the first contestant is than the best of the others. What a phase costs is counted until
 nothing is left to flush, merge or write back. Amplifications are for one byte of keys and values;
 `process` is what the kernel counted of it, `device` of the whole device. Resident memory has mapped
-files in it, and the page cache not. 1 MB = 10^6 B.
+files in it, and the page cache not. Gaps and tails have what a host stole in them. 1 MB = 10^6 B.
 ";
 
 /// What is said of a contestant that completed less than was asked for.

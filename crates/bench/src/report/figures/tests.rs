@@ -84,6 +84,7 @@ fn each_figure_follows_its_definition() {
         device_reads: Some(60_000),
         peak_resident_bytes: 7,
         peak_cgroup_bytes: Some(9),
+        stolen_s: Some(0.25),
     };
     let latency = Latency {
         count: 3,
@@ -112,6 +113,7 @@ fn each_figure_follows_its_definition() {
         ("space_amplification", 1.1),
         ("resident", 7.0),
         ("cgroup", 9.0),
+        ("stolen", 250_000.0),
     ];
     let names: Vec<&str> = phase
         .figures
