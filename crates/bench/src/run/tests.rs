@@ -507,9 +507,9 @@ fn what_a_store_puts_off_is_counted_in_the_phase_that_wrote() {
         (mixed, OperationKind::Update),
     ] {
         let debt = phase.latencies[&kind].count * DEBT_BYTES;
-        // Of the debt of as many operations that warmed it up, nothing is among it.
+        // Of the debt of as many operations that warmed it up, nothing is among it: that would be two.
         let share = phase.usage.write_bytes as f64 / debt as f64;
-        assert!((1.0..1.3).contains(&share), "{}: {share}", phase.name);
+        assert!((1.0..1.9).contains(&share), "{}: {share}", phase.name);
         assert!(phase.settled_s >= Some(phase.acknowledged_s));
         if let Some(bytes) = phase.usage.device_write_bytes {
             assert!(bytes >= debt, "{}: {bytes}", phase.name);
