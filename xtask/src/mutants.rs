@@ -289,9 +289,9 @@ impl Workshop {
         command
             .args(["test", "--quiet", "--locked"])
             .args(arguments)
-            // Nobody looks at where a mutant failed, and it builds faster without.
             // One crate, built again for each.
             .env("CARGO_INCREMENTAL", "1")
+            // Nobody looks at where a mutant failed, and it builds faster without.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_TEST_DEBUG", "0")
             .env("CARGO_TARGET_DIR", &self.target);

@@ -150,7 +150,7 @@ fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u
 
 /// What its write buffers and its filters leave, but for a seventh: a program, its merges and its
 /// allocator need some, and no page cache gives way to them. With a buffer less than there may be, with
-/// a tenth, or with filters of ten million records left out of account, writes waited 40 to 60 ms for
+/// a tenth, or with filters of ten million records left out of account, writes waited 40 to 110 ms for
 /// memory.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);

@@ -158,7 +158,18 @@ mod tests {
         assert!(usage.user_s + usage.system_s > 0.001, "{usage:?}");
         assert!(usage.peak_resident_bytes > 1 << 20, "{usage:?}");
         assert_eq!(usage.device_reads, None);
-        assert!(usage.stolen_s.is_none_or(|seconds| seconds < 600.0));
+    }
+
+    #[test]
+    fn what_was_stolen_is_a_difference_and_unknown_where_one_end_is() {
+        let at = |stolen_ms: Option<u64>| Counters {
+            stolen: stolen_ms.map(Duration::from_millis),
+            ..Counters::now(None).unwrap()
+        };
+        let between = |from, to| at(to).since(&at(from)).unwrap().stolen_s;
+        assert_eq!(between(Some(2000), Some(2250)), Some(0.25));
+        assert_eq!(between(None, Some(2250)), None);
+        assert_eq!(between(Some(2000), None), None);
     }
 
     #[test]

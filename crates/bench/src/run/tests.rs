@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
+use std::process::Command;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -438,7 +439,7 @@ fn phases_of(contestant: &Contestant, plan: &Plan) -> Vec<PhaseOutcome> {
         .phases
 }
 
-/// Of each put: much more than other tests write meanwhile, which are of the same process.
+/// Of each put: much more than the harness writes.
 const DEBT_BYTES: u64 = 128 << 10;
 
 /// Writes nothing before it must.
@@ -498,6 +499,20 @@ const DEFERRING: Contestant = Contestant {
 
 #[test]
 fn what_a_store_puts_off_is_counted_in_the_phase_that_wrote() {
+    let alone = Command::new(std::env::current_exe().unwrap())
+        .args(["run::tests::deferring_alone", "--exact", "--ignored"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&alone.stdout);
+    assert!(
+        alone.status.success() && told.contains("1 passed"),
+        "{told}"
+    );
+}
+
+#[test]
+#[ignore = "the test above runs it in a process of its own, for a process is what the kernel counts by"]
+fn deferring_alone() {
     let phases = phases_of(&DEFERRING, &plan_of("A,C", 1, BTreeMap::new()));
     let [load, mixed, reads] = phases.as_slice() else {
         panic!("{phases:?}");
@@ -507,9 +522,9 @@ fn what_a_store_puts_off_is_counted_in_the_phase_that_wrote() {
         (mixed, OperationKind::Update),
     ] {
         let debt = phase.latencies[&kind].count * DEBT_BYTES;
-        // Of the debt of as many operations that warmed it up, nothing is among it: that would be two.
+        // Of the debt of as many operations that warmed it up, nothing is among it.
         let share = phase.usage.write_bytes as f64 / debt as f64;
-        assert!((1.0..1.9).contains(&share), "{}: {share}", phase.name);
+        assert!((1.0..1.3).contains(&share), "{}: {share}", phase.name);
         assert!(phase.settled_s >= Some(phase.acknowledged_s));
         if let Some(bytes) = phase.usage.device_write_bytes {
             assert!(bytes >= debt, "{}: {bytes}", phase.name);

@@ -64,8 +64,8 @@ pub(crate) use self::structure::{Found, Key, Version};
 /// Keyspaces that share a place share their floor, which costs entries and nothing else.
 const FLOORS: usize = 64;
 
-/// A buffer that holds more than so many 64ths of what it was made for holds entries in earnest; eight are what
-/// a structure takes without any.
+/// A buffer that holds more than so many 64ths of what it was made for holds entries in earnest; eight
+/// are what a structure takes without any.
 const IN_EARNEST_64THS: u64 = 9;
 
 /// The buffer of one store. See the head of the file.
