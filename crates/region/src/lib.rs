@@ -45,7 +45,7 @@ mod stored;
 mod volatile;
 mod written;
 
-pub use anonymous::AnonymousMemory;
+pub use anonymous::{AnonymousMemory, release_free_memory};
 pub use arena::{Appended, Arena, Frame, FrameView, Frames};
 pub use dax::DaxOptions;
 pub use device::{Attached, Description, Device, DeviceSlot, Medium};

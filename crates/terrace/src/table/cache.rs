@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
+use terrace_region::release_free_memory;
 use terrace_storage::{OpenOptions, Storage};
 
 use super::block::Block;
@@ -128,6 +129,7 @@ pub(crate) struct BlockCache {
     was_full: AtomicBool,
     capacity_bytes: u64,
     most_pinned_bytes: u64,
+    has_places: bool,
     /// Pinned, and lent to others.
     given: Mutex<Given>,
     hits: AtomicU64,
@@ -152,6 +154,7 @@ impl BlockCache {
             was_full: AtomicBool::new(false),
             capacity_bytes,
             most_pinned_bytes: capacity_bytes / 4,
+            has_places: true,
             given: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -164,8 +167,14 @@ impl BlockCache {
         let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
         BlockCache {
             most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 4 * 3),
+            has_places: left_bytes > self.capacity_bytes / 4,
             ..self
         }
+    }
+
+    /// Whether pinned partitions of the index are to have places for resident blocks.
+    pub(super) fn has_places(&self) -> bool {
+        self.has_places
     }
 
     pub(super) fn get(&self, table: u64, offset: u64) -> Option<CachedBlock> {
@@ -252,14 +261,23 @@ impl BlockCache {
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
     }
 
-    /// Lends so much of the budget, all in all, to another cache.
+    /// Lends so much of the budget, all in all, to another cache. If that is much more than before, all
+    /// blocks that come and go leave: an allocator keeps what lies between those that stay, and the
+    /// budget would be taken twice.
     pub(crate) fn lend(&self, bytes: u64) {
         let mut given = self.given.lock();
         if bytes < given.lent_bytes {
             // There is room again.
             self.was_full.store(false, Ordering::Relaxed);
         }
+        let more_bytes = bytes.saturating_sub(given.lent_bytes);
         given.lent_bytes = bytes;
+        let left_bytes = self.capacity_bytes.saturating_sub(bytes);
+        if more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes {
+            // Of no room at all the cache could not go back to its proportions.
+            self.blocks.set_capacity(left_bytes / 64);
+            release_free_memory();
+        }
         self.give(*given);
     }
 

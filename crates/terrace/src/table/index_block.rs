@@ -4,12 +4,10 @@
 //! lies where it may, so a lookup is a search among words of eight bytes and ends in a handle,
 //! with nothing left to decode or to refuse.
 
-use std::ops::Range;
-
 use super::block::Block;
 use super::format::{BlockHandle, Malformed};
 use super::resident_blocks::ResidentBlocks;
-use crate::key::InternalKey;
+use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::KeyPrefixes;
 
 /// A partition of the index, or the top index. By default that of a table without entries.
@@ -17,7 +15,8 @@ use crate::key_prefixes::KeyPrefixes;
 pub(crate) struct IndexBlock {
     prefixes: KeyPrefixes,
     children: Box<[Child]>,
-    /// Behind each other, what every entry's user key has behind the common part, and its tag.
+    /// Behind each other, what every entry's user key has behind the common part, and its tag unless
+    /// that is [`SEPARATING`], which nearly all have.
     keys: Box<[u8]>,
     resident: ResidentBlocks,
 }
@@ -26,8 +25,23 @@ pub(crate) struct IndexBlock {
 struct Child {
     offset: u64,
     length_bytes: u32,
-    /// Where its key ends in `keys`; it begins where the one before ends.
+    /// Where its key ends in `keys`, it begins where the one before ends; and whether its tag is there.
     key_end: u32,
+}
+
+/// The tag of a key that is no entry's, but lies between two.
+const SEPARATING: Tag = Tag(u64::MAX);
+/// Of a child whose key has its tag with it.
+const HAS_TAG: u32 = 1 << 31;
+
+impl Child {
+    fn key_end(&self) -> usize {
+        (self.key_end & !HAS_TAG) as usize
+    }
+
+    fn has_tag(&self) -> bool {
+        self.key_end & HAS_TAG != 0
+    }
 }
 
 impl IndexBlock {
@@ -53,12 +67,21 @@ impl IndexBlock {
                 user_key: key.user_key.get(common..).unwrap_or_default(),
                 tag: key.tag,
             };
-            rest.encode_into(&mut keys);
+            let flag = if key.tag == SEPARATING {
+                keys.extend_from_slice(rest.user_key);
+                0
+            } else {
+                rest.encode_into(&mut keys);
+                HAS_TAG
+            };
             let too_long = Malformed::new(0, "an index entry is too long");
+            let key_end = u32::try_from(keys.len())
+                .ok()
+                .filter(|end| end & HAS_TAG == 0);
             children.push(Child {
                 offset: handle.offset,
                 length_bytes: u32::try_from(handle.length_bytes).map_err(|_| too_long)?,
-                key_end: u32::try_from(keys.len()).map_err(|_| too_long)?,
+                key_end: key_end.ok_or(too_long)? | flag,
             });
         }
         Ok(IndexBlock {
@@ -104,13 +127,19 @@ impl IndexBlock {
 
     /// A key without the common part.
     fn key(&self, at: usize) -> Option<InternalKey<'_>> {
-        let end = |child: &Child| child.key_end as usize;
         let start = match at.checked_sub(1) {
-            Some(before) => end(self.children.get(before)?),
+            Some(before) => self.children.get(before)?.key_end(),
             None => 0,
         };
-        let range: Range<usize> = start..end(self.children.get(at)?);
-        InternalKey::decode(self.keys.get(range)?)
+        let child = self.children.get(at)?;
+        let key = self.keys.get(start..child.key_end())?;
+        match child.has_tag() {
+            true => InternalKey::decode(key),
+            false => Some(InternalKey {
+                user_key: key,
+                tag: SEPARATING,
+            }),
+        }
     }
 
     /// The blocks that are found from here.
@@ -119,10 +148,9 @@ impl IndexBlock {
         &self.resident
     }
 
-    /// With the places of resident blocks, which only a partition that stays has.
+    /// Without the places of resident blocks.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + ResidentBlocks::memory_bytes(self.len())
             + self.prefixes.memory_bytes()
             + size_of_val(&*self.children)
             + self.keys.len()
@@ -132,7 +160,7 @@ impl IndexBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Kind, Tag};
+    use crate::key::Kind;
     use crate::table::block_builder::BlockBuilder;
 
     fn handle(number: u64) -> BlockHandle {
@@ -179,6 +207,31 @@ mod tests {
         assert!(index.user_keys().eq(user_keys));
         assert_eq!(index.child(3), Some(handle(3)));
         assert_eq!(index.child(5), None);
+    }
+
+    #[test]
+    fn only_tags_that_tell_versions_apart_take_room() {
+        let separating = |user_key| InternalKey {
+            user_key,
+            tag: SEPARATING,
+        };
+        let versions = [
+            InternalKey::new(b"k5", 9, Kind::Put),
+            InternalKey::new(b"k5", 4, Kind::Put),
+        ];
+        let keys = [
+            separating(b"k1"),
+            separating(b"k3"),
+            versions[0],
+            versions[1],
+            separating(b"k7"),
+        ];
+        let index = IndexBlock::new(&block(&keys, 1), |_| true).unwrap();
+        assert_eq!(index.keys.len(), 5 + 2 * 8);
+        for (at, key) in keys.into_iter().enumerate() {
+            assert_eq!(index.position(key), at, "{key:?}");
+            assert_eq!(index.key(at).unwrap().tag, key.tag);
+        }
     }
 
     #[test]

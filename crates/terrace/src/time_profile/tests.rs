@@ -204,16 +204,20 @@ fn threads_are_watched_side_by_side() {
     }
 }
 
-/// What the clock takes is taken off: a stage in which nothing is done takes next to nothing.
+/// What the clock takes is taken off: a stage in which nothing is done takes next to nothing. The least
+/// of some turns counts: who takes the processor away in the middle of one only adds to it.
 #[test]
 fn an_empty_stage_is_short() {
-    let profiler = Arc::new(TimeProfiler::default());
-    for _ in 0..1000 {
-        let _watched = profiler.watch(Path::Flush, Stage::Queue);
-        at(Stage::Insert);
-        at(Stage::Forward);
-    }
-    let profile = profiler.profile();
-    let forward = profile.path("flush").unwrap().time_of("index insert");
-    assert!(forward < Duration::from_micros(30), "{forward:?} for 1,000");
+    let turn = || {
+        let profiler = Arc::new(TimeProfiler::default());
+        for _ in 0..1000 {
+            let _watched = profiler.watch(Path::Flush, Stage::Queue);
+            at(Stage::Insert);
+            at(Stage::Forward);
+        }
+        let profile = profiler.profile();
+        profile.path("flush").unwrap().time_of("index insert")
+    };
+    let least = (0..20).map(|_| turn()).min().unwrap();
+    assert!(least < Duration::from_micros(30), "{least:?} for 1,000");
 }

@@ -9,7 +9,7 @@ use crate::table::block::Block;
 use crate::table::cache::CachedBlock;
 use crate::table::format::{BlockHandle, Malformed};
 use crate::table::index_block::IndexBlock;
-use crate::table::resident_blocks::{BlockPlace, is_cache_asked};
+use crate::table::resident_blocks::{BlockPlace, ResidentBlocks, is_cache_asked};
 use crate::{Error, Result};
 
 impl TableReader {
@@ -45,13 +45,19 @@ impl TableReader {
 
     /// Keeps a partition if there is room; false if there is none.
     fn pin(&self, slot: Option<&OnceLock<Arc<IndexBlock>>>, partition: &Arc<IndexBlock>) -> bool {
-        let bytes = partition.memory_bytes() as u64;
+        let places_bytes = match self.cache.has_places() {
+            true => ResidentBlocks::memory_bytes(partition.len()),
+            false => 0,
+        };
+        let bytes = (partition.memory_bytes() + places_bytes) as u64;
         let Some(slot) = slot.filter(|_| self.cache.pin(bytes)) else {
             return false;
         };
         match slot.set(Arc::clone(partition)) {
             Ok(()) => {
-                partition.resident().make(partition.len());
+                if self.cache.has_places() {
+                    partition.resident().make(partition.len());
+                }
                 self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
             // Another thread was first.
