@@ -18,8 +18,8 @@ use crate::{Error, Result};
 
 /// Has the allocator give the kernel back what lies free among allocations that stay. Call it after
 /// much was freed that will not be allocated again: it takes milliseconds for each 100 MiB, in which
-/// others may have to wait for the allocator. Of the GNU C library alone; other allocators give memory
-/// back by themselves.
+/// others may have to wait for the allocator. Only the GNU C library's needs it; others give memory back
+/// by themselves.
 pub fn release_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     // SAFETY: it takes the allocator's own locks, and touches nothing that is allocated.

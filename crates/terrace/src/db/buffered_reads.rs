@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use terrace_region::release_free_memory;
+
 use crate::db::Store;
 use crate::db::read::Lookup;
 use crate::db::value::Value;
@@ -97,7 +99,10 @@ impl Store {
 
     /// One budget: what the read buffer takes, the block cache gives.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
+        let has_let_blocks_go = buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
+        if has_let_blocks_go {
+            release_free_memory();
+        }
     }
 }
 

@@ -39,7 +39,7 @@ use crate::db::{Store, directory};
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
 use crate::options::{Durability, Options};
-use crate::read_buffer::ReadBuffer;
+use crate::read_buffer::{ForwardPolicy, ReadBuffer};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::{BlockCache, TableCache};
@@ -287,7 +287,8 @@ fn open_tables(
     options: &Options,
 ) -> Result<Arc<TableCache>> {
     let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
-    let blocks = Arc::new(blocks.lending(read_buffer_bytes(options)));
+    let is_for_good = options.read_buffer.policy != ForwardPolicy::Resident;
+    let blocks = Arc::new(blocks.lending(read_buffer_bytes(options), is_for_good));
     let storage = Arc::clone(storage) as Arc<dyn Storage>;
     Ok(Arc::new(TableCache::new(
         storage,

@@ -399,7 +399,7 @@ impl ReadBuffer {
 
     /// Has `lend` told what the buffer takes of its budget from now on. One thread at a time, so that
     /// the last one sees, and tells, what all have changed.
-    pub(crate) fn settle_claim(&self, lend: impl FnOnce(u64)) {
+    pub(crate) fn settle_claim<T>(&self, lend: impl FnOnce(u64) -> T) -> T {
         let _settling = self.settling.lock();
         let held = self.held_bytes();
         let claimed = match self.awake.load(Ordering::SeqCst) {
@@ -408,7 +408,7 @@ impl ReadBuffer {
             false => held,
         };
         self.claimed_bytes.store(claimed, Ordering::Relaxed);
-        lend(claimed);
+        lend(claimed)
     }
 
     fn held_bytes(&self) -> u64 {

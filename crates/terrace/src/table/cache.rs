@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_region::release_free_memory;
 use terrace_storage::{OpenOptions, Storage};
 
 use super::block::Block;
@@ -162,12 +161,12 @@ impl BlockCache {
     }
 
     /// The same, for a budget of which so much may be lent: of what that leaves, three quarters may
-    /// be pinned.
-    pub(crate) fn lending(self, most_bytes: u64) -> Self {
+    /// be pinned. `is_for_good`: it is lent from the first write on.
+    pub(crate) fn lending(self, most_bytes: u64, is_for_good: bool) -> Self {
         let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
         BlockCache {
             most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 4 * 3),
-            has_places: left_bytes > self.capacity_bytes / 4,
+            has_places: !is_for_good || left_bytes > self.capacity_bytes / 4,
             ..self
         }
     }
@@ -261,10 +260,11 @@ impl BlockCache {
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
     }
 
-    /// Lends so much of the budget, all in all, to another cache. If that is much more than before, all
-    /// blocks that come and go leave: an allocator keeps what lies between those that stay, and the
-    /// budget would be taken twice.
-    pub(crate) fn lend(&self, bytes: u64) {
+    /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
+    /// blocks have to leave, all that come and go do: an allocator keeps what lies between those that
+    /// stay, and the budget would be taken twice. Whether they did; the caller, who holds no lock that
+    /// others wait for, then has the allocator give that memory back.
+    pub(crate) fn lend(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
         if bytes < given.lent_bytes {
             // There is room again.
@@ -273,12 +273,24 @@ impl BlockCache {
         let more_bytes = bytes.saturating_sub(given.lent_bytes);
         given.lent_bytes = bytes;
         let left_bytes = self.capacity_bytes.saturating_sub(bytes);
-        if more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes {
-            // Of no room at all the cache could not go back to its proportions.
-            self.blocks.set_capacity(left_bytes / 64);
-            release_free_memory();
+        let gives_up_much =
+            more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes;
+        if gives_up_much {
+            self.let_all_go();
         }
         self.give(*given);
+        gives_up_much
+    }
+
+    /// What is known of blocks that left before stays: a capacity of nothing would have the cache forget
+    /// it.
+    fn let_all_go(&self) {
+        self.blocks.retain(|_, block| {
+            if let CachedBlock::Data(_, Some(home)) = block {
+                home.empty();
+            }
+            false
+        });
     }
 
     pub(super) fn unpin(&self, bytes: u64) {

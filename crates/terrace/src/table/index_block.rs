@@ -25,7 +25,7 @@ pub(crate) struct IndexBlock {
 struct Child {
     offset: u64,
     length_bytes: u32,
-    /// Where its key ends in `keys`, it begins where the one before ends; and whether its tag is there.
+    /// Where its key ends in `keys`, and whether its tag is there. It begins where the one before ends.
     key_end: u32,
 }
 

@@ -84,22 +84,21 @@ fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut
     else {
         return last.tag;
     };
-    // Hashed and decimal keys of neighbouring blocks often differ by one where they part: then a byte
-    // behind that one is raised.
-    let raised = if ours.saturating_add(1) < theirs {
-        Some((common, ours))
-    } else {
-        let mut behind = last.user_key.iter().copied().enumerate().skip(common + 1);
-        behind.find(|(_, byte)| *byte < u8::MAX)
-    };
-    match raised {
-        Some((at, byte)) if at + 1 < last.user_key.len() => {
-            user_key.truncate(at);
-            user_key.push(byte + 1);
-            Tag(u64::MAX)
-        }
-        _ => last.tag,
+    if common + 1 >= last.user_key.len() {
+        return last.tag;
     }
+    let between = if ours.saturating_add(1) < theirs {
+        ours + 1
+    } else if common + 1 < next.user_key.len() {
+        // Keys of neighbouring blocks often differ by one where they part. What `next` begins with is
+        // before it.
+        theirs
+    } else {
+        return last.tag;
+    };
+    user_key.truncate(common);
+    user_key.push(between);
+    Tag(u64::MAX)
 }
 
 #[cfg(test)]
@@ -126,16 +125,13 @@ mod tests {
     fn separators_are_short_and_between() {
         assert_eq!(separator(b"abcdef", b"abzz"), (b"abd".to_vec(), false));
         assert_eq!(separator(b"apple", b"pear"), (b"b".to_vec(), false));
-        // What they differ in leaves no room: a byte behind it does.
-        assert_eq!(separator(b"abcdef", b"abd"), (b"abce".to_vec(), false));
+        // What they differ in leaves no room; what the next key begins with does.
+        assert_eq!(separator(b"abcdef", b"abd0"), (b"abd".to_vec(), false));
         assert_eq!(
-            separator(b"user199512", b"user2"),
-            (b"user1:".to_vec(), false)
+            separator(b"user199512", b"user200007"),
+            (b"user2".to_vec(), false)
         );
-        assert_eq!(
-            separator(b"a\xff\xffbc", b"b"),
-            (b"a\xff\xffc".to_vec(), false)
-        );
+        assert_eq!(separator(b"a\xff\xff", b"b\0"), (b"b".to_vec(), false));
         // Nothing shorter lies strictly between these.
         for (last, next) in [
             (&b"abc"[..], &b"abc"[..]),

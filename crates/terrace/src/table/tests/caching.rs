@@ -334,11 +334,63 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     assert_eq!(get(&table, &all[7].0, 500).unwrap().unwrap().1, [7; 40]);
 }
 
+/// What lies between blocks that stay would not go back to the kernel.
+#[test]
+fn a_cache_that_gives_up_much_at_once_gives_up_all() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    let cache = Arc::new(BlockCache::new(16 << 10, false));
+    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let read_all = || {
+        for (key, ..) in versions().iter().chain(versions().iter()) {
+            get(&table, key, 500).unwrap().unwrap();
+        }
+        assert!(seated(&table).len() > 4);
+        cache.used_bytes()
+    };
+    let full_bytes = read_all();
+    assert!(!cache.lend(1 << 10));
+    assert!(cache.used_bytes() > full_bytes / 2);
+    read_all();
+    assert!(cache.lend(8 << 10));
+    // What is pinned stays.
+    let pinned_bytes = cache.used_bytes();
+    assert!(
+        pinned_bytes < full_bytes / 4,
+        "{pinned_bytes} of {full_bytes}"
+    );
+    assert_eq!(seated(&table).len(), 0);
+    // Nothing has to leave.
+    assert!(!cache.lend(11 << 10));
+    read_all();
+}
+
+#[test]
+fn the_index_has_places_unless_few_blocks_stay_for_good() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    for (most_lent, is_for_good, has_places) in [
+        (0, true, true),
+        (32 << 10, true, true),
+        (56 << 10, true, false),
+        (56 << 10, false, true),
+    ] {
+        let cache = BlockCache::new(64 << 10, false).lending(most_lent, is_for_good);
+        let cache = Arc::new(cache);
+        let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
+        let table = table.unwrap();
+        for _ in 0..3 {
+            get(&table, b"00003", 500).unwrap().unwrap();
+        }
+        assert_eq!(!seated(&table).is_empty(), has_places, "{most_lent}");
+    }
+}
+
 /// Pins and the read buffer together once left data blocks no room at all.
 #[test]
 fn pins_leave_a_quarter_of_what_may_be_lent_leaves() {
     for (most_lent, most_pinned) in [(0, 16 << 10), (48 << 10, 12 << 10), (64 << 10, 0)] {
-        let cache = BlockCache::new(64 << 10, false).lending(most_lent);
+        let cache = BlockCache::new(64 << 10, false).lending(most_lent, false);
         assert!(cache.pin(most_pinned));
         assert!(!cache.pin(1), "{most_lent}");
     }
