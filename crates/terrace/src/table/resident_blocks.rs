@@ -2,9 +2,10 @@
 //!
 //! A hash table finds a block after four or five cache lines that are seldom in the processor's
 //! cache; from its entry in the index it is one. So a partition of the index that stays in memory
-//! remembers which of its blocks the cache holds, unless those are few (`BlockCache::has_places`). The cache decides what stays, as before: it takes
-//! a block's [`Home`] in with it and empties the place when it lets the block go. So that it learns
-//! what is read, one read in [`ASKED_ONE_IN`] goes to the cache all the same.
+//! remembers which of its blocks the cache holds, unless those are few (`BlockCache::has_places`).
+//! The cache decides what stays, as before: it takes a block's [`Home`] in with it and empties the
+//! place when it lets the block go. So that it learns what is read, one read in [`ASKED_ONE_IN`]
+//! goes to the cache all the same.
 //!
 //! A place is filled when the cache shows the block, not when it takes it in: most blocks of a large
 //! store are read once, and filling and emptying cost more than one search.
