@@ -262,8 +262,8 @@ impl BlockCache {
 
     /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
     /// blocks have to leave, all that come and go do: an allocator keeps what lies between those that
-    /// stay, and the budget would be taken twice. Whether they did; the caller, who holds no lock that
-    /// others wait for, then has the allocator give that memory back.
+    /// stay, and the budget would be taken twice. Whether they did; the caller then has the
+    /// allocator give that memory back, which takes long: not here, under a lock that pins wait for.
     pub(crate) fn lend(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
         if bytes < given.lent_bytes {

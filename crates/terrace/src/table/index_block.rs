@@ -30,7 +30,7 @@ struct Child {
 }
 
 /// The tag of a key that is no entry's, but lies between two.
-const SEPARATING: Tag = Tag(u64::MAX);
+pub(super) const SEPARATING: Tag = Tag(u64::MAX);
 /// Of a child whose key has its tag with it.
 const HAS_TAG: u32 = 1 << 31;
 

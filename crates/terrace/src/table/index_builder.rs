@@ -2,6 +2,7 @@
 
 use super::block_builder::BlockBuilder;
 use super::format::BlockHandle;
+use super::index_block::SEPARATING;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
 
@@ -98,7 +99,7 @@ fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut
     };
     user_key.truncate(common);
     user_key.push(between);
-    Tag(u64::MAX)
+    SEPARATING
 }
 
 #[cfg(test)]
