@@ -166,18 +166,18 @@ pub struct Options {
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
 
-    /// Sub-levels of level 0 that start a merge. Default: 4. Fewer start one when scans, which have to
+    /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
     /// ask every one of them, have asked so often that the merge had been done in that time.
     pub level0_merge: usize,
-    /// Sub-levels of level 0 at which writers are slowed down. Default: 12.
+    /// Sub-levels of level 0 at which writers are slowed down. Default: 20.
     pub level0_slowdown: usize,
-    /// Sub-levels of level 0 at which writers stop. Default: 24.
+    /// Sub-levels of level 0 at which writers stop. Default: 36.
     pub level0_stop: usize,
     /// Bytes that merges may owe before writers are slowed down. Default: 16 GiB.
     pub debt_slowdown_bytes: u64,
     /// Bytes that merges may owe before writers stop. Default: 64 GiB.
     pub debt_stop_bytes: u64,
-    /// Target size of level 1. Default: 256 MiB.
+    /// Target size of level 1. Default: 512 MiB, as much as goes down from level 0 at a time.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
@@ -274,9 +274,9 @@ impl Default for Options {
             filter_bits_per_key: form.filter_bits_per_key,
             compression: form.compression,
             table_bytes: form.table_bytes,
-            level0_merge: 4,
-            level0_slowdown: 12,
-            level0_stop: 24,
+            level0_merge: 8,
+            level0_slowdown: 20,
+            level0_stop: 36,
             debt_slowdown_bytes: 16 << 30,
             debt_stop_bytes: 64 << 30,
             level1_bytes: form.level1_bytes,

@@ -35,7 +35,7 @@ pub struct KeyspaceOptions {
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
-    /// Target size of level 1. Default: 256 MiB.
+    /// Target size of level 1. Default: 512 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,
@@ -49,7 +49,7 @@ impl Default for KeyspaceOptions {
             filter_bits_per_key: 10,
             compression: vec![Compression::None, Compression::None, Compression::Lz4],
             table_bytes: 64 << 20,
-            level1_bytes: 256 << 20,
+            level1_bytes: 512 << 20,
             level_ratio: 10,
         }
     }
