@@ -125,6 +125,12 @@ fn as_text(statistics: &Statistics) -> String {
     if statistics.debt_bytes > 0 {
         text.line("merges still to write", bytes(statistics.debt_bytes));
     }
+    if statistics.tables_to_delete > 0 {
+        text.line(
+            "files still to delete",
+            things(statistics.tables_to_delete, "table"),
+        );
+    }
     if let Some(rate) = &statistics.write_rate {
         let present = rate.present_bytes_per_second;
         let shown = format!(

@@ -97,12 +97,28 @@ impl Store {
         buffer.weigh_blocks(bytes, self.options.cache_bytes);
     }
 
-    /// One budget: what the read buffer takes, the block cache gives.
+    /// One budget: what the read buffer takes, the block cache gives. It fills slower than blocks leave,
+    /// so these may do that in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        let has_let_blocks_go = buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
-        if has_let_blocks_go {
+        let are_to_leave = buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
+        if !are_to_leave {
+            return;
+        }
+        if self.options.read_only {
+            while self.let_blocks_go() {}
+        } else {
+            self.background.deletion_wanted(self);
+        }
+    }
+
+    /// A step of the deletion worker's: a part of the blocks that are to leave does, and its memory goes
+    /// back to the kernel; false if there are none.
+    pub(crate) fn let_blocks_go(&self) -> bool {
+        let some_went = self.tables.blocks().let_some_go();
+        if some_went {
             release_free_memory();
         }
+        some_went
     }
 }
 

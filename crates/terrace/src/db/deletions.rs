@@ -1,4 +1,5 @@
-//! Deleting the files of tables that nobody lists any more, a little at a time.
+//! Deleting the files of tables that nobody lists any more, a little at a time; and in the same way
+//! emptying a block cache that gives its memory away.
 //!
 //! Removing a large file at once holds up every sync beside it. So its end is cut off in steps, with
 //! pauses in which others get their turn, and only the last step removes the name. Nobody waits for
@@ -42,8 +43,13 @@ struct Waiting {
 }
 
 impl Store {
-    /// The deletion worker's step: one cut, or the name of a file that is short.
+    /// The deletion worker's step: a part of the blocks that are to leave, one cut, or the name of a file
+    /// that is short.
     pub(crate) fn deletion_step(&self) -> Result<bool> {
+        if self.let_blocks_go() {
+            self.pause();
+            return Ok(true);
+        }
         let mut waiting = self.deletions.0.lock();
         self.collect_obsolete(&mut waiting);
         let Some(&number) = waiting.numbers.front() else {
@@ -61,10 +67,22 @@ impl Store {
         }
         let hurried = waiting.numbers.len() > MOST_WAITING;
         drop(waiting);
-        if !hurried && self.options.background == Background::Threads {
-            thread::sleep(PAUSE);
+        if !hurried {
+            self.pause();
         }
         Ok(true)
+    }
+
+    fn pause(&self) {
+        if self.options.background == Background::Threads {
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Tables whose files wait to be deleted.
+    pub(crate) fn tables_to_delete(&self) -> usize {
+        let waiting = self.deletions.0.lock();
+        waiting.numbers.len() + self.obsolete.count()
     }
 
     /// Removes every file that waits, at once: its space is needed.

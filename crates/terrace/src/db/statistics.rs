@@ -100,6 +100,9 @@ pub struct Statistics {
     pub slices: u64,
     /// Tables moved without being read.
     pub moves: u64,
+    /// Tables that nobody lists any more, whose files are still to be deleted.
+    #[serde(default)]
+    pub tables_to_delete: u64,
     /// Background steps that failed and were repeated.
     pub retries: u64,
     /// The last failure of a background step.
@@ -355,6 +358,7 @@ impl Store {
             merges: self.counters.merges.load(Ordering::Relaxed),
             slices: self.counters.slices.load(Ordering::Relaxed),
             moves: self.counters.moves.load(Ordering::Relaxed),
+            tables_to_delete: self.tables_to_delete() as u64,
             retries,
             last_error,
             poisoned: self.poisoned(),

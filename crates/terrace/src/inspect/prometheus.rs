@@ -215,6 +215,8 @@ impl Statistics {
             text.counter(name, help);
             text.sample(name, &[], count);
         }
+        text.gauge("tables_to_delete", "Tables whose files wait to be deleted.");
+        text.sample("tables_to_delete", &[], self.tables_to_delete);
         text.counter(
             "stall_seconds_total",
             "Time that writers were held back, by cause.",

@@ -317,6 +317,11 @@ impl ObsoleteTables {
     pub(crate) fn take(&self) -> Vec<u64> {
         std::mem::take(&mut self.numbers.lock())
     }
+
+    /// How many are queued.
+    pub(crate) fn count(&self) -> usize {
+        self.numbers.lock().len()
+    }
 }
 
 #[cfg(all(test, feature = "shuttle"))]

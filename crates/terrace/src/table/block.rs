@@ -83,6 +83,11 @@ impl Block {
         self.contents.capacity() + size_of::<Self>()
     }
 
+    /// Where in memory its contents begin.
+    pub(super) fn address(&self) -> usize {
+        self.contents.as_ptr().addr()
+    }
+
     pub(super) fn contents_bytes(&self) -> usize {
         self.contents.len()
     }

@@ -64,6 +64,17 @@ pub(super) enum CachedBlock {
     Index(Arc<IndexBlock>),
 }
 
+impl CachedBlock {
+    /// With which part it would leave, by where it is in memory.
+    fn leaving_part(&self) -> usize {
+        let address = match self {
+            CachedBlock::Data(block, _) => block.address(),
+            CachedBlock::Index(block) => Arc::as_ptr(block).addr(),
+        };
+        address / LEAVING_TOGETHER_BYTES % LEAVING_PARTS
+    }
+}
+
 /// Empties the place in the index of a block that leaves.
 #[derive(Clone, Default)]
 struct Unseating(DefaultLifecycle<BlockKey, CachedBlock>);
@@ -118,7 +129,22 @@ impl Missed {
 struct Given {
     pinned_bytes: u64,
     lent_bytes: u64,
+    leaving: Option<Leaving>,
 }
+
+/// All blocks that come and go are leaving, a part at a time.
+#[derive(Clone, Copy)]
+struct Leaving {
+    /// What was lent before: they keep their room until they have left.
+    lent_bytes: u64,
+    parts_gone: usize,
+}
+
+/// In how many parts blocks leave. One may hold up a reader: with 3 GB for 10 ms or so, where all at once
+/// held it up for 1,300.
+const LEAVING_PARTS: usize = 64;
+/// What lies together leaves together, so that no block between holds pages back.
+const LEAVING_TOGETHER_BYTES: usize = 4 << 20;
 
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
 pub(crate) struct BlockCache {
@@ -255,15 +281,16 @@ impl BlockCache {
 
     /// Leaves the blocks what is not pinned or lent.
     fn give(&self, given: Given) {
-        let bytes = given.pinned_bytes + given.lent_bytes;
+        let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
+        let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
         self.blocks
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
     }
 
     /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
-    /// blocks have to leave, all that come and go do: an allocator keeps what lies between those that
-    /// stay, and the budget would be taken twice. Whether they did; the caller then has the
-    /// allocator give that memory back, which takes long: not here, under a lock that pins wait for.
+    /// blocks have to leave, all that come and go are to: an allocator keeps what lies between those that
+    /// stay, and the budget would be taken twice. Whether they are to; the caller has
+    /// [`BlockCache::let_some_go`] called until they are gone.
     pub(crate) fn lend(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
         if bytes < given.lent_bytes {
@@ -271,26 +298,48 @@ impl BlockCache {
             self.was_full.store(false, Ordering::Relaxed);
         }
         let more_bytes = bytes.saturating_sub(given.lent_bytes);
-        given.lent_bytes = bytes;
         let left_bytes = self.capacity_bytes.saturating_sub(bytes);
         let gives_up_much =
             more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes;
-        if gives_up_much {
-            self.let_all_go();
+        let begins = gives_up_much && given.leaving.is_none();
+        if begins {
+            given.leaving = Some(Leaving {
+                lent_bytes: given.lent_bytes,
+                parts_gone: 0,
+            });
         }
+        given.lent_bytes = bytes;
         self.give(*given);
-        gives_up_much
+        begins
     }
 
+    /// Lets a part of the blocks go that are to leave; false if none are. The caller then has the
+    /// allocator give their memory back. For one thread at a time.
+    ///
     /// What is known of blocks that left before stays: a capacity of nothing would have the cache forget
     /// it.
-    fn let_all_go(&self) {
+    pub(crate) fn let_some_go(&self) -> bool {
+        let part = {
+            let mut given = self.given.lock();
+            let Some(leaving) = &mut given.leaving else {
+                return false;
+            };
+            if leaving.parts_gone == LEAVING_PARTS {
+                given.leaving = None;
+                self.give(*given);
+                return false;
+            }
+            leaving.parts_gone += 1;
+            leaving.parts_gone - 1
+        };
         self.blocks.retain(|_, block| {
-            if let CachedBlock::Data(_, Some(home)) = block {
+            let leaves = block.leaving_part() == part;
+            if leaves && let CachedBlock::Data(_, Some(home)) = block {
                 home.empty();
             }
-            false
+            !leaves
         });
+        true
     }
 
     pub(super) fn unpin(&self, bytes: u64) {
