@@ -48,7 +48,8 @@ pub trait Store: Send + Sync {
     ) -> Result<()>;
 
     /// Waits until everything is in tables and no flush or merge is due, and says when that was: a
-    /// store that can only be polled does not count the polling.
+    /// store that can only be polled does not count the polling, and one that deletes files slowly not
+    /// the wait for their space.
     fn settle(&self) -> Result<Instant>;
 
     /// What goes on in the background. Asked ten times a second, so it must be cheap. By default

@@ -26,9 +26,11 @@ const ZERO_FILL_BYTES: usize = 64 * 1024;
 /// more would only be held.
 pub(crate) const KEPT_IMAGES: usize = 1;
 
-/// Zeros that are synced at a time. A sync beside them, that of a write to another arena, waits for what
-/// the device has not written yet, whosever it is: 64 MiB held it up for 40 ms.
+/// Zeros that are synced at a time, at least; in no more steps than that. A sync beside them, that of a
+/// write to another arena, waits for what the device has not written yet, whosever it is: 64 MiB held it
+/// up for 40 ms.
 const SYNCED_ZEROS_BYTES: u64 = 1 << 20;
+const MOST_SYNCED_STEPS: u64 = 64;
 
 /// How files `arena-<slot>` become arenas: one type per persist method.
 pub(crate) trait FileMethod: Send + Sync + fmt::Debug {
@@ -241,9 +243,10 @@ fn occupy(file: &dyn File, length_bytes: u64) -> Result<()> {
 }
 
 fn write_durable_zeros(file: &dyn File, length_bytes: u64) -> Result<()> {
+    let step_bytes = SYNCED_ZEROS_BYTES.max(length_bytes.div_ceil(MOST_SYNCED_STEPS));
     let mut from = 0;
     while from < length_bytes {
-        let to = length_bytes.min(from + SYNCED_ZEROS_BYTES);
+        let to = length_bytes.min(from + step_bytes);
         write_zeros(file, from, to)?;
         file.sync(Purpose::Arena)?;
         from = to;

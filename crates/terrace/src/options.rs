@@ -96,7 +96,8 @@ impl fmt::Debug for RegionSource {
 #[serde(rename_all = "lowercase")]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
-    /// [`Options::compaction_threads`] merge, one installs what they wrote and one deletes.
+    /// [`Options::compaction_threads`] merge, one installs what they wrote, and one
+    /// deletes files and empties a block cache that gives memory away.
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do
@@ -177,7 +178,8 @@ pub struct Options {
     pub debt_slowdown_bytes: u64,
     /// Bytes that merges may owe before writers stop. Default: 64 GiB.
     pub debt_stop_bytes: u64,
-    /// Target size of level 1. Default: 512 MiB, as much as goes down from level 0 at a time.
+    /// Target size of level 1. Default: 512 MiB, as much as goes down from level 0 at a
+    /// time with arenas of 64 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it. Default: 10.
     pub level_ratio: u64,

@@ -48,10 +48,14 @@ const OWN: &[Accepted] = &[
         "max_bytes_for_level_base",
         "bytes of the first sorted level; four write buffers, as large as the level above",
     ),
+    (
+        "level0_file_num_compaction_trigger",
+        "tables of the first level that start a compaction; 4",
+    ),
 ];
 
 /// Flushes leave this many tables in the first level before it is merged, by default.
-const FIRST_LEVEL_TRIGGER: u64 = 4;
+const FIRST_LEVEL_TRIGGER: i32 = 4;
 
 struct RocksDb {
     db: DB,
@@ -155,14 +159,16 @@ fn options(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Opt
     let pipelined_write = own.or("pipelined_write", true)?;
     // With the default buffer of 64 MiB these are RocksDB's defaults; its tuning guide wants the
     // first two levels equally large, so both go with the buffer.
+    let trigger = own.or("level0_file_num_compaction_trigger", FIRST_LEVEL_TRIGGER)?;
     let level_base = own.or(
         "max_bytes_for_level_base",
-        settings.write_buffer_bytes * FIRST_LEVEL_TRIGGER,
+        settings.write_buffer_bytes * u64::try_from(FIRST_LEVEL_TRIGGER)?,
     )?;
     let table_bytes = level_base / 4;
     told.say("write_buffer_size", settings.write_buffer_bytes);
     told.say("max_write_buffer_number", settings.write_buffers);
     told.say("max_background_jobs", settings.background_threads);
+    told.say("level0_file_num_compaction_trigger", trigger);
     told.say("max_bytes_for_level_base", level_base);
     told.say("target_file_size_base", table_bytes);
     told.say("level_compaction_dynamic_level_bytes", true);
@@ -178,6 +184,7 @@ fn options(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Opt
     options.set_write_buffer_size(usize::try_from(settings.write_buffer_bytes)?);
     options.set_max_write_buffer_number(i32::try_from(settings.write_buffers)?);
     options.set_max_background_jobs(i32::try_from(settings.background_threads)?);
+    options.set_level_zero_file_num_compaction_trigger(trigger);
     options.set_max_bytes_for_level_base(level_base);
     options.set_target_file_size_base(table_bytes);
     options.set_level_compaction_dynamic_level_bytes(true);

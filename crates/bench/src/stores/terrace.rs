@@ -142,7 +142,7 @@ fn bounded(options: Options, settings: &Settings) -> Options {
     Options {
         arena_bytes,
         arena_index_bytes: arena_bytes / 2,
-        // Arenas are small; a merge into level 1 is to bring as much as with large ones.
+        // Arenas are small; a merge into level 1 is to bring enough.
         level0_merge: 12,
         level0_slowdown: 20,
         level0_stop: 36,
@@ -273,9 +273,11 @@ impl Store for Terrace {
         self.db.flush()?;
         self.db.compact()?;
         let settled = Instant::now();
-        // Deleted slowly on purpose, and nobody waits for it; but its space is not the store's.
+        // Deleted slowly on purpose, and nobody waits for it; but its space is not the store's. What the
+        // last reader has just let go of is looked for by the next step, which `compact` asks for.
         while self.db.statistics().tables_to_delete > 0 {
             thread::sleep(Duration::from_millis(5));
+            self.db.compact()?;
         }
         Ok(settled)
     }

@@ -21,6 +21,7 @@ use crate::Result;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::options::Background;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, thread};
 use crate::table::table_path;
 
@@ -33,7 +34,11 @@ const MOST_WAITING: usize = 32;
 
 /// Tables whose files are still there.
 #[derive(Default)]
-pub(crate) struct Deletions(Mutex<Waiting>);
+pub(crate) struct Deletions {
+    waiting: Mutex<Waiting>,
+    /// How many wait: who asks is not to wait for a file system.
+    count: AtomicUsize,
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -50,7 +55,7 @@ impl Store {
             self.pause();
             return Ok(true);
         }
-        let mut waiting = self.deletions.0.lock();
+        let mut waiting = self.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);
         let Some(&number) = waiting.numbers.front() else {
             return Ok(false);
@@ -81,14 +86,13 @@ impl Store {
 
     /// Tables whose files wait to be deleted.
     pub(crate) fn tables_to_delete(&self) -> usize {
-        let waiting = self.deletions.0.lock();
-        waiting.numbers.len() + self.obsolete.count()
+        self.deletions.count.load(Ordering::Relaxed) + self.obsolete.count()
     }
 
     /// Removes every file that waits, at once: its space is needed.
     pub(crate) fn delete_now(&self) {
         let mut removed = Vec::new();
-        let mut waiting = self.deletions.0.lock();
+        let mut waiting = self.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);
         while !waiting.numbers.is_empty() {
             removed.extend(self.remove_first(&mut waiting));
@@ -108,6 +112,7 @@ impl Store {
         for number in self.obsolete.take() {
             self.tables.remove(number);
             waiting.numbers.push_back(number);
+            self.deletions.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -116,6 +121,7 @@ impl Store {
     fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
         waiting.cutting = None;
         let number = waiting.numbers.pop_front()?;
+        self.deletions.count.fetch_sub(1, Ordering::Relaxed);
         let removed = self.storage.remove(&table_path(&self.path, number));
         removed.is_ok().then_some(number)
     }

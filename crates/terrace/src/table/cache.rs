@@ -65,13 +65,13 @@ pub(super) enum CachedBlock {
 }
 
 impl CachedBlock {
-    /// With which part it would leave, by where it is in memory.
-    fn leaving_part(&self) -> usize {
+    /// With which of so many parts it would leave, by where it is in memory.
+    fn leaving_part(&self, parts: usize) -> usize {
         let address = match self {
             CachedBlock::Data(block, _) => block.address(),
             CachedBlock::Index(block) => Arc::as_ptr(block).addr(),
         };
-        address / LEAVING_TOGETHER_BYTES % LEAVING_PARTS
+        address / LEAVING_TOGETHER_BYTES % parts.max(1)
     }
 }
 
@@ -137,12 +137,15 @@ struct Given {
 struct Leaving {
     /// What was lent before: they keep their room until they have left.
     lent_bytes: u64,
+    parts: usize,
     parts_gone: usize,
 }
 
-/// In how many parts blocks leave. One may hold up a reader: with 3 GB for 10 ms or so, where all at once
-/// held it up for 1,300.
-const LEAVING_PARTS: usize = 64;
+/// Bytes that leave at a time, or a little more. Readers may wait for that: 50 MB took 10 ms or so, where
+/// 3 GB at once took 1,300. A small cache is empty sooner than what it was lent for is full.
+const LEAVING_BYTES: u64 = 32 << 20;
+/// Each part looks at all blocks.
+const MOST_LEAVING_PARTS: u64 = 64;
 /// What lies together leaves together, so that no block between holds pages back.
 const LEAVING_TOGETHER_BYTES: usize = 4 << 20;
 
@@ -301,16 +304,19 @@ impl BlockCache {
         let left_bytes = self.capacity_bytes.saturating_sub(bytes);
         let gives_up_much =
             more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes;
-        let begins = gives_up_much && given.leaving.is_none();
-        if begins {
+        if gives_up_much {
+            // Those that are leaving already begin anew: blocks came since, to parts that were gone.
+            let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
+            let parts = (self.blocks.weight() / LEAVING_BYTES).clamp(1, MOST_LEAVING_PARTS);
             given.leaving = Some(Leaving {
-                lent_bytes: given.lent_bytes,
+                lent_bytes: leaving.unwrap_or(given.lent_bytes),
+                parts: parts as usize,
                 parts_gone: 0,
             });
         }
         given.lent_bytes = bytes;
         self.give(*given);
-        begins
+        gives_up_much
     }
 
     /// Lets a part of the blocks go that are to leave; false if none are. The caller then has the
@@ -319,21 +325,22 @@ impl BlockCache {
     /// What is known of blocks that left before stays: a capacity of nothing would have the cache forget
     /// it.
     pub(crate) fn let_some_go(&self) -> bool {
-        let part = {
+        let (part, parts) = {
             let mut given = self.given.lock();
             let Some(leaving) = &mut given.leaving else {
                 return false;
             };
-            if leaving.parts_gone == LEAVING_PARTS {
+            if leaving.parts_gone == leaving.parts {
                 given.leaving = None;
                 self.give(*given);
+                self.was_full.store(false, Ordering::Relaxed);
                 return false;
             }
             leaving.parts_gone += 1;
-            leaving.parts_gone - 1
+            (leaving.parts_gone - 1, leaving.parts)
         };
         self.blocks.retain(|_, block| {
-            let leaves = block.leaving_part() == part;
+            let leaves = block.leaving_part(parts) == part;
             if leaves && let CachedBlock::Data(_, Some(home)) = block {
                 home.empty();
             }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::cursor::Cursor;
+use crate::table::block::Block;
+use crate::table::cache::CachedBlock;
 use crate::table::resident_blocks::BlockPlace;
 
 const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
@@ -355,7 +357,7 @@ fn a_cache_that_gives_up_much_at_once_gives_up_all() {
     let before_bytes = read_all();
     assert!(cache.lend(8 << 10));
     // They leave part by part; until then they have their room.
-    assert!(!cache.lend(9 << 10), "they are leaving already");
+    assert!(!cache.lend(9 << 10), "little more");
     assert_eq!(cache.used_bytes(), before_bytes);
     while cache.let_some_go() {}
     // What is pinned stays.
@@ -368,6 +370,41 @@ fn a_cache_that_gives_up_much_at_once_gives_up_all() {
     // Nothing has to leave.
     assert!(!cache.lend(11 << 10));
     read_all();
+}
+
+/// All at once would hold up whoever reads meanwhile.
+#[test]
+fn much_leaves_in_parts_and_all_of_it() {
+    const CAPACITY_BYTES: u64 = 100 << 20;
+    let cache = BlockCache::new(CAPACITY_BYTES, false);
+    let contents = || {
+        let mut contents = vec![0; 1 << 20];
+        let count_at = contents.len() - 4;
+        contents[count_at] = 1;
+        Arc::new(Block::new(contents).unwrap())
+    };
+    for offset in 0..90 {
+        cache.put(1, offset, CachedBlock::Data(contents(), None));
+    }
+    let full_bytes = cache.used_bytes();
+    assert!(full_bytes > 80 << 20, "{full_bytes}");
+    assert!(cache.lend(CAPACITY_BYTES / 2));
+    let mut left_bytes = vec![full_bytes];
+    while cache.let_some_go() {
+        left_bytes.push(cache.used_bytes());
+    }
+    assert_eq!(left_bytes.len(), 3, "{left_bytes:?}");
+    assert!((1..full_bytes).contains(&left_bytes[1]), "{left_bytes:?}");
+    assert_eq!(left_bytes[2], 0);
+    // Half of what was is left, and the blocks may have it at once.
+    for offset in 0..90 {
+        cache.insert(1, offset, CachedBlock::Data(contents(), None));
+    }
+    let used_bytes = cache.used_bytes();
+    assert!(
+        (CAPACITY_BYTES / 4..=CAPACITY_BYTES / 2).contains(&used_bytes),
+        "{used_bytes}"
+    );
 }
 
 #[test]
