@@ -4,7 +4,8 @@
 //! collects several, since a merge of more of them writes less for each; a store that was loaded and is
 //! now scanned would stay so for good. So a scan pays, for each sub-level of level 0 that it has to
 //! ask, what a merge could have read and written in that time. Once all of them have paid for the whole
-//! merge it is due, however few sub-levels there are. That is the rule of whoever rents and might buy:
+//! merge it is due, however few sub-levels there are; unless level 0 is a small part of what it would
+//! write (`compaction/policy/leveled.rs`). That is the rule of whoever rents and might buy:
 //! looking back, it never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
 //!
 //! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond.
@@ -20,6 +21,7 @@ use std::array;
 use std::sync::Arc;
 
 use crate::KeyspaceId;
+use crate::compaction::policy::leveled::scans_merge_bytes;
 use crate::db::Store;
 use crate::db::view::View;
 use crate::levels::KeyspaceLevels;
@@ -69,12 +71,11 @@ impl Level0Probes {
         before_bytes / LOOK_BYTES != (before_bytes + pays_bytes) / LOOK_BYTES
     }
 
-    /// Whether scans have paid for all that a merge of level 0 reads.
+    /// Whether scans have paid for all that a merge of level 0 for their sake reads.
     pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
         let paid_bytes = self.paid(levels.id).load(Ordering::Relaxed);
-        let merged = levels.levels.iter().take(2);
-        let merged_bytes: u64 = merged.map(|level| level.size_bytes()).sum();
-        paid_bytes >= merged_bytes.max(LOOK_BYTES)
+        paid_bytes >= LOOK_BYTES
+            && scans_merge_bytes(levels).is_some_and(|merge_bytes| paid_bytes >= merge_bytes)
     }
 
     /// Level 0, or a part of it, goes down.
