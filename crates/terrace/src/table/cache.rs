@@ -18,6 +18,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -155,6 +156,9 @@ pub(crate) struct BlockCache {
     /// None where every block is worth it.
     missed: Option<Missed>,
     was_full: AtomicBool,
+    inserted_bytes: AtomicU64,
+    /// There is room until so many bytes were inserted.
+    room_until_bytes: AtomicU64,
     capacity_bytes: u64,
     most_pinned_bytes: u64,
     has_places: bool,
@@ -164,15 +168,36 @@ pub(crate) struct BlockCache {
     misses: AtomicU64,
 }
 
+/// Parts with a lock each. What a part knows of its blocks is in tables that double when they are full,
+/// while whoever needs the part waits: 5 ms where there were 65,536 blocks to a part.
+fn shards(capacity_bytes: u64) -> usize {
+    const MOST_SHARD_BYTES: u64 = 32 << 20;
+    const SHARDS_A_PROCESSOR: usize = 4;
+    const MOST_SHARDS: usize = 4096;
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let least = usize::try_from(capacity_bytes / MOST_SHARD_BYTES).unwrap_or(usize::MAX >> 1);
+    let shards = least.max(processors * SHARDS_A_PROCESSOR);
+    shards.min(MOST_SHARDS).next_power_of_two()
+}
+
 impl BlockCache {
     /// Of blocks that are read through the page cache, or from the device.
     pub(crate) fn new(capacity_bytes: u64, is_direct: bool) -> Self {
         const USUAL_BLOCK_BYTES: u64 = 4096;
         let usual_blocks = (capacity_bytes / USUAL_BLOCK_BYTES) as usize;
+        #[expect(
+            clippy::expect_used,
+            reason = "it fails where one of the two capacities is not set"
+        )]
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(usual_blocks)
+            .weight_capacity(capacity_bytes)
+            .shards(shards(capacity_bytes))
+            .build()
+            .expect("both capacities are set");
         BlockCache {
-            blocks: Cache::with(
-                usual_blocks,
-                capacity_bytes,
+            blocks: Cache::with_options(
+                options,
                 ByBytes,
                 BuildMixer::default(),
                 Unseating::default(),
@@ -180,6 +205,8 @@ impl BlockCache {
             // As many as half the blocks that fit: a block read less often is worth no room.
             missed: (!is_direct).then(|| Missed::new(usual_blocks / 2)),
             was_full: AtomicBool::new(false),
+            inserted_bytes: AtomicU64::new(0),
+            room_until_bytes: AtomicU64::new(0),
             capacity_bytes,
             most_pinned_bytes: capacity_bytes / 4,
             has_places: true,
@@ -261,14 +288,24 @@ impl BlockCache {
     }
 
     /// Whether something has to go to make room. What was full once is taken to stay so until room is
-    /// given back: asking takes every shard's lock, and nothing leaves but for something else.
+    /// given back, and what has room to have it until half of that is taken: asking takes every shard's
+    /// lock, and nothing leaves but for something else. A shard is full when it lacks less than a block.
     fn is_full(&self, bytes: u64) -> bool {
-        let was_full = self.was_full.load(Ordering::Relaxed);
-        let is_full = was_full || self.blocks.weight() + bytes > self.blocks.capacity();
-        if is_full && !was_full {
-            self.was_full.store(true, Ordering::Relaxed);
+        if self.was_full.load(Ordering::Relaxed) {
+            return true;
         }
-        is_full
+        let inserted_bytes = self.inserted_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if inserted_bytes < self.room_until_bytes.load(Ordering::Relaxed) {
+            return false;
+        }
+        let room_bytes = self.blocks.capacity().saturating_sub(self.blocks.weight());
+        if room_bytes < bytes * self.blocks.num_shards() as u64 {
+            self.was_full.store(true, Ordering::Relaxed);
+            return true;
+        }
+        let until = inserted_bytes + room_bytes / 2;
+        self.room_until_bytes.store(until, Ordering::Relaxed);
+        false
     }
 
     /// Whether `bytes` may be pinned; the caller unpins them.
@@ -284,6 +321,7 @@ impl BlockCache {
 
     /// Leaves the blocks what is not pinned or lent.
     fn give(&self, given: Given) {
+        self.room_until_bytes.store(0, Ordering::Relaxed);
         let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
         let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
         self.blocks

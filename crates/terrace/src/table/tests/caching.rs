@@ -407,6 +407,27 @@ fn much_leaves_in_parts_and_all_of_it() {
     );
 }
 
+/// Each part of a full cache has room for less than a block; all of them together have it for some.
+#[test]
+fn a_cache_of_many_parts_is_full_at_last() {
+    let cache = BlockCache::new(4 << 20, false);
+    let block = || {
+        let mut contents = vec![0; 4000];
+        contents[3996] = 1;
+        CachedBlock::Data(Arc::new(Block::new(contents).unwrap()), None)
+    };
+    // Keys of their own, each missed once.
+    (0..4000).for_each(|offset| cache.insert(1, offset, block()));
+    let full_bytes = cache.used_bytes();
+    assert!(full_bytes > (4 << 20) / 8 * 7, "{full_bytes}");
+    let is_taken = |offset| {
+        cache.insert(1, offset, block());
+        cache.contains(1, offset)
+    };
+    assert!((4000..4100).all(|offset| !is_taken(offset)));
+    assert!(is_taken(4099));
+}
+
 #[test]
 fn the_index_has_places_unless_few_blocks_stay_for_good() {
     let storage = memory();
