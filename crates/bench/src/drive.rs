@@ -148,17 +148,17 @@ fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
-/// What its write buffers and its filters leave, but for a seventh: a program, its merges and its
-/// allocator need some, and no page cache gives way to them. With a buffer less than there may be, with
-/// a tenth, or with filters of ten million records left out of account, writes waited 40 to 110 ms for
-/// memory.
+/// What its write buffers and its filters leave, but for a tenth: a program, its merges and its
+/// allocator need some, and no page cache gives way to them. With a buffer less than there may be, or with
+/// filters of ten million records left out of account, writes waited 40 to 110 ms for memory; without
+/// [`memory_limit::allocator_arenas`] with a tenth, too.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);
     let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(buffers);
     let filter_bits = u64::from(settings.filter_bits_per_key);
     let filters_bytes = settings.expected_records.saturating_mul(filter_bits) / 8;
     bound_bytes
-        .saturating_sub(buffers_bytes.saturating_add(filters_bytes) + bound_bytes / 7)
+        .saturating_sub(buffers_bytes.saturating_add(filters_bytes) + bound_bytes / 10)
         .max(settings.cache_bytes)
 }
 
@@ -176,7 +176,8 @@ fn bound(variant: &Variant) -> String {
     match (variant.memory_bytes, &variant.unbounded_because) {
         (Some(bytes), _) => {
             let group = memory_limit::describe().unwrap_or_else(|error| error.to_string());
-            format!("at most {} in {group}", told::mib(bytes))
+            let (name, arenas) = memory_limit::allocator_arenas();
+            format!("at most {} in {group}, {name}={arenas}", told::mib(bytes))
         }
         (None, Some(because)) => format!(
             "no bound ({because}); in its place tables are read past the page cache by stores \
@@ -236,7 +237,7 @@ mod tests {
             assert_eq!(beside_filters_bytes + filters_bytes, cache_bytes);
             let all_bytes = cache_bytes + u64::from(settings.write_buffers) * buffer_bytes;
             assert!(
-                all_bytes <= bound_bytes / 7 * 6 + 7,
+                all_bytes <= bound_bytes / 10 * 9 + 10,
                 "{all_bytes} of {bound_bytes}"
             );
         }

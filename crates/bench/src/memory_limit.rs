@@ -4,6 +4,7 @@
 //! when the child has gone. What cannot be made (no rights, no controller) is an error that says so:
 //! a run that was to be bounded and was not would be worse than none.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,15 @@ use procfs::process::Process;
 use crate::Result;
 
 const MOUNT: &str = "/sys/fs/cgroup";
+
+/// What bounded runs have in their environment: how many arenas glibc's allocator has. By default it has
+/// one for nearly each thread, and what one thread frees there is no room for what another one allocates:
+/// a cache grew to twice its budget as readers came and went, until the kernel killed the store. What the
+/// user's environment says goes.
+pub fn allocator_arenas() -> (&'static str, String) {
+    const NAME: &str = "MALLOC_ARENA_MAX";
+    (NAME, env::var(NAME).unwrap_or_else(|_| "1".into()))
+}
 
 /// Names of the files of a version.
 #[derive(Clone, Copy, Debug)]

@@ -102,8 +102,10 @@ fn ended<Outcome: DeserializeOwned>(
     job: &Job,
     progress: impl FnMut(Progress),
 ) -> Result<(Option<Outcome>, ExitStatus)> {
+    let bounded = job.memory_group.is_some();
     let mut child = Command::new(std::env::current_exe()?)
         .args(&program.child_arguments)
+        .envs(bounded.then(memory_limit::allocator_arenas))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
