@@ -6,7 +6,7 @@
 //! ask, what a merge could have read and written in that time. Once all of them have paid for the whole
 //! merge it is due, however few sub-levels there are; unless level 0 is a small part of what it would
 //! write (`compaction/policy/leveled.rs`). That is the rule of whoever rents and might buy:
-//! looking back, it never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
+//! looking back, a merge of all of level 0 never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
 //!
 //! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond.
 //!
@@ -71,6 +71,15 @@ impl Level0Probes {
         before_bytes / LOOK_BYTES != (before_bytes + pays_bytes) / LOOK_BYTES
     }
 
+    /// Whether what was paid buys a merge now. Where there is none to be had, nothing is put by for later
+    /// ones.
+    fn buys(&self, levels: &KeyspaceLevels) -> bool {
+        if scans_merge_bytes(levels).is_none() {
+            self.spend(levels.id);
+        }
+        self.have_paid(levels)
+    }
+
     /// Whether scans have paid for all that a merge of level 0 for their sake reads.
     pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
         let paid_bytes = self.paid(levels.id).load(Ordering::Relaxed);
@@ -99,7 +108,7 @@ impl Store {
             && !self.options.read_only
             && Arc::ptr_eq(&view.version, &self.view.load().version)
             && self.level0_probes.pay(levels)
-            && self.level0_probes.have_paid(levels)
+            && self.level0_probes.buys(levels)
             && self.poisoned().is_none()
     }
 }

@@ -168,16 +168,18 @@ pub(crate) struct BlockCache {
     misses: AtomicU64,
 }
 
-/// Parts with a lock each. What a part knows of its blocks is in tables that double when they are full,
-/// while whoever needs the part waits: 5 ms where there were 65,536 blocks to a part.
+/// Parts with a lock each, some for each processor at least. What a part knows of its blocks is in tables
+/// that double when they are full, while whoever needs the part waits: 5 ms where there were 65,536 blocks
+/// to a part. Not many more than that takes: a block that is larger than its part is not kept, and whoever
+/// pins takes all locks.
 fn shards(capacity_bytes: u64) -> usize {
-    const MOST_SHARD_BYTES: u64 = 32 << 20;
+    const USUAL_SHARD_BYTES: u64 = 32 << 20;
     const SHARDS_A_PROCESSOR: usize = 4;
-    const MOST_SHARDS: usize = 4096;
+    const MOST_SHARDS: usize = 1024;
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let least = usize::try_from(capacity_bytes / MOST_SHARD_BYTES).unwrap_or(usize::MAX >> 1);
-    let shards = least.max(processors * SHARDS_A_PROCESSOR);
-    shards.min(MOST_SHARDS).next_power_of_two()
+    let usual = usize::try_from(capacity_bytes / USUAL_SHARD_BYTES).unwrap_or(MOST_SHARDS);
+    let usual = 1 << usual.clamp(1, MOST_SHARDS).ilog2();
+    usual.max((processors * SHARDS_A_PROCESSOR).next_power_of_two())
 }
 
 impl BlockCache {
@@ -298,8 +300,11 @@ impl BlockCache {
         if inserted_bytes < self.room_until_bytes.load(Ordering::Relaxed) {
             return false;
         }
-        let room_bytes = self.blocks.capacity().saturating_sub(self.blocks.weight());
-        if room_bytes < bytes * self.blocks.num_shards() as u64 {
+        let capacity_bytes = self.blocks.capacity();
+        let room_bytes = capacity_bytes.saturating_sub(self.blocks.weight());
+        // A block that a shard would take, and one that none would.
+        let lacking_bytes = bytes.saturating_mul(self.blocks.num_shards() as u64);
+        if room_bytes <= lacking_bytes.min(capacity_bytes / 2) {
             self.was_full.store(true, Ordering::Relaxed);
             return true;
         }
@@ -321,11 +326,12 @@ impl BlockCache {
 
     /// Leaves the blocks what is not pinned or lent.
     fn give(&self, given: Given) {
-        self.room_until_bytes.store(0, Ordering::Relaxed);
         let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
         let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
         self.blocks
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
+        // Behind the capacity, as `was_full`: what was found before it is forgotten.
+        self.room_until_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
@@ -334,10 +340,7 @@ impl BlockCache {
     /// [`BlockCache::let_some_go`] called until they are gone.
     pub(crate) fn lend(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
-        if bytes < given.lent_bytes {
-            // There is room again.
-            self.was_full.store(false, Ordering::Relaxed);
-        }
+        let is_given_back = bytes < given.lent_bytes;
         let more_bytes = bytes.saturating_sub(given.lent_bytes);
         let left_bytes = self.capacity_bytes.saturating_sub(bytes);
         let gives_up_much =
@@ -354,6 +357,10 @@ impl BlockCache {
         }
         given.lent_bytes = bytes;
         self.give(*given);
+        if is_given_back {
+            // There is room again.
+            self.was_full.store(false, Ordering::Relaxed);
+        }
         gives_up_much
     }
 

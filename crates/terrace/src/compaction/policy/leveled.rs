@@ -103,7 +103,7 @@ impl Leveled {
     }
 }
 
-/// Times its bytes that level 0 may drag along for nothing but faster scans. Without it a store that is
+/// Times its bytes that level 0 may drag along of level 1 for nothing but faster scans. Without it a store that is
 /// scanned wrote 269 bytes for each that was inserted.
 const SCANS_RATIO: u64 = 4;
 /// Times the bytes on their way that a level may have to be taken along by a merge that could have
@@ -195,8 +195,8 @@ impl Leveled {
     }
 }
 
-/// What a merge of level 0 for the sake of scans alone would read; `None` if there would be none, however
-/// much they pay.
+/// What a merge for the sake of scans alone would read of levels 0 and 1; `None` if there would be none,
+/// however much they pay.
 pub(crate) fn scans_merge_bytes(levels: &KeyspaceLevels) -> Option<u64> {
     let [level0, level1, ..] = levels.levels.as_slice() else {
         return None;
@@ -209,7 +209,7 @@ pub(crate) fn scans_merge_bytes(levels: &KeyspaceLevels) -> Option<u64> {
     if dragged <= bytes.saturating_mul(SCANS_RATIO) {
         return Some(bytes + dragged);
     }
-    (level0.sub_levels.len() > 1).then_some(bytes)
+    cheapest_run(level0).map(|run| run.size_bytes())
 }
 
 impl Policy for Leveled {

@@ -377,14 +377,8 @@ fn a_cache_that_gives_up_much_at_once_gives_up_all() {
 fn much_leaves_in_parts_and_all_of_it() {
     const CAPACITY_BYTES: u64 = 100 << 20;
     let cache = BlockCache::new(CAPACITY_BYTES, false);
-    let contents = || {
-        let mut contents = vec![0; 1 << 20];
-        let count_at = contents.len() - 4;
-        contents[count_at] = 1;
-        Arc::new(Block::new(contents).unwrap())
-    };
     for offset in 0..90 {
-        cache.put(1, offset, CachedBlock::Data(contents(), None));
+        cache.put(1, offset, data_block(1 << 20));
     }
     let full_bytes = cache.used_bytes();
     assert!(full_bytes > 80 << 20, "{full_bytes}");
@@ -398,7 +392,7 @@ fn much_leaves_in_parts_and_all_of_it() {
     assert_eq!(left_bytes[2], 0);
     // Half of what was is left, and the blocks may have it at once.
     for offset in 0..90 {
-        cache.insert(1, offset, CachedBlock::Data(contents(), None));
+        cache.insert(1, offset, data_block(1 << 20));
     }
     let used_bytes = cache.used_bytes();
     assert!(
@@ -407,25 +401,35 @@ fn much_leaves_in_parts_and_all_of_it() {
     );
 }
 
+fn data_block(bytes: usize) -> CachedBlock {
+    let mut contents = vec![0; bytes];
+    contents[bytes - 4] = 1;
+    CachedBlock::Data(Arc::new(Block::new(contents).unwrap()), None)
+}
+
 /// Each part of a full cache has room for less than a block; all of them together have it for some.
 #[test]
 fn a_cache_of_many_parts_is_full_at_last() {
     let cache = BlockCache::new(4 << 20, false);
-    let block = || {
-        let mut contents = vec![0; 4000];
-        contents[3996] = 1;
-        CachedBlock::Data(Arc::new(Block::new(contents).unwrap()), None)
-    };
     // Keys of their own, each missed once.
-    (0..4000).for_each(|offset| cache.insert(1, offset, block()));
+    (0..4000).for_each(|offset| cache.insert(1, offset, data_block(4000)));
     let full_bytes = cache.used_bytes();
     assert!(full_bytes > (4 << 20) / 8 * 7, "{full_bytes}");
     let is_taken = |offset| {
-        cache.insert(1, offset, block());
+        cache.insert(1, offset, data_block(4000));
         cache.contains(1, offset)
     };
     assert!((4000..4100).all(|offset| !is_taken(offset)));
     assert!(is_taken(4099));
+}
+
+/// It may be larger than what a part holds.
+#[test]
+fn a_large_block_does_not_make_an_empty_cache_full() {
+    let cache = BlockCache::new(8 << 20, false);
+    cache.insert(1, 0, data_block(1 << 20));
+    cache.insert(1, 1, data_block(4000));
+    assert!(cache.contains(1, 1));
 }
 
 #[test]
