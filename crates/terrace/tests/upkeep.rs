@@ -317,6 +317,7 @@ fn reading_writes_nothing() {
     }
 }
 
+/// One row in so many has another version in level 0: more than a fourth of level 1, and next to nothing.
 const LARGE: u32 = 3;
 const SMALL: u32 = 1000;
 

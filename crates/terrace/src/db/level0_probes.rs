@@ -74,17 +74,22 @@ impl Level0Probes {
     /// Whether what was paid buys a merge now. Where there is none to be had, nothing is put by for later
     /// ones.
     fn buys(&self, levels: &KeyspaceLevels) -> bool {
-        if scans_merge_bytes(levels).is_none() {
+        let merge_bytes = scans_merge_bytes(levels);
+        if merge_bytes.is_none() {
             self.spend(levels.id);
         }
-        self.have_paid(levels)
+        merge_bytes.is_some_and(|bytes| self.covers(levels.id, bytes))
     }
 
     /// Whether scans have paid for all that a merge of level 0 for their sake reads.
     pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
-        let paid_bytes = self.paid(levels.id).load(Ordering::Relaxed);
-        paid_bytes >= LOOK_BYTES
-            && scans_merge_bytes(levels).is_some_and(|merge_bytes| paid_bytes >= merge_bytes)
+        // Most have paid nothing, and are not to have their tables looked at.
+        self.covers(levels.id, 0)
+            && scans_merge_bytes(levels).is_some_and(|bytes| self.covers(levels.id, bytes))
+    }
+
+    fn covers(&self, keyspace: KeyspaceId, merge_bytes: u64) -> bool {
+        self.paid(keyspace).load(Ordering::Relaxed) >= merge_bytes.max(LOOK_BYTES)
     }
 
     /// Level 0, or a part of it, goes down.

@@ -302,7 +302,7 @@ impl BlockCache {
         }
         let capacity_bytes = self.blocks.capacity();
         let room_bytes = capacity_bytes.saturating_sub(self.blocks.weight());
-        // A block that a shard would take, and one that none would.
+        // No more than half: a block that no shard would take says nothing of the room for others.
         let lacking_bytes = bytes.saturating_mul(self.blocks.num_shards() as u64);
         if room_bytes <= lacking_bytes.min(capacity_bytes / 2) {
             self.was_full.store(true, Ordering::Relaxed);

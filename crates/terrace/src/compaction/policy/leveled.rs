@@ -103,8 +103,8 @@ impl Leveled {
     }
 }
 
-/// Times its bytes that level 0 may drag along of level 1 for nothing but faster scans. Without it a store that is
-/// scanned wrote 269 bytes for each that was inserted.
+/// Times its bytes that level 0 may drag along of level 1 for nothing but faster scans. Without it a
+/// store that is scanned wrote 269 bytes for each that was inserted.
 const SCANS_RATIO: u64 = 4;
 /// Times the bytes on their way that a level may have to be taken along by a merge that could have
 /// ended above it.
@@ -119,15 +119,14 @@ impl Leveled {
             count => Reason::Level0SubLevels(count),
         };
         let inputs: Vec<Input> = all(0, level).collect();
-        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
-        let dragged: u64 = overlapping(1, next, &hull)
-            .map(|below| below.table.size_bytes)
-            .sum();
-        let most_dragged_ratio = match reason {
-            Reason::Level0Scans(_) => SCANS_RATIO,
-            _ => self.level_ratio,
+        let dragged = dragged_bytes(&inputs, next)?;
+        let for_scans = matches!(reason, Reason::Level0Scans(_));
+        let most_ratio = if for_scans {
+            SCANS_RATIO
+        } else {
+            self.level_ratio
         };
-        if dragged <= level.size_bytes().saturating_mul(most_dragged_ratio) {
+        if dragged <= level.size_bytes().saturating_mul(most_ratio) {
             return self.choose_depth(reason, inputs, below);
         }
         match cheapest_run(level) {
@@ -135,7 +134,7 @@ impl Leveled {
                 let output = all(0, &run).last()?.place;
                 self.choose(reason, all(0, &run).collect(), &Level::default(), output)
             }
-            None if matches!(reason, Reason::Level0Scans(_)) => None,
+            None if for_scans => None,
             None => self.choose_depth(reason, inputs, below),
         }
     }
@@ -202,9 +201,7 @@ pub(crate) fn scans_merge_bytes(levels: &KeyspaceLevels) -> Option<u64> {
         return None;
     };
     let inputs: Vec<Input> = all(0, level0).collect();
-    let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
-    let below = overlapping(1, level1, &hull);
-    let dragged: u64 = below.map(|below| below.table.size_bytes).sum();
+    let dragged = dragged_bytes(&inputs, level1)?;
     let bytes = level0.size_bytes();
     if dragged <= bytes.saturating_mul(SCANS_RATIO) {
         return Some(bytes + dragged);
@@ -292,6 +289,13 @@ fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
 
 fn bytes(inputs: &[Input]) -> u64 {
     inputs.iter().map(|input| input.table.size_bytes).sum()
+}
+
+/// What a merge of these tables of level 0 drags along of level 1; `None` if there are none.
+fn dragged_bytes(inputs: &[Input], level1: &Level) -> Option<u64> {
+    let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+    let below = overlapping(1, level1, &hull);
+    Some(below.map(|input| input.table.size_bytes).sum())
 }
 
 fn overlapping<'a>(
