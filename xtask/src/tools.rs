@@ -58,7 +58,7 @@ fn fuzz_targets(root: &Path) -> Vec<String> {
     targets
 }
 
-/// The one crate with unsafe code, under an interpreter that sees undefined behaviour.
+/// What shares bytes between threads in `region`, under an interpreter that sees undefined behaviour.
 pub fn miri(root: &Path) -> Outcome {
     if !succeeds(nightly(root).args(["miri", "--version"])) {
         return Outcome::Skipped("a nightly toolchain with Miri is not installed".into());

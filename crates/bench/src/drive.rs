@@ -62,6 +62,11 @@ fn check(common: &Common) -> Result<()> {
     if not_above(common.rate) || not_above(common.paced) {
         return Err("--rate and --paced are above 0".into());
     }
+    if common.rate.is_some() && common.paced.is_some() {
+        return Err(
+            "--paced is a share of what a closed loop gives, and --rate leaves none".into(),
+        );
+    }
     if !(0.0..=1000.0).contains(&common.warm_up) {
         return Err("--warm-up is a percentage from 0 to 1000".into());
     }

@@ -182,8 +182,8 @@ Examples:
     /// Print the options of a store with their defaults, as --options reads them
     #[command(after_help = "\
 The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without
-a default are not printed: durability (\"CrashSafe\", \"PowerSafe\" or \"Volatile\"), region_dir and
-background_bytes_per_second.
+a default are not printed: durability (\"CrashSafe\", \"PowerSafe\" or \"Volatile\"),
+persist_every_seconds, region_dir and background_bytes_per_second.
 
 Examples:
   terrace options > store.toml

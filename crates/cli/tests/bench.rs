@@ -234,6 +234,10 @@ fn what_makes_no_sense_is_a_wrong_usage() {
         (&["ycsb", "c", "--set", "terrace.no_such=1"], "no_such"),
         (&["ycsb", "c", "--paced", "0"], "above 0"),
         (&["ycsb", "c", "--rate", "0"], "above 0"),
+        (
+            &["ycsb", "c", "--rate", "9", "--paced", "70"],
+            "--rate leaves none",
+        ),
         (&["reopen", "--html", "x.html"], "unexpected argument"),
     ] {
         let ran = bench(&shell, arguments);

@@ -24,7 +24,8 @@ use crate::table::Compression;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Death of the process; a power cut keeps a prefix of the writes. A write costs one `pwrite`.
+    /// Death of the process; a power cut keeps a prefix of the writes. A write is a copy into a mapped
+    /// file; a `pwrite` where files are not overwritten in place.
     CrashSafe,
     /// A power cut. A commit group costs a `pwrite` and an `fdatasync`.
     PowerSafe,
@@ -186,7 +187,8 @@ pub struct Options {
     pub level_ratio: u64,
 
     /// Merges, or slices of one, that run at a time. Default: one less than there are processors, at
-    /// least 1. A few more threads, which mostly wait, flush, install and prepare arenas.
+    /// least 1. A few more threads, which mostly wait, flush, install, prepare
+    /// arenas and delete old tables.
     pub compaction_threads: usize,
     /// The largest slice of a merge, in bytes of input: each is installed on its own, so a crash or
     /// a close loses no more work than one slice for each thread. Default: 256 MiB.
@@ -219,7 +221,8 @@ pub struct Options {
     pub direct_io: bool,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,
-    /// The manifest is rewritten when it is longer. Default: 4 MiB.
+    /// The manifest is rewritten when it is longer, and twice as long as the last rewrite left it.
+    /// Default: 4 MiB.
     pub manifest_bytes: u64,
 
     /// Where files live. Default: the real file system.

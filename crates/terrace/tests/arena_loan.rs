@@ -7,7 +7,7 @@ use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
 const ARENA_BYTES: u64 = 256 << 10;
 const OWN_BYTES: u64 = 2_000_000;
 /// An arena that fills for longer lends what the others have.
-const LONG: Duration = Duration::from_millis(5_100);
+const LONG: Duration = Duration::from_millis(10_100);
 
 fn options(borrows_arenas: bool) -> Options {
     Options {

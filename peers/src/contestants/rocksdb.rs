@@ -9,7 +9,7 @@ use rocksdb::properties::{
     ACTUAL_DELAYED_WRITE_RATE, IS_WRITE_STOPPED, NUM_RUNNING_COMPACTIONS, NUM_RUNNING_FLUSHES,
 };
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, InfoLogger, LogLevel, Options,
+    BlockBasedOptions, Cache, DB, DBCompressionType, InfoLogger, LogLevel, Options, ReadOptions,
     WaitForCompactOptions, WriteOptions,
 };
 use terrace_bench::Result;
@@ -59,6 +59,8 @@ const FIRST_LEVEL_TRIGGER: i32 = 4;
 
 struct RocksDb {
     db: DB,
+    /// Made once: `get_pinned` makes and frees one for each read.
+    read: ReadOptions,
     write: WriteOptions,
     ended: Arc<Ended>,
 }
@@ -88,6 +90,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
             "RocksDB was built without LZ4: it cannot take part in a compressed comparison".into(),
         );
     }
+    let settings = &sized(settings);
     let own = OwnOptions::of(CONTESTANT.name, OWN, settings)?;
     let mut told = Told::default();
     told.say("version", env!("LIBROCKSDB_SYS_VERSION"));
@@ -116,12 +119,25 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     Ok(Opened {
         store: Box::new(RocksDb {
             db: DB::open(&options, directory)?,
+            read: ReadOptions::default(),
             write,
             ended,
         }),
         durability: durability.into(),
         settings: told.0,
     })
+}
+
+/// Where it reads past a page cache that is bounded, its cache has that one's share, too.
+fn sized(settings: &Settings) -> Settings {
+    if !(settings.bounded && settings.direct_io) {
+        return settings.clone();
+    }
+    Settings {
+        cache_bytes: settings.direct_cache_bytes,
+        write_buffer_bytes: settings.direct_write_buffer_bytes,
+        ..settings.clone()
+    }
 }
 
 fn table(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<BlockBasedOptions> {
@@ -213,7 +229,7 @@ impl Store for RocksDb {
     }
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.db.get_pinned(key)?;
+        let value = self.db.get_pinned_opt(key, &self.read)?;
         if let Some(value) = &value {
             read(value);
         }

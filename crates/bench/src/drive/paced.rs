@@ -10,11 +10,12 @@ use crate::workload::Phase;
 use crate::{Error, Result};
 
 /// The phases that have a pace: loads only where there is nothing else, for elsewhere they prepare
-/// what is measured.
+/// what is measured; and none that is a single scan.
 pub fn phases(all: &[Phase]) -> impl Iterator<Item = &Phase> {
     let only_loads = all.iter().all(|phase| phase.starts_empty);
     all.iter()
         .filter(move |phase| only_loads || !phase.starts_empty)
+        .filter(|phase| !phase.counts_rows())
 }
 
 /// The same once more at the pace of the best, by the stores that are left.
@@ -135,6 +136,14 @@ mod tests {
             closed.runs[1].phases[1].name,
             "C, bounded, open loop at 70 %"
         );
+    }
+
+    #[test]
+    fn a_single_scan_has_no_pace() {
+        let options = crate::workload::Options::default();
+        let workload = crate::workload::named("fillseq,readseq,readrandom", &options).unwrap();
+        let paced: Vec<&str> = phases(&workload.phases).map(|one| &*one.name).collect();
+        assert_eq!(paced, ["readrandom"]);
     }
 
     #[test]

@@ -51,8 +51,8 @@ impl Completions {
 }
 
 /// Begin and length, ns, of the longest gap of all clients together before `end_ns`, when the last of
-/// them was done. Where every gap that they have in common is too short to have been noted, the length
-/// is that below which some client notes none: none is longer.
+/// them was done. Where every noted gap that they have in common is shorter than the gaps that some client
+/// did not note, the length is that of these: none is longer.
 pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
     let mut common = vec![(0, end_ns)];
     for client in clients {
@@ -61,12 +61,14 @@ pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
         gaps.push((client.last_ns, end_ns.max(client.last_ns)));
         common = intersection(&common, &gaps);
     }
-    let longest = common
+    let noted_ns = clients.iter().map(|client| client.shortest_ns).max();
+    let noted_ns = noted_ns.unwrap_or(0).min(end_ns);
+    common
         .into_iter()
         .map(|(from, to)| (from, to - from))
-        .max_by_key(|(_, length)| *length);
-    let noted_ns = clients.iter().map(|client| client.shortest_ns).max();
-    longest.unwrap_or((0, noted_ns.unwrap_or(0).min(end_ns)))
+        .filter(|(_, length)| *length >= noted_ns)
+        .max_by_key(|(_, length)| *length)
+        .unwrap_or((0, noted_ns))
 }
 
 /// Of two ascending lists of spans.
@@ -146,6 +148,22 @@ mod tests {
         };
         let (_, length) = longest_gap(&[turns(0), turns(450)], 90_000);
         assert!((1..=SHORTEST_NS).contains(&length), "{length}");
+    }
+
+    /// One client has forgotten gaps of up to 1 ms: that it shares a shorter one that both noted says nothing.
+    #[test]
+    fn a_short_common_gap_does_not_hide_longer_ones_that_were_not_noted() {
+        let forgetful = Completions {
+            last_ns: 20 * MS,
+            shortest_ns: MS,
+            gaps: vec![(2 * MS, 4 * MS)],
+        };
+        let other = client(&[2, 3, 20]);
+        let other = Completions {
+            gaps: vec![(4 * MS - 1000, 6 * MS)],
+            ..other
+        };
+        assert_eq!(longest_gap(&[forgetful, other], 20 * MS), (0, MS));
     }
 
     #[test]

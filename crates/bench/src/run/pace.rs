@@ -52,11 +52,11 @@ impl Pace {
         if ahead.is_zero() {
             return;
         }
+        // Not by the wall: other threads may have the processor meanwhile, and that is no time of ours.
+        let before = thread_time();
         if ahead > OVERSLEEP {
             thread::sleep(ahead - OVERSLEEP);
         }
-        // Not by the wall: other threads may have the processor meanwhile, and that is no time of ours.
-        let before = thread_time();
         while start.elapsed() < due {
             std::hint::spin_loop();
         }

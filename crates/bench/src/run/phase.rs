@@ -138,9 +138,7 @@ fn warmed_up(context: &Context<'_>, phase: &Phase, rate: Option<f64>) -> Result<
     let counts: Vec<Count> = streams.iter().map(|_| Count::default()).collect();
     let shared = shared(context, streams.len());
     let outcomes = clients(&shared, streams, &counts, rate, each)?;
-    if phase.settle {
-        context.store.settle()?;
-    }
+    context.store.settle()?;
     Ok(Warm {
         inserted_bytes: outcomes.iter().map(|one| one.tally.inserted_bytes).sum(),
         streams: outcomes.into_iter().map(|one| one.stream).collect(),
@@ -204,11 +202,10 @@ fn watch(
     thread::scope(|scope| {
         let sampler = scope.spawn(|| timeline::record(&watched, &done));
         let outcome = clients(&shared, streams, &counts, rate, u64::MAX).and_then(|clients| {
-            let settled = phase.settle.then(|| context.store.settle()).transpose()?;
-            Ok((
-                clients,
-                settled.map(|at| at.saturating_duration_since(shared.start.at())),
-            ))
+            // After reads, too: they may have started merges.
+            let settled = context.store.settle()?;
+            let settled = settled.saturating_duration_since(shared.start.at());
+            Ok((clients, phase.settles.then_some(settled)))
         });
         done.store(true, Ordering::Release);
         sampler.thread().unpark();

@@ -14,6 +14,10 @@ use crate::store::{Activity, Store};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Looking at all files takes the processor from the store, with thousands of them for milliseconds: so
+/// many times as long nobody looks again.
+const SPACE_PAUSE: u32 = 100;
+
 /// When there are more samples, every other one goes and the interval doubles.
 const MOST_SAMPLES: usize = 600;
 
@@ -43,11 +47,12 @@ pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
     // Whatever fails, the clients must not wait for this thread in vain.
     let start = watched.start.wait();
     let before = before?;
+    let mut space = Space::default();
     let mut interval = INTERVAL;
     let mut due = Duration::ZERO;
     loop {
         let last = done.load(Ordering::Acquire);
-        let sample = before.sample(watched, start)?;
+        let sample = before.sample(watched, start, &mut space, last)?;
         (watched.progress)(sample.operations);
         open.observe(watched.store.activity(), sample.at_s, &mut timeline.marks);
         timeline.samples.push(sample);
@@ -95,7 +100,13 @@ impl Baseline {
         })
     }
 
-    fn sample(&self, watched: &Watched<'_>, start: Instant) -> Result<Sample> {
+    fn sample(
+        &self,
+        watched: &Watched<'_>,
+        start: Instant,
+        space: &mut Space,
+        is_last: bool,
+    ) -> Result<Sample> {
         let io = Io::now()?;
         let operations = watched
             .counts
@@ -107,10 +118,28 @@ impl Baseline {
             operations,
             write_bytes: io.write_bytes.saturating_sub(self.io.write_bytes),
             read_bytes: io.read_bytes.saturating_sub(self.io.read_bytes),
-            space_bytes: space::allocated_bytes(watched.directory)?,
+            space_bytes: space.bytes(watched.directory, is_last)?,
             resident_bytes: usage::resident_bytes()?,
             processor_s: (usage::processor_time()?.saturating_sub(self.processor)).as_secs_f64(),
         })
+    }
+}
+
+/// What the files take, as of the last look.
+#[derive(Default)]
+struct Space {
+    bytes: u64,
+    next_look: Option<Instant>,
+}
+
+impl Space {
+    fn bytes(&mut self, directory: &Path, is_last: bool) -> Result<u64> {
+        let now = Instant::now();
+        if is_last || self.next_look.is_none_or(|next| next <= now) {
+            self.bytes = space::allocated_bytes(directory)?;
+            self.next_look = Some(now + now.elapsed() * (SPACE_PAUSE + 1));
+        }
+        Ok(self.bytes)
     }
 }
 

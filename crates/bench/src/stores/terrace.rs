@@ -243,12 +243,14 @@ impl Store for Terrace {
                     ..IterOptions::default()
                 })?;
                 iterator.seek_to_first()?;
-                for _ in 0..limit {
+                for visited in 0..limit {
+                    if visited > 0 {
+                        iterator.next()?;
+                    }
                     if !iterator.valid() {
                         break;
                     }
                     visit(iterator.key(), iterator.value());
-                    iterator.next()?;
                 }
             }
             Direction::Backward => {
@@ -257,12 +259,14 @@ impl Store for Terrace {
                     ..IterOptions::default()
                 })?;
                 iterator.seek_to_last()?;
-                for _ in 0..limit {
+                for visited in 0..limit {
+                    if visited > 0 {
+                        iterator.prev()?;
+                    }
                     if !iterator.valid() {
                         break;
                     }
                     visit(iterator.key(), iterator.value());
-                    iterator.prev()?;
                 }
             }
         }

@@ -58,9 +58,9 @@ pub struct Phase {
     pub clients: u32,
     /// Whether it begins with an empty store. Every other one follows a phase that loaded it.
     pub starts_empty: bool,
-    /// Whether to wait, after it, until the store has nothing left to flush or merge: wherever
+    /// Whether the time until the store has nothing left to flush or merge is a figure: wherever
     /// something is written, for what a store puts off it must still do.
-    pub settle: bool,
+    pub settles: bool,
     /// Whether each write must survive a power cut, whatever the other phases are run with.
     pub needs_power_cut_safety: bool,
     /// Whether records may be missing when it begins, as those of the phases before were drawn with
@@ -101,7 +101,7 @@ impl Phase {
     pub fn new(name: &str, kind: PhaseKind, operations: u64, clients: u32) -> Phase {
         Phase {
             name: name.to_owned(),
-            settle: kind.writes(),
+            settles: kind.writes(),
             kind,
             operations,
             clients: clients.max(1),

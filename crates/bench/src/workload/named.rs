@@ -1,7 +1,9 @@
 //! Workloads by the names that a user types.
 
+use std::collections::BTreeMap;
+
 use super::ycsb::{self, Distribution, UpdateStyle};
-use super::{Dataset, Workload, db_bench, mixgraph, updates};
+use super::{Dataset, Phase, Workload, db_bench, mixgraph, updates};
 use crate::keys::KeyForm;
 use crate::values::Sizes;
 
@@ -54,9 +56,10 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// the next one knows of: it gets a load of its own.
 pub fn named(name: &str, options: &Options) -> Option<Workload> {
     let parts: Vec<&str> = name.split(',').map(str::trim).collect();
-    let (dataset, phases) = ycsb_phases(&parts, options)
+    let (dataset, mut phases) = ycsb_phases(&parts, options)
         .or_else(|| db_bench_phases(&parts, options))
         .or_else(|| other_phases(name, options))?;
+    tell_apart(&mut phases);
     Some(Workload {
         name: name.to_owned(),
         dataset,
@@ -64,7 +67,20 @@ pub fn named(name: &str, options: &Options) -> Option<Workload> {
     })
 }
 
-type Phases = (Dataset, Vec<super::Phase>);
+/// A phase that comes again has a name of its own, and with it other draws: it is not to find in memory
+/// what the first one left there. Loads are of the same records.
+fn tell_apart(phases: &mut [Phase]) {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for phase in phases.iter_mut().filter(|phase| !phase.starts_empty) {
+        let times = seen.entry(phase.name.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            phase.name = format!("{} ({times})", phase.name);
+        }
+    }
+}
+
+type Phases = (Dataset, Vec<Phase>);
 
 impl Options {
     fn clients(&self) -> u32 {

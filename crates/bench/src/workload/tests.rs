@@ -95,6 +95,20 @@ fn streams_follow_from_the_seed() {
     }
 }
 
+/// What the first one read, a cache may have kept.
+#[test]
+fn a_phase_that_comes_again_draws_anew() {
+    let workload = named("C,A,C", &options(500, 400, 1)).unwrap();
+    let names: Vec<&str> = workload.phases.iter().map(|phase| &*phase.name).collect();
+    assert_eq!(names, ["load", "C", "A", "C (2)"]);
+    let reads = [1, 3].map(|at| run(&workload.phases[at], &workload.dataset, SEED));
+    assert_ne!(reads[0], reads[1]);
+    let reloaded = named("H,H", &options(500, 400, 1)).unwrap();
+    let names: Vec<&str> = reloaded.phases.iter().map(|phase| &*phase.name).collect();
+    assert_eq!(names, ["load", "H", "load", "H (2)"]);
+    assert_eq!(reloaded.phases[0], reloaded.phases[2]);
+}
+
 #[test]
 fn operations_are_as_many_as_the_phase_says() {
     for (name, _) in named::names() {

@@ -214,7 +214,7 @@ fn a_frame_that_changed_in_memory_is_corruption() {
     assert_eq!(arena.frames().count(), 2, "one whole frame and the error");
 }
 
-/// Appenders, a persister and readers at once; also what Miri looks at.
+/// Appenders, a persister and readers at once.
 #[test]
 fn threads_append_persist_and_read_beside_each_other() {
     const FRAMES: u64 = 20;
