@@ -6,8 +6,9 @@ use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
 
 const ARENA_BYTES: u64 = 256 << 10;
 const OWN_BYTES: u64 = 2_000_000;
-/// An arena that fills for longer lends what the others have.
-const LONG: Duration = Duration::from_millis(10_100);
+/// An arena that fills for longer lends what the others have, but for the next one; after as long again
+/// that, too.
+const LONG: Duration = Duration::from_millis(5_100);
 
 fn options(borrows_arenas: bool) -> Options {
     Options {
@@ -49,6 +50,9 @@ fn arenas_lend_while_writes_are_few_and_have_their_memory_back_before_they_need_
     assert_eq!(capacity_bytes(&db), OWN_BYTES);
     std::thread::sleep(LONG);
     assert_eq!(capacity_bytes(&db), OWN_BYTES, "nobody has asked for it");
+    read(&db, 0..5_000);
+    assert_eq!(capacity_bytes(&db), OWN_BYTES + ARENA_BYTES);
+    std::thread::sleep(LONG);
     read(&db, 0..5_000);
     assert_eq!(capacity_bytes(&db), OWN_BYTES + 2 * ARENA_BYTES);
     let held_bytes = db.statistics().read_buffer.unwrap().bytes;

@@ -150,7 +150,7 @@ fn bounded(options: Options, settings: &Settings) -> Options {
         cache_bytes: settings.direct_cache_bytes,
         direct_io: true,
         read_buffer: ReadBufferOptions {
-            share_percent: 85,
+            share_percent: 90,
             borrows_arenas: true,
             policy: ForwardPolicy::All,
             usual_record_bytes: usual_record_bytes(settings),

@@ -4,7 +4,8 @@
 //! come faster than flushes take them. Where few come, or none, one arena fills for seconds or hours
 //! and the others lie idle; the page cache, whose pages these are, gives them to whoever needs them.
 //! So once the active arena takes longer than [`SLOW`] to fill, the read buffer may hold what the
-//! others leave. As soon as one fills faster, it may not.
+//! others leave, but for the next one; once it takes longer than [`IDLE`], that one's, too. As soon as
+//! one fills faster, it may hold nothing of them.
 //!
 //! Nobody waits for memory to come back. With each write from then on the buffer lets go of a multiple
 //! of its bytes (`ReadBuffer::forward`), so that an arena's share is there before the arena takes it.
@@ -16,23 +17,28 @@ use terrace_region::{Arena, Description};
 use crate::Options;
 use crate::db::Store;
 use crate::read_buffer::ReadBuffer;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, Mutex};
 
-/// Whoever fills arenas more slowly needs one at a time. With 5 s for 10 what was lent at one arena every
-/// 5.6 s was wanted back at each flush, and writes waited 24 to 50 ms (F of 100 B, in 391 MiB).
-const SLOW: Duration = Duration::from_secs(10);
+/// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
+const SLOW: Duration = Duration::from_secs(5);
+/// Whoever takes so long for one can wait until the next one has its memory. With that one lent, too, at
+/// an arena every 5.6 s, writes waited 24 to 50 ms at each flush (F of 100 B, in 391 MiB).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Of arenas without unflushed writes, so many are not lent while they fill fast.
+const ALL: usize = usize::MAX;
 
 /// The most that the arenas of a region have to lend.
 pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
     match options.read_buffer.borrows_arenas {
-        true => lent_bytes(options, region, 1),
+        true => lent_bytes(options, region, 0),
         false => 0,
     }
 }
 
-/// What arenas leave, so many of them holding unflushed writes.
-fn lent_bytes(options: &Options, region: &Description, unflushed: usize) -> u64 {
+/// What arenas leave, so many of them kept; one takes writes in any case.
+fn lent_bytes(options: &Options, region: &Description, kept: usize) -> u64 {
     // The page cache gives up what is not read, and a tmpfs keeps it; of arenas in this process's own
     // memory one more is there, for whoever comes next; persistent memory is no DRAM.
     let there = match (region.method, &*region.medium) {
@@ -41,15 +47,16 @@ fn lent_bytes(options: &Options, region: &Description, unflushed: usize) -> u64 
         ("written" | "volatile", _) => options.max_arenas - 1,
         _ => 0,
     };
-    there.saturating_sub(unflushed.max(1)) as u64 * options.arena_bytes
+    there.saturating_sub(kept.max(1)) as u64 * options.arena_bytes
 }
 
-/// Whether arenas lend, and since when the active one has been filling.
+/// Which arenas lend, and since when the active one has been filling.
 pub(crate) struct ArenaLoan {
     is_wanted: bool,
     opened: Instant,
     rolled_over_at_ms: AtomicU64,
-    is_lending: AtomicBool,
+    /// Besides those that hold unflushed writes, so many do not lend.
+    kept: AtomicUsize,
     settling: Mutex<()>,
 }
 
@@ -59,7 +66,7 @@ impl ArenaLoan {
             is_wanted: buffer.is_some_and(|buffer| buffer.most_borrowed_bytes() > 0),
             opened: Instant::now(),
             rolled_over_at_ms: AtomicU64::new(0),
-            is_lending: AtomicBool::new(false),
+            kept: AtomicUsize::new(ALL),
             settling: Mutex::new(()),
         }
     }
@@ -68,11 +75,20 @@ impl ArenaLoan {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether the active arena has been filling for long, if so much of it is full.
-    fn is_slow(&self, now_ms: u64, filled: Filled) -> bool {
+    /// How many arenas are to be kept, if so much of the active one is full by now.
+    fn to_be_kept(&self, now_ms: u64, filled: Filled) -> usize {
         let since_ms = self.rolled_over_at_ms.load(Ordering::Relaxed);
         let elapsed_ms = u128::from(now_ms.saturating_sub(since_ms));
-        elapsed_ms * u128::from(filled.of_bytes) >= SLOW.as_millis() * u128::from(filled.bytes)
+        let takes = |time: Duration| {
+            elapsed_ms * u128::from(filled.of_bytes) >= time.as_millis() * u128::from(filled.bytes)
+        };
+        if takes(IDLE) {
+            0
+        } else if takes(SLOW) {
+            1
+        } else {
+            ALL
+        }
     }
 }
 
@@ -113,16 +129,16 @@ impl Store {
         }
         let now_ms = loan.now_ms();
         let _settling = loan.settling.lock();
-        let is_slow = loan.is_slow(now_ms, filled);
+        let kept = loan.to_be_kept(now_ms, filled);
         loan.rolled_over_at_ms.store(now_ms, Ordering::Relaxed);
-        self.lend(is_slow);
+        self.lend_but(kept);
     }
 
     /// Some arenas hold no unflushed writes any more.
     pub(crate) fn lend_what_is_left(&self) {
         if self.arena_loan.is_wanted {
             let _settling = self.arena_loan.settling.lock();
-            self.lend(self.arena_loan.is_lending.load(Ordering::Relaxed));
+            self.lend_but(self.arena_loan.kept.load(Ordering::Relaxed));
         }
     }
 
@@ -130,26 +146,25 @@ impl Store {
     #[inline]
     pub(crate) fn lend_if_idle(&self) {
         let loan = &self.arena_loan;
-        if !loan.is_wanted || loan.is_lending.load(Ordering::Relaxed) {
+        let kept = loan.kept.load(Ordering::Relaxed);
+        if !loan.is_wanted || kept == 0 {
             return;
         }
         let now_ms = loan.now_ms();
-        if loan.is_slow(now_ms, Filled::WHOLLY)
+        if loan.to_be_kept(now_ms, Filled::WHOLLY) < kept
             && let Some(_settling) = loan.settling.try_lock()
-            // An arena may have been sealed meanwhile.
-            && loan.is_slow(now_ms, Filled::WHOLLY)
         {
-            self.lend(true);
+            // An arena may have been sealed meanwhile.
+            self.lend_but(loan.to_be_kept(now_ms, Filled::WHOLLY));
         }
     }
 
-    fn lend(&self, is_slow: bool) {
+    /// Lends all that lie idle but so many.
+    fn lend_but(&self, kept: usize) {
         let unflushed = self.view.load().memtables.len();
-        let bytes = match is_slow {
-            true => lent_bytes(&self.options, self.region.description(), unflushed),
-            false => 0,
-        };
-        self.arena_loan.is_lending.store(is_slow, Ordering::Relaxed);
+        let region = self.region.description();
+        let bytes = lent_bytes(&self.options, region, unflushed.max(1).saturating_add(kept));
+        self.arena_loan.kept.store(kept, Ordering::Relaxed);
         if let Some(buffer) = &self.read_buffer {
             buffer.borrow_memory(bytes);
         }
@@ -177,11 +192,9 @@ mod tests {
             arena_bytes: 1 << 20,
             ..Options::default()
         };
-        let lent = |method, medium, unflushed| {
-            lent_bytes(&options, &region(method, medium), unflushed) >> 20
-        };
-        let mapped = [0, 1, 2, 3, 4, 5].map(|unflushed| lent("mapped", "ext4", unflushed));
-        assert_eq!(mapped, [3, 3, 2, 1, 0, 0]);
+        let lent = |method, medium, kept| lent_bytes(&options, &region(method, medium), kept) >> 20;
+        let mapped = [0, 1, 2, 3, 4, 5, ALL].map(|kept| lent("mapped", "ext4", kept));
+        assert_eq!(mapped, [3, 3, 2, 1, 0, 0, 0]);
         assert_eq!(lent("written", "overlay", 1), 2);
         assert_eq!(lent("volatile", "dram", 2), 1);
         assert_eq!(lent("mapped", "tmpfs", 1), 0);

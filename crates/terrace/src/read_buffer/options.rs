@@ -34,11 +34,11 @@ pub struct ReadBufferOptions {
     /// memory at most; of smaller ones places are short, and records make way early. Default: 100.
     pub usual_record_bytes: u32,
     /// Take the memory of arenas that lie idle, too, up to as much again: all but the active one, once
-    /// that takes longer than ten seconds to fill. Once one fills faster, they have it back as they
-    /// fill. For a store that is to stay within an amount of memory, as in a container: where the page
-    /// cache is free to grow it uses that memory by itself. Of no effect where arenas are in persistent
-    /// memory or in a tmpfs, and with [`ReadBufferStructure::Ordered`], which cannot give memory back.
-    /// Default: false.
+    /// that takes longer than ten seconds to fill, and all but two from five seconds on. Once one fills
+    /// faster, they have it back as they fill. For a store that is to stay within an amount of memory,
+    /// as in a container: where the page cache is free to grow it uses that memory by itself. Of no
+    /// effect where arenas are in persistent memory or in a tmpfs, and with
+    /// [`ReadBufferStructure::Ordered`], which cannot give memory back. Default: false.
     pub borrows_arenas: bool,
     /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
     /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of
