@@ -74,6 +74,10 @@ fn check(common: &Common) -> Result<()> {
 }
 
 fn setup(program: &Program, work: Workload, common: &Common, command: &str) -> Result<Setup> {
+    let is_open = common.rate.is_some() || common.paced.is_some();
+    if is_open && paced::phases(&work.phases).next().is_none() {
+        return Err("--rate and --paced: none of these workloads can be held at a rate".into());
+    }
     let contestants = told::contestants(program, &common.stores)?;
     let variants = regimes(common)
         .iter()
@@ -231,7 +235,12 @@ mod tests {
 
     #[test]
     fn what_stores_past_the_page_cache_are_told_fits_their_bound() {
-        for bound_bytes in [64 << 20, 387_000_001, 682_000_000, 5 << 30] {
+        for (bound_bytes, reserve_bytes) in [
+            (64 << 20, 6_710_886),
+            (387_000_001, 38_700_000),
+            (682_000_000, 40 << 20),
+            (5 << 30, 256 << 20),
+        ] {
             let mut settings = Settings::default();
             settings.expected_records = 0;
             settings.cache_bytes = bounded_cache_bytes(bound_bytes, &settings);
@@ -247,11 +256,7 @@ mod tests {
             let beside_filters_bytes = bounded_direct_cache_bytes(bound_bytes, &settings);
             assert_eq!(beside_filters_bytes + filters_bytes, cache_bytes);
             let all_bytes = cache_bytes + u64::from(settings.write_buffers) * buffer_bytes;
-            let least_reserve_bytes = (bound_bytes / 10 - 10).min(40 << 20);
-            assert!(
-                bound_bytes - all_bytes >= least_reserve_bytes,
-                "{all_bytes} of {bound_bytes}"
-            );
+            assert_eq!(bound_bytes - all_bytes, reserve_bytes, "{bound_bytes}");
         }
     }
 }

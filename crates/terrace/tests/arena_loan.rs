@@ -1,6 +1,6 @@
 //! Memory of idle arenas in the hands of the read buffer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
 
@@ -50,7 +50,7 @@ fn arenas_lend_while_writes_are_few_and_have_their_memory_back_before_they_need_
     assert_eq!(capacity_bytes(&db), OWN_BYTES);
     std::thread::sleep(LONG);
     assert_eq!(capacity_bytes(&db), OWN_BYTES, "nobody has asked for it");
-    read(&db, 0..5_000);
+    read(&db, 0..100);
     assert_eq!(capacity_bytes(&db), OWN_BYTES + ARENA_BYTES);
     std::thread::sleep(LONG);
     read(&db, 0..5_000);
@@ -64,6 +64,22 @@ fn arenas_lend_while_writes_are_few_and_have_their_memory_back_before_they_need_
     assert!(held_bytes <= OWN_BYTES, "{held_bytes}");
     read(&db, 0..6_000);
     db.close().unwrap();
+}
+
+/// No read asks here: the sealed arena tells how long it took, and its flush has the rest lent.
+#[test]
+fn the_next_arena_is_kept_while_one_fills_in_seconds() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("store"), options(true)).unwrap();
+    write(&db, 0..100);
+    std::thread::sleep(LONG);
+    // An arena takes 244.
+    write(&db, 100..400);
+    let deadline = Instant::now() + Duration::from_secs(4);
+    while capacity_bytes(&db) == OWN_BYTES && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(capacity_bytes(&db), OWN_BYTES + ARENA_BYTES);
 }
 
 #[test]

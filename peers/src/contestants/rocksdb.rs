@@ -54,8 +54,8 @@ const OWN: &[Accepted] = &[
     ),
 ];
 
-/// Flushes leave this many tables in the first level before it is merged, by default.
-const FIRST_LEVEL_TRIGGER: i32 = 4;
+/// Flushes leave so much in the first level before it is merged, by default.
+const FIRST_LEVEL_BUFFERS: u64 = 4;
 
 struct RocksDb {
     db: DB,
@@ -90,13 +90,14 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
             "RocksDB was built without LZ4: it cannot take part in a compressed comparison".into(),
         );
     }
+    let first_level_bytes = settings.write_buffer_bytes * FIRST_LEVEL_BUFFERS;
     let settings = &sized(settings);
     let own = OwnOptions::of(CONTESTANT.name, OWN, settings)?;
     let mut told = Told::default();
     told.say("version", env!("LIBROCKSDB_SYS_VERSION"));
     told.say("crate rocksdb", env!("ROCKSDB_CRATE_VERSION"));
     let table = table(settings, &own, &mut told)?;
-    let mut options = options(settings, &own, &mut told)?;
+    let mut options = options(settings, first_level_bytes, &own, &mut told)?;
     options.set_block_based_table_factory(&table);
 
     let ended = Arc::new(Ended::default());
@@ -169,17 +170,20 @@ fn table(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Block
     Ok(table)
 }
 
-fn options(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<Options> {
+fn options(
+    settings: &Settings,
+    first_level_bytes: u64,
+    own: &OwnOptions,
+    told: &mut Told,
+) -> Result<Options> {
     let bytes_per_sync = own.or("bytes_per_sync", 1 << 20)?;
     let wal_bytes_per_sync = own.or("wal_bytes_per_sync", 0)?;
     let pipelined_write = own.or("pipelined_write", true)?;
     // With the default buffer of 64 MiB these are RocksDB's defaults; its tuning guide wants the
-    // first two levels equally large, so both go with the buffer.
-    let trigger = own.or("level0_file_num_compaction_trigger", FIRST_LEVEL_TRIGGER)?;
-    let level_base = own.or(
-        "max_bytes_for_level_base",
-        settings.write_buffer_bytes * u64::try_from(FIRST_LEVEL_TRIGGER)?,
-    )?;
+    // first two levels equally large. Smaller buffers for the sake of the cache leave the levels alone.
+    let tables = i32::try_from(first_level_bytes / settings.write_buffer_bytes.max(1))?;
+    let trigger = own.or("level0_file_num_compaction_trigger", tables)?;
+    let level_base = own.or("max_bytes_for_level_base", first_level_bytes)?;
     let table_bytes = level_base / 4;
     told.say("write_buffer_size", settings.write_buffer_bytes);
     told.say("max_write_buffer_number", settings.write_buffers);

@@ -21,7 +21,8 @@ pub struct Common {
     /// Client threads [default: 1, for kvbdev 15]
     #[arg(long, help_heading = "Conditions")]
     pub clients: Option<u32>,
-    /// Open loop: operations a second, all clients together; loads excepted, unless all is loading
+    /// Open loop: operations a second, all clients together; loads excepted, unless all is loading,
+    /// and single scans of everything
     #[arg(long, help_heading = "Conditions")]
     pub rate: Option<f64>,
     /// Each workload once more in an open loop, at this percentage of what the best store but the

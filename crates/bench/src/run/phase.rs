@@ -18,7 +18,7 @@ use crate::measure::device::Device;
 use crate::measure::space;
 use crate::measure::usage::{self, Counters};
 use crate::operation::{Part, Stream};
-use crate::outcome::PhaseOutcome;
+use crate::outcome::{PhaseOutcome, Usage};
 use crate::run::Plan;
 use crate::run::client::{Client, ClientOutcome, Count, Shared};
 use crate::run::gathered::Gathered;
@@ -72,8 +72,7 @@ pub fn run(
     let (dataset, seed) = (&context.plan.dataset, context.plan.seed);
     *live_bytes = phase.live_bytes(dataset, seed, *live_bytes, inserted_bytes);
     let (gap_from_ns, gap_ns) = completions::longest_gap(&all.completions, all.end_ns);
-    let mut usage = used;
-    usage.user_s = (usage.user_s - all.spun.as_secs_f64()).max(0.0);
+    let usage = without_waiting(used, all.spun);
     Ok(PhaseOutcome {
         name: format!("{}{}", phase.name, context.plan.label),
         operations: if phase.counts_rows() {
@@ -104,6 +103,16 @@ pub fn run(
             .time_profile()
             .map(|now| now.since(&profile_before)),
     })
+}
+
+/// The kernel tells user from system time by what its ticks met, so that of short sleeps and spins either
+/// may hold the other's.
+fn without_waiting(mut usage: Usage, spun: Duration) -> Usage {
+    let spun_s = spun.as_secs_f64();
+    let of_system_s = (spun_s - usage.user_s).max(0.0);
+    usage.user_s = (usage.user_s - spun_s).max(0.0);
+    usage.system_s = (usage.system_s - of_system_s).max(0.0);
+    usage
 }
 
 /// A phase whose store is warm.
@@ -266,4 +275,22 @@ fn clients(
             .map(|outcome| outcome.unwrap_or_else(|_| Err("a client panicked".into())))
             .collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waiting_took_is_nobodys_wherever_it_was_counted() {
+        let of = |user_s, system_s| Usage {
+            user_s,
+            system_s,
+            ..Usage::default()
+        };
+        let spun = Duration::from_secs(2);
+        assert_eq!(without_waiting(of(5.0, 1.0), spun), of(3.0, 1.0));
+        assert_eq!(without_waiting(of(1.5, 1.0), spun), of(0.0, 0.5));
+        assert_eq!(without_waiting(of(0.5, 1.0), spun), of(0.0, 0.0));
+    }
 }

@@ -204,6 +204,27 @@ mod tests {
     }
 
     #[test]
+    fn space_is_looked_at_now_and_then_and_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut space = Space {
+            bytes: 7,
+            next_look: Some(Instant::now() + Duration::from_secs(3600)),
+        };
+        std::fs::write(directory.path().join("file"), [1; 5000]).unwrap();
+        assert_eq!(space.bytes(directory.path(), false).unwrap(), 7);
+        let at_the_end = space.bytes(directory.path(), true).unwrap();
+        assert_eq!(
+            at_the_end,
+            space::allocated_bytes(directory.path()).unwrap()
+        );
+        let next_look = space.next_look.unwrap();
+        assert!(next_look < Instant::now() + Duration::from_secs(1800));
+        space.next_look = Some(Instant::now());
+        space.bytes = 7;
+        assert_eq!(space.bytes(directory.path(), false).unwrap(), at_the_end);
+    }
+
+    #[test]
     fn what_begins_and_ends_between_two_samples_is_marked() {
         let mut open = OpenMarks::new(Activity::default());
         let mut marks = Vec::new();

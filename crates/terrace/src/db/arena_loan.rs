@@ -7,12 +7,13 @@
 //! others leave, but for the next one; once it takes longer than [`IDLE`], that one's, too. As soon as
 //! one fills faster, it may hold nothing of them.
 //!
-//! Nobody waits for memory to come back. With each write from then on the buffer lets go of a multiple
-//! of its bytes (`ReadBuffer::forward`), so that an arena's share is there before the arena takes it.
+//! No writer should wait for memory to come back. With each write from then on the buffer lets go of a
+//! multiple of its bytes (`ReadBuffer::forward`), so that an arena's share is there before the arena
+//! takes it, unless that one takes it at once.
 
 use std::time::Duration;
 
-use terrace_region::{Arena, Description};
+use terrace_region::Description;
 
 use crate::Options;
 use crate::db::Store;
@@ -22,8 +23,8 @@ use crate::sync::{Instant, Mutex};
 
 /// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
 const SLOW: Duration = Duration::from_secs(5);
-/// Whoever takes so long for one can wait until the next one has its memory. With that one lent, too, at
-/// an arena every 5.6 s, writes waited 24 to 50 ms at each flush (F of 100 B, in 391 MiB).
+/// Whoever takes so long for one leaves the next one's memory time to come back. With that one lent, too,
+/// at an arena every 5.6 s, writes waited 24 to 50 ms at each flush (F of 100 B, in 391 MiB).
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Of arenas without unflushed writes, so many are not lent while they fill fast.
@@ -75,40 +76,18 @@ impl ArenaLoan {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// How many arenas are to be kept, if so much of the active one is full by now.
-    fn to_be_kept(&self, now_ms: u64, filled: Filled) -> usize {
+    /// How many arenas are to be kept, if so many sixteenths of the active one are full by now.
+    fn to_be_kept(&self, now_ms: u64, filled_sixteenths: u64) -> usize {
         let since_ms = self.rolled_over_at_ms.load(Ordering::Relaxed);
         let elapsed_ms = u128::from(now_ms.saturating_sub(since_ms));
-        let takes = |time: Duration| {
-            elapsed_ms * u128::from(filled.of_bytes) >= time.as_millis() * u128::from(filled.bytes)
-        };
+        let takes =
+            |time: Duration| elapsed_ms * 16 >= time.as_millis() * u128::from(filled_sixteenths);
         if takes(IDLE) {
             0
         } else if takes(SLOW) {
             1
         } else {
             ALL
-        }
-    }
-}
-
-/// How much of an arena holds frames.
-#[derive(Clone, Copy)]
-pub(crate) struct Filled {
-    bytes: u64,
-    of_bytes: u64,
-}
-
-impl Filled {
-    const WHOLLY: Filled = Filled {
-        bytes: 1,
-        of_bytes: 1,
-    };
-
-    pub(crate) fn of(arena: &Arena) -> Self {
-        Filled {
-            bytes: arena.end_bytes() as u64,
-            of_bytes: arena.capacity_bytes(),
         }
     }
 }
@@ -121,15 +100,15 @@ impl Store {
             .store(loan.now_ms(), Ordering::Relaxed);
     }
 
-    /// An arena, filled so far, was sealed; another one is the active one.
-    pub(crate) fn settle_loan(&self, filled: Filled) {
+    /// An arena, so full, was sealed; another one is the active one.
+    pub(crate) fn settle_loan(&self, filled_sixteenths: u64) {
         let loan = &self.arena_loan;
         if !loan.is_wanted {
             return;
         }
         let now_ms = loan.now_ms();
         let _settling = loan.settling.lock();
-        let kept = loan.to_be_kept(now_ms, filled);
+        let kept = loan.to_be_kept(now_ms, filled_sixteenths);
         loan.rolled_over_at_ms.store(now_ms, Ordering::Relaxed);
         self.lend_but(kept);
     }
@@ -151,11 +130,14 @@ impl Store {
             return;
         }
         let now_ms = loan.now_ms();
-        if loan.to_be_kept(now_ms, Filled::WHOLLY) < kept
+        if loan.to_be_kept(now_ms, 16) < kept
             && let Some(_settling) = loan.settling.try_lock()
         {
-            // An arena may have been sealed meanwhile.
-            self.lend_but(loan.to_be_kept(now_ms, Filled::WHOLLY));
+            // An arena may have been sealed meanwhile, and what it had to say holds.
+            let kept = loan.to_be_kept(now_ms, 16);
+            if kept < loan.kept.load(Ordering::Relaxed) {
+                self.lend_but(kept);
+            }
         }
     }
 
@@ -183,6 +165,19 @@ mod tests {
             can_persist: true,
             emulated: false,
         }
+    }
+
+    #[test]
+    fn the_slower_an_arena_fills_the_fewer_are_kept() {
+        let loan = ArenaLoan::new(None);
+        loan.rolled_over_at_ms.store(1_000, Ordering::Relaxed);
+        let kept = |filled_sixteenths| {
+            [0, 3_500, 6_000, 10_999, 11_000]
+                .map(|now_ms| loan.to_be_kept(now_ms, filled_sixteenths))
+        };
+        assert_eq!(kept(16), [ALL, ALL, 1, 1, 0]);
+        assert_eq!(kept(8), [ALL, 1, 0, 0, 0]);
+        assert_eq!(kept(0), [0; 5]);
     }
 
     #[test]

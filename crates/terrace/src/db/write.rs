@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 use terrace_region::Frame;
 
 use crate::db::Store;
-use crate::db::arena_loan::Filled;
 use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
@@ -291,16 +290,16 @@ impl Store {
     /// # Errors
     /// Nothing has changed: the active arena holds a failed frame that cannot be wiped out yet.
     pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) -> Result<()> {
+        let filled_sixteenths = 16 - writer.active.free_sixteenths().min(16);
         if let Err(error) = writer.active.arena().seal() {
             self.give_up(&fresh);
             return Err(self.persist_failed(error));
         }
-        let filled = Filled::of(writer.active.arena());
         writer.active = Arc::clone(&fresh);
         writer.hurried_spare = false;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.spare_was_taken(fresh.arena());
-        self.settle_loan(filled);
+        self.settle_loan(filled_sixteenths);
         self.background.spare_wanted(self);
         self.background.flush_wanted(self);
         Ok(())
