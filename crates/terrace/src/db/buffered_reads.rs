@@ -46,6 +46,32 @@ impl Store {
         }
     }
 
+    /// After a scan was positioned: a store that is scanned has its memory where scans look.
+    pub(crate) fn settle_boundary(&self) {
+        let Some(buffer) = &self.read_buffer else {
+            return;
+        };
+        if !buffer.sought() {
+            return;
+        }
+        if self.options.read_only {
+            while self.let_entries_go() {}
+        } else {
+            self.background.deletion_wanted(self);
+        }
+    }
+
+    /// A step of the deletion worker's: a part of what the read buffer has yielded leaves it, and blocks
+    /// may take its memory; false if there is none.
+    pub(crate) fn let_entries_go(&self) -> bool {
+        let buffer = self.read_buffer.as_ref();
+        let some_went = buffer.filter(|buffer| buffer.let_some_go());
+        if let Some(buffer) = some_went {
+            self.settle_claim(buffer);
+        }
+        some_went.is_some()
+    }
+
     /// Before a frame is stored.
     pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
         if let Some(buffer) = &self.read_buffer {

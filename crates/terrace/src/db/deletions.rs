@@ -1,5 +1,5 @@
 //! Deleting the files of tables that nobody lists any more, a little at a time; and in the same way
-//! emptying a block cache that gives its memory away.
+//! emptying a block cache or a read buffer that gives its memory away.
 //!
 //! Removing a large file at once holds up every sync beside it. So its end is cut off in steps, with
 //! pauses in which others get their turn, and only the last step removes the name. Nobody waits for
@@ -48,10 +48,10 @@ struct Waiting {
 }
 
 impl Store {
-    /// The deletion worker's step: a part of the blocks that are to leave, one cut, or the name of a file
-    /// that is short.
+    /// The deletion worker's step: a part of the blocks or entries that are to leave, one cut, or the name
+    /// of a file that is short.
     pub(crate) fn deletion_step(&self) -> Result<bool> {
-        if self.let_blocks_go() {
+        if self.let_blocks_go() || self.let_entries_go() {
             self.pause();
             return Ok(true);
         }

@@ -352,10 +352,14 @@ impl DbIterator {
     }
 
     /// Leaves the merge where it stands. A seek has asked each sub-level of level 0, and may have paid
-    /// the last of what merging them takes; that begins once nothing here is in its way.
+    /// the last of what merging them takes; that begins once nothing here is in its way. It may also be
+    /// the one from which on blocks have more of the memory.
     fn put_back(&self, source: Box<Source>, path: Path) {
         let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
         self.source.put_back(source);
+        if path == Path::Seek {
+            self.store.settle_boundary();
+        }
         if is_due {
             self.store.background.compaction_wanted(&self.store);
         }

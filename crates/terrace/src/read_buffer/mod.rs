@@ -31,9 +31,12 @@
 //! cache would then give way block by block, and between blocks that stay an allocator finds no room
 //! for what comes instead: measured, a budget of 100 MiB took 157.
 //!
+//! While the store is scanned and seldom asked for single keys, it holds a fifth of that (`boundary`).
+//!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
 //! forwarded again.
 
+mod boundary;
 mod hash;
 mod options;
 mod ordered;
@@ -52,6 +55,7 @@ use crate::table::key_hash;
 use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 
+use self::boundary::Boundary;
 use self::hash::HashBuffer;
 use self::ordered::OrderedBuffer;
 use self::structure::{Counts, Fill, SHRINK_PACE, Structure};
@@ -67,6 +71,14 @@ const FLOORS: usize = 64;
 /// A buffer that holds more than so many 64ths of what it was made for holds entries in earnest; eight
 /// are what a structure takes without any.
 const IN_EARNEST_64THS: u64 = 9;
+
+/// What a buffer that has yielded its memory to scans may take of what it was made for, in 64ths.
+const YIELDED_64THS: u64 = 12;
+
+/// What it lets go of at a time where nobody waits.
+const STEP_BYTES: u64 = 4 << 20;
+/// After so many of its steps a structure has been all around.
+const STEPS_AROUND: usize = 16;
 
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
@@ -85,6 +97,7 @@ pub(crate) struct ReadBuffer {
     /// The block cache can hold all that the buffer could have.
     blocks_fit: AtomicBool,
     worth: Worth,
+    boundary: Boundary,
     /// How often it was put to sleep.
     sleeps: AtomicU64,
     /// What it takes of the budget.
@@ -117,6 +130,7 @@ impl ReadBuffer {
             // So it begins: a store without tables.
             blocks_fit: AtomicBool::new(true),
             worth: Worth::default(),
+            boundary: Boundary::default(),
             sleeps: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
             settling: Mutex::new(()),
@@ -162,7 +176,49 @@ impl ReadBuffer {
     }
 
     fn limit_bytes(&self) -> u64 {
-        self.capacity_bytes + self.borrowed_bytes.load(Ordering::Relaxed)
+        let all_bytes = self.capacity_bytes + self.borrowed_bytes.load(Ordering::Relaxed);
+        if !self.boundary.is_yielded() {
+            return all_bytes;
+        }
+        let least_bytes = self.structure.get().map_or(0, |some| some.least_bytes());
+        let yielded_bytes = self.made_for_bytes() / 64 * YIELDED_64THS;
+        yielded_bytes.max(least_bytes).min(all_bytes)
+    }
+
+    fn made_for_bytes(&self) -> u64 {
+        self.capacity_bytes + self.most_borrowed_bytes
+    }
+
+    /// A scan was positioned. Whether the memory is to change hands: then `let_some_go` does the rest.
+    pub(crate) fn sought(&self) -> bool {
+        self.awake.load(Ordering::Relaxed) && self.boundary.sought() && self.look()
+    }
+
+    /// Whether gets and scans change places.
+    fn look(&self) -> bool {
+        let counts = self.structure.get().map(|structure| structure.counts());
+        let changes = counts.is_some_and(|counts| self.boundary.look(counts.hits + counts.misses));
+        if changes {
+            self.settle_limit();
+        }
+        changes
+    }
+
+    /// A part of what it has yielded and still holds goes; false if there is none. The claim on the budget
+    /// has changed then.
+    pub(crate) fn let_some_go(&self) -> bool {
+        let Some(structure) = self.structure.get() else {
+            return false;
+        };
+        let before_bytes = structure.memory_bytes();
+        // More than once: a step asks some shards only, and what the first ones hold may be little.
+        let goes = || {
+            structure.shrink(STEP_BYTES);
+            structure.memory_bytes() < before_bytes
+        };
+        self.boundary.is_yielded()
+            && before_bytes > self.limit_bytes()
+            && (0..STEPS_AROUND).any(|_| goes())
     }
 
     /// Takes memory before a first write would wait for it (34 ms for a buffer of 400 MiB), if every
@@ -212,6 +268,9 @@ impl ReadBuffer {
         }
         // The read saw what raised the floor, and still found this version.
         version.sequence = version.sequence.max(floor);
+        if self.boundary.read_table(key.hash) {
+            self.look();
+        }
         match structure.fill(key, version, read_at) {
             Fill::Taken => self.fills_taken.fetch_add(1, Ordering::Relaxed),
             Fill::Outdated => self.fills_dropped.fetch_add(1, Ordering::Relaxed),
@@ -318,7 +377,7 @@ impl ReadBuffer {
 
     fn awaken(&self) -> &dyn Structure {
         let structure = self.structure.get_or_init(|| {
-            let bytes = self.capacity_bytes + self.most_borrowed_bytes;
+            let bytes = self.made_for_bytes();
             match self.options.structure {
                 ReadBufferStructure::Hash => {
                     let record_bytes = self.options.usual_record_bytes;
@@ -387,9 +446,11 @@ impl ReadBuffer {
 
     /// What a buffer that is awake takes of the budget. What it is lent is not of that.
     fn claim(&self, held: u64) -> u64 {
-        let made_for_bytes = self.capacity_bytes + self.most_borrowed_bytes;
-        let in_earnest_bytes = made_for_bytes / 64 * IN_EARNEST_64THS;
-        if held > in_earnest_bytes {
+        let in_earnest_bytes = self.made_for_bytes() / 64 * IN_EARNEST_64THS;
+        if self.boundary.is_yielded() {
+            // It gives back as entries leave.
+            held.min(self.capacity_bytes).max(self.limit_bytes())
+        } else if held > in_earnest_bytes {
             let own_bytes = held.saturating_sub(self.most_borrowed_bytes);
             self.capacity_bytes.max(own_bytes)
         } else {

@@ -229,6 +229,10 @@ impl Structure for OrderedBuffer {
 
     fn shrink(&self, _bytes: u64) {}
 
+    fn least_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

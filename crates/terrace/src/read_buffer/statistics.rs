@@ -26,7 +26,8 @@ pub struct ReadBufferStatistics {
     pub sleeps: u64,
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
-    /// The most that it may take now, what idle arenas lend it included.
+    /// The most that it may take now: with what idle arenas lend it, and without what it leaves to the
+    /// blocks of a store that is scanned and seldom asked for single keys.
     pub capacity_bytes: u64,
 }
 

@@ -89,6 +89,9 @@ pub(super) trait Structure: Send + Sync {
     /// Lets go of so many bytes of what is held beyond the limit, or of some.
     fn shrink(&self, bytes: u64);
 
+    /// The least that it can be limited to.
+    fn least_bytes(&self) -> u64;
+
     /// Memory taken, bookkeeping included.
     fn memory_bytes(&self) -> u64;
 

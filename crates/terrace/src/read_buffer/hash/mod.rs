@@ -75,6 +75,8 @@ struct Shard {
     /// Something had to leave, and the last time a read had asked for it once.
     is_full: AtomicBool,
     misses: AtomicU64,
+    /// See [`ring::least_bytes`].
+    least_bytes: u64,
 }
 
 struct Inner {
@@ -116,6 +118,7 @@ impl HashBuffer {
             }),
             is_full: AtomicBool::new(false),
             misses: AtomicU64::new(0),
+            least_bytes: ring::least_bytes(chunk_bytes),
         };
         HashBuffer {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
@@ -126,6 +129,10 @@ impl HashBuffer {
             shrunk: AtomicUsize::new(0),
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
         }
+    }
+
+    fn buckets_bytes(&self) -> u64 {
+        (self.buckets.len() * BUCKET_BYTES) as u64
     }
 
     /// A key's bucket and its shard. There are as many buckets in each shard, so scaling the hash to
@@ -359,13 +366,17 @@ impl Structure for HashBuffer {
     }
 
     fn limit(&self, bytes: u64) {
-        let buckets_bytes = (self.buckets.len() * BUCKET_BYTES) as u64;
-        let of_ring = bytes.saturating_sub(buckets_bytes) / self.shards.len() as u64;
+        let of_ring = bytes.saturating_sub(self.buckets_bytes()) / self.shards.len() as u64;
         for shard in &self.shards {
             if shard.inner.lock().ring.limit(of_ring) {
                 shard.is_full.store(false, Ordering::Relaxed);
             }
         }
+    }
+
+    fn least_bytes(&self) -> u64 {
+        let rings = self.shards.iter();
+        self.buckets_bytes() + rings.map(|shard| shard.least_bytes).sum::<u64>()
     }
 
     fn memory_bytes(&self) -> u64 {

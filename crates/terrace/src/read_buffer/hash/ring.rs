@@ -106,6 +106,12 @@ pub(super) struct Ring {
     moving: Vec<u8>,
 }
 
+/// What a ring takes at its least limit: a chunk's worth of entries in two, a chunk for the head to come,
+/// and one that its tail leaves at this moment.
+pub(super) const fn least_bytes(chunk_bytes: usize) -> u64 {
+    4 * chunk_bytes as u64
+}
+
 impl Ring {
     /// A ring of whole chunks, two at least.
     pub(super) fn new(capacity_bytes: usize, chunk_bytes: usize) -> Self {
