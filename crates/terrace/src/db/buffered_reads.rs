@@ -46,12 +46,12 @@ impl Store {
         }
     }
 
-    /// After a scan was positioned: a store that is scanned has its memory where scans look.
+    /// After a scan was positioned whose blocks are to be kept: a store that is scanned has its memory where scans look.
     pub(crate) fn settle_boundary(&self) {
         let Some(buffer) = &self.read_buffer else {
             return;
         };
-        if !buffer.sought() {
+        if !buffer.sought(|| self.tables.blocks().misses()) {
             return;
         }
         if self.options.read_only {

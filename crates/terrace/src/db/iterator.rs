@@ -357,7 +357,7 @@ impl DbIterator {
     fn put_back(&self, source: Box<Source>, path: Path) {
         let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
         self.source.put_back(source);
-        if path == Path::Seek {
+        if path == Path::Seek && self.options.fill_cache && !self.options.verify {
             self.store.settle_boundary();
         }
         if is_due {

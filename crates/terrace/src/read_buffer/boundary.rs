@@ -6,26 +6,45 @@
 //! once gets are as many, it grows again. Between the two ratios nothing changes.
 //!
 //! Seeks are counted, not rows: whoever walks through everything, for a backup, seeks once, and is not to
-//! drive out what gets ask for.
+//! drive out what gets ask for. So do only seeks whose blocks are to be kept, and they count for nothing
+//! where hardly any finds a block missing: more memory would not serve them better.
+//!
+//! Who has lost the memory needs long to fill it again. So the larger it is the more seeks or gets it
+//! takes, and twice as many after each time that it changed hands, until it stays.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Seeks and gets from one look to the next.
 const WINDOW: u64 = 8 << 10;
-/// With so many seeks for each get scans have the memory.
+/// With so many seeks for each get scans have the memory,
 const SEEKS_PER_GET: u64 = 8;
+/// if at least one in so many misses a block.
+const SEEKS_PER_MISS: u64 = 8;
 /// One get in so many is counted, for as many.
 const GETS_SAMPLED: u64 = 16;
+/// So often what it takes doubles at most.
+const MOST_DOUBLINGS: u32 = 6;
 
 /// What is counted for it. See the head of the file.
 #[derive(Default)]
 pub(super) struct Boundary {
     is_yielded: AtomicBool,
-    /// Gets up to the last look.
+    /// How often the memory changed hands, less how often it did not.
+    changes: AtomicU32,
+    /// Up to the last comparison.
     gets: AtomicU64,
+    block_misses: AtomicU64,
     seeks: Line,
     /// While the memory is yielded: gets that read a table.
     table_gets: Line,
+}
+
+/// What was counted elsewhere since the store was opened.
+#[derive(Clone, Copy)]
+pub(super) struct Ever {
+    pub(super) gets: u64,
+    /// Blocks that the cache had not; `None` where that is not asked.
+    pub(super) block_misses: Option<u64>,
 }
 
 /// On a line of its own.
@@ -48,6 +67,11 @@ impl Boundary {
         self.is_yielded.load(Ordering::Relaxed)
     }
 
+    /// Gets have the memory again.
+    pub(super) fn give_back(&self) {
+        self.is_yielded.store(false, Ordering::Relaxed);
+    }
+
     /// A scan was positioned. Whether to look.
     pub(super) fn sought(&self) -> bool {
         self.seeks.count(1)
@@ -61,27 +85,37 @@ impl Boundary {
             && self.table_gets.count(GETS_SAMPLED)
     }
 
-    /// Compares, after so many gets ever. Whether the memory changes hands.
-    pub(super) fn look(&self, gets: u64) -> bool {
+    /// Compares, if there were so many seeks and gets. Whether the memory changes hands.
+    pub(super) fn look(&self, ever: Ever, fewest: u64) -> bool {
         let seeks = self.seeks.0.load(Ordering::Relaxed);
-        let new_gets = gets.saturating_sub(self.gets.load(Ordering::Relaxed));
-        if seeks + new_gets < WINDOW {
+        let since =
+            |now: u64, before: &AtomicU64| now.saturating_sub(before.load(Ordering::Relaxed));
+        let gets = since(ever.gets, &self.gets);
+        let changes = self.changes.load(Ordering::Relaxed);
+        if seeks + gets < fewest.max(WINDOW) << changes {
             return false;
         }
+        let misses = ever.block_misses.map(|now| since(now, &self.block_misses));
         self.seeks.0.store(0, Ordering::Relaxed);
-        self.gets.store(gets, Ordering::Relaxed);
+        self.gets.store(ever.gets, Ordering::Relaxed);
+        if let Some(now) = ever.block_misses {
+            self.block_misses.store(now, Ordering::Relaxed);
+        }
         let was = self.is_yielded();
-        let is = is_yielded(was, seeks, new_gets);
+        let is = is_yielded(was, seeks, gets, misses.unwrap_or(0));
+        let changes = match is == was {
+            true => changes.saturating_sub(1),
+            false => (changes + 1).min(MOST_DOUBLINGS),
+        };
+        self.changes.store(changes, Ordering::Relaxed);
         self.is_yielded.swap(is, Ordering::Relaxed) != is
     }
 }
 
-fn is_yielded(was: bool, seeks: u64, gets: u64) -> bool {
-    if seeks >= SEEKS_PER_GET.saturating_mul(gets) {
-        true
-    } else {
-        was && seeks > gets
-    }
+fn is_yielded(was: bool, seeks: u64, gets: u64, block_misses: u64) -> bool {
+    let are_scans = seeks >= SEEKS_PER_GET.saturating_mul(gets);
+    let miss_blocks = block_misses.saturating_mul(SEEKS_PER_MISS) >= seeks;
+    are_scans && miss_blocks || was && seeks > gets
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -89,40 +123,83 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scans_have_the_memory_while_gets_are_few() {
-        assert!(is_yielded(false, 8, 1) && !is_yielded(false, 7, 1));
-        assert!(is_yielded(true, 2, 1) && !is_yielded(true, 2, 2));
-        assert!(!is_yielded(true, 0, 1));
+    fn scans_have_the_memory_while_gets_are_few_and_blocks_are_missed() {
+        let is = |was, seeks, gets| is_yielded(was, seeks, gets, seeks);
+        assert!(is(false, 8, 1) && !is(false, 7, 1));
+        assert!(is(true, 2, 1) && !is(true, 2, 2));
+        assert!(!is(true, 0, 1));
+        assert!(is_yielded(false, 800, 0, 100) && !is_yielded(false, 800, 0, 99));
+        assert!(
+            is_yielded(true, 800, 0, 0),
+            "they are not missed because they have it"
+        );
     }
 
-    /// So many seeks, and gets of which each reads a table, one after the other; how often it changed.
-    fn after(boundary: &Boundary, gets_ever: &mut u64, seeks: u64, gets: u64) -> usize {
-        let mut changes = 0;
-        for number in 0..seeks.max(gets) {
-            if number < gets {
-                *gets_ever += 1;
-                let is_over = boundary.read_table(number);
-                changes += usize::from(is_over && boundary.look(*gets_ever));
-            }
-            if number < seeks {
-                let is_over = boundary.sought();
-                changes += usize::from(is_over && boundary.look(*gets_ever));
-            }
+    /// Of a store whose seeks miss a block each, and whose gets read a table each.
+    #[derive(Default)]
+    struct Used {
+        boundary: Boundary,
+        gets: u64,
+        seeks: u64,
+    }
+
+    impl Used {
+        fn look(&self, fewest: u64) -> bool {
+            let ever = Ever {
+                gets: self.gets,
+                block_misses: Some(self.seeks),
+            };
+            self.boundary.look(ever, fewest)
         }
-        changes
+
+        /// So many of each, in turn; how often the memory changed hands.
+        fn with(&mut self, seeks: u64, gets: u64, fewest: u64) -> usize {
+            let mut changes = 0;
+            for number in 0..seeks.max(gets) {
+                if number < gets {
+                    self.gets += 1;
+                    let is_over = self.boundary.read_table(number);
+                    changes += usize::from(is_over && self.look(fewest));
+                }
+                if number < seeks {
+                    self.seeks += 1;
+                    let is_over = self.boundary.sought();
+                    changes += usize::from(is_over && self.look(fewest));
+                }
+            }
+            changes
+        }
     }
 
     #[test]
-    fn it_takes_a_window_of_seeks_and_one_of_gets() {
-        let (boundary, mut gets) = (Boundary::default(), 100_000);
-        assert!(!boundary.look(gets), "many gets, and it is theirs");
-        assert_eq!(after(&boundary, &mut gets, WINDOW - 1, 0), 0);
-        assert_eq!(after(&boundary, &mut gets, 1, 0), 1);
-        assert!(boundary.is_yielded());
-        assert_eq!(after(&boundary, &mut gets, 0, WINDOW - 1), 0);
-        assert_eq!(after(&boundary, &mut gets, 0, WINDOW + 1), 1);
-        assert!(!boundary.is_yielded());
+    fn it_takes_a_window_of_seeks_and_then_two_of_gets() {
+        let mut used = Used {
+            gets: 100_000,
+            ..Used::default()
+        };
+        assert!(!used.look(0), "many gets, and it is theirs");
+        assert_eq!(used.with(WINDOW - 1, 0, 0), 0);
+        assert_eq!(used.with(1, 0, 0), 1);
+        assert!(used.boundary.is_yielded());
+        assert_eq!(used.with(0, 2 * WINDOW - 1, 0), 0);
+        assert_eq!(used.with(0, WINDOW, 0), 1);
+        assert!(!used.boundary.is_yielded());
         // As many of each.
-        assert_eq!(after(&boundary, &mut gets, 9 * WINDOW, 9 * WINDOW), 0);
+        assert_eq!(used.with(9 * WINDOW, 9 * WINDOW, 0), 0);
+    }
+
+    #[test]
+    fn large_memory_changes_hands_later_and_all_memory_the_later_the_more_often() {
+        let mut used = Used::default();
+        assert_eq!(used.with(4 * WINDOW - 1, 0, 4 * WINDOW), 0);
+        assert_eq!(used.with(1, 0, 4 * WINDOW), 1);
+
+        let mut used = Used::default();
+        let turns = (0..1000).map(|_| used.with(WINDOW, 0, 0) + used.with(0, 2 * WINDOW, 0));
+        let turns = turns.sum::<usize>();
+        assert!((2..100).contains(&turns), "{turns}");
+        // Where it stays it is soon as it was.
+        used.with(1000 * WINDOW, 0, 0);
+        assert_eq!(used.boundary.changes.load(Ordering::Relaxed), 0);
     }
 }

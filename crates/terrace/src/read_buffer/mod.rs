@@ -31,7 +31,8 @@
 //! cache would then give way block by block, and between blocks that stay an allocator finds no room
 //! for what comes instead: measured, a budget of 100 MiB took 157.
 //!
-//! While the store is scanned and seldom asked for single keys, it holds a fifth of that (`boundary`).
+//! While the store is scanned and seldom asked for single keys, it holds a fifth of that, or a
+//! half if it is small (`boundary`).
 //!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
 //! forwarded again.
@@ -55,7 +56,7 @@ use crate::table::key_hash;
 use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 
-use self::boundary::Boundary;
+use self::boundary::{Boundary, Ever};
 use self::hash::HashBuffer;
 use self::ordered::OrderedBuffer;
 use self::structure::{Counts, Fill, SHRINK_PACE, Structure};
@@ -75,10 +76,15 @@ const IN_EARNEST_64THS: u64 = 9;
 /// What a buffer that has yielded its memory to scans may take of what it was made for, in 64ths.
 const YIELDED_64THS: u64 = 12;
 
-/// What it lets go of at a time where nobody waits.
+/// What it lets go of at a time, in the background.
 const STEP_BYTES: u64 = 4 << 20;
-/// After so many of its steps a structure has been all around.
-const STEPS_AROUND: usize = 16;
+/// In such pieces, for writers wait for the lock of a shard.
+const PIECE_BYTES: u64 = 128 << 10;
+/// The most pieces of a step: after so many a structure has been all around.
+const PIECES: usize = 64;
+/// Memory that changes hands is worth a seek or get for so many bytes of it: a large buffer took long to
+/// be filled.
+const BYTES_A_GET: u64 = 64 << 10;
 
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
@@ -189,15 +195,29 @@ impl ReadBuffer {
         self.capacity_bytes + self.most_borrowed_bytes
     }
 
-    /// A scan was positioned. Whether the memory is to change hands: then `let_some_go` does the rest.
-    pub(crate) fn sought(&self) -> bool {
-        self.awake.load(Ordering::Relaxed) && self.boundary.sought() && self.look()
+    /// A scan was positioned that wants its blocks kept; of so many blocks ever the cache had not. Whether
+    /// the memory is to change hands: then `let_some_go` does the rest.
+    pub(crate) fn sought(&self, block_misses: impl Fn() -> u64) -> bool {
+        self.awake.load(Ordering::Relaxed)
+            && self.boundary.sought()
+            && self.changes_hands(Some(block_misses()))
     }
 
     /// Whether gets and scans change places.
-    fn look(&self) -> bool {
-        let counts = self.structure.get().map(|structure| structure.counts());
-        let changes = counts.is_some_and(|counts| self.boundary.look(counts.hits + counts.misses));
+    fn changes_hands(&self, block_misses: Option<u64>) -> bool {
+        let structure = self.structure.get();
+        // One that cannot give memory back has nothing to yield.
+        let Some(structure) = structure.filter(|some| some.least_bytes() < self.capacity_bytes)
+        else {
+            return false;
+        };
+        let counts = structure.counts();
+        let ever = Ever {
+            gets: counts.hits + counts.misses,
+            block_misses,
+        };
+        let fewest = self.made_for_bytes() / BYTES_A_GET;
+        let changes = self.boundary.look(ever, fewest);
         if changes {
             self.settle_limit();
         }
@@ -207,18 +227,22 @@ impl ReadBuffer {
     /// A part of what it has yielded and still holds goes; false if there is none. The claim on the budget
     /// has changed then.
     pub(crate) fn let_some_go(&self) -> bool {
-        let Some(structure) = self.structure.get() else {
+        let structure = self.structure.get();
+        let Some(structure) = structure.filter(|_| self.boundary.is_yielded()) else {
             return false;
         };
         let before_bytes = structure.memory_bytes();
-        // More than once: a step asks some shards only, and what the first ones hold may be little.
-        let goes = || {
-            structure.shrink(STEP_BYTES);
-            structure.memory_bytes() < before_bytes
-        };
-        self.boundary.is_yielded()
-            && before_bytes > self.limit_bytes()
-            && (0..STEPS_AROUND).any(|_| goes())
+        let goal_bytes = before_bytes.saturating_sub(STEP_BYTES);
+        let goal_bytes = goal_bytes.max(self.limit_bytes());
+        for _ in 0..PIECES {
+            if structure.memory_bytes() <= goal_bytes {
+                break;
+            }
+            structure.shrink(PIECE_BYTES);
+        }
+        let held = structure.memory_bytes();
+        // Others may have let it go: writes do, while it is beyond its limit.
+        held < before_bytes || self.claim(held) < self.claimed_bytes.load(Ordering::Relaxed)
     }
 
     /// Takes memory before a first write would wait for it (34 ms for a buffer of 400 MiB), if every
@@ -269,7 +293,7 @@ impl ReadBuffer {
         // The read saw what raised the floor, and still found this version.
         version.sequence = version.sequence.max(floor);
         if self.boundary.read_table(key.hash) {
-            self.look();
+            self.changes_hands(None);
         }
         match structure.fill(key, version, read_at) {
             Fill::Taken => self.fills_taken.fetch_add(1, Ordering::Relaxed),
@@ -362,6 +386,8 @@ impl ReadBuffer {
     fn fall_asleep(&self, structure: &dyn Structure) {
         self.awake.store(false, Ordering::SeqCst);
         self.sleeps.fetch_add(1, Ordering::Relaxed);
+        // It wakes for gets.
+        self.boundary.give_back();
         structure.clear();
     }
 
@@ -449,7 +475,7 @@ impl ReadBuffer {
         let in_earnest_bytes = self.made_for_bytes() / 64 * IN_EARNEST_64THS;
         if self.boundary.is_yielded() {
             // It gives back as entries leave.
-            held.min(self.capacity_bytes).max(self.limit_bytes())
+            held.max(self.limit_bytes()).min(self.capacity_bytes)
         } else if held > in_earnest_bytes {
             let own_bytes = held.saturating_sub(self.most_borrowed_bytes);
             self.capacity_bytes.max(own_bytes)

@@ -27,9 +27,9 @@ pub struct ReadBufferOptions {
     /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
     /// in percent, from 0 (off: reads and writes pass it by) to 90. It is set aside once it holds
     /// entries; while it sleeps, an eighth of it at most (with `borrows_arenas` up to a quarter). While
-    /// there are eight seeks for each get and more it is limited to a fifth, and blocks have the rest;
-    /// small buffers to a half. Values over 8 KiB never enter: where all are so large, 0 is right.
-    /// Default: 50.
+    /// there are eight seeks for each get and more it is limited to a fifth, and blocks have the rest
+    /// (a small buffer to a half, and one that is ordered not at all). Values over 8 KiB never enter:
+    /// where all are so large, 0 is right. Default: 50.
     pub share_percent: u32,
     /// What a record takes, key and value, bytes, from 100 to 8192. The hash has as many places for
     /// entries from the start as such records fit: of larger ones places lie idle, an eighth of the

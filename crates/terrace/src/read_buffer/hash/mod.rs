@@ -62,6 +62,7 @@ pub(super) struct HashBuffer {
     most_entry_bytes: usize,
     /// Of the entries that a bucket has its share of.
     bucket_entries_bytes: usize,
+    rings_least_bytes: u64,
     hash_seed: u64,
     /// Counts shards that were told to shrink.
     shrunk: AtomicUsize,
@@ -75,8 +76,6 @@ struct Shard {
     /// Something had to leave, and the last time a read had asked for it once.
     is_full: AtomicBool,
     misses: AtomicU64,
-    /// See [`ring::least_bytes`].
-    least_bytes: u64,
 }
 
 struct Inner {
@@ -118,13 +117,13 @@ impl HashBuffer {
             }),
             is_full: AtomicBool::new(false),
             misses: AtomicU64::new(0),
-            least_bytes: ring::least_bytes(chunk_bytes),
         };
         HashBuffer {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
             shards: (0..shards).map(|_| shard()).collect(),
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
             bucket_entries_bytes: rings_bytes / buckets,
+            rings_least_bytes: ring::least_bytes(chunk_bytes) * shards as u64,
             hash_seed,
             shrunk: AtomicUsize::new(0),
             memory_bytes: AtomicU64::new((buckets * BUCKET_BYTES) as u64),
@@ -375,8 +374,7 @@ impl Structure for HashBuffer {
     }
 
     fn least_bytes(&self) -> u64 {
-        let rings = self.shards.iter();
-        self.buckets_bytes() + rings.map(|shard| shard.least_bytes).sum::<u64>()
+        self.buckets_bytes() + self.rings_least_bytes
     }
 
     fn memory_bytes(&self) -> u64 {
