@@ -76,7 +76,7 @@ fn what_was_claimed_and_is_not_held_is_claimed_no_more() {
     assert!(seek(&buffer, SEEKS));
     let held = buffer.statistics();
     assert!(held.bytes < held.capacity_bytes, "{held:?}");
-    let_all_go(&buffer);
+    assert_eq!(let_all_go(&buffer), 1, "the claim falls");
     assert_eq!(claimed(&buffer), held.capacity_bytes);
 }
 
