@@ -8,9 +8,9 @@
 //! to the front again, with one use less (S3-FIFO's main queue). While there is room, every back-fill
 //! is taken: a buffer that has yet to fill loses nothing by it, and would be long about it otherwise.
 //! From then on nothing enters that was read once, but at the second miss of its key within a while,
-//! twice as many misses of the bucket as entries of its size would fit (of YCSB C's draws 0.360 miss a
-//! buffer for a quarter of 2,000,000 records then; 0.364 with half as many misses as entries: a simulation,
-//! which misses 0.358 with a count for each key). So gets that walk over the whole
+//! twice as many misses of the bucket as entries of its size would fit (of YCSB C's gets 0.377 miss a
+//! buffer for a quarter of 2,000,000 records then, and 0.381 with half as many misses as entries; a cache
+//! with a count for each key, 0.375: a simulation). So gets that walk over the whole
 //! store, or draw from all of it alike, push out little. As long as those that leave are a write's,
 //! whom no read ever asked for, the first miss is enough again: a load leaves the buffer full of them.
 //!
