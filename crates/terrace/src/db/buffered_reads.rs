@@ -46,16 +46,22 @@ impl Store {
         }
     }
 
-    /// After a scan was positioned whose blocks are to be kept: a store that is scanned has its memory where scans look.
+    /// After a scan was positioned whose blocks are to be kept: a store that is scanned has its memory
+    /// where scans look.
     pub(crate) fn settle_boundary(&self) {
         let Some(buffer) = &self.read_buffer else {
             return;
         };
-        if !buffer.sought(|| self.tables.blocks().misses()) {
-            return;
+        if buffer.sought(|| self.tables.blocks().misses()) {
+            self.by_and_by(Self::let_entries_go);
         }
+    }
+
+    /// Has the deletion worker take steps until there are none; in a read-only store, which has no such
+    /// worker, the caller does.
+    fn by_and_by(&self, step: impl Fn(&Self) -> bool) {
         if self.options.read_only {
-            while self.let_entries_go() {}
+            while step(self) {}
         } else {
             self.background.deletion_wanted(self);
         }
@@ -127,13 +133,8 @@ impl Store {
     /// so these may do that in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
         let are_to_leave = buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
-        if !are_to_leave {
-            return;
-        }
-        if self.options.read_only {
-            while self.let_blocks_go() {}
-        } else {
-            self.background.deletion_wanted(self);
+        if are_to_leave {
+            self.by_and_by(Self::let_blocks_go);
         }
     }
 
