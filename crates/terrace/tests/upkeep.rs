@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::script::tiny;
-use terrace::{Background, Db, Error, IterOptions, Options};
-use terrace_storage::Purpose;
+use terrace::{Background, Db, Error, IterOptions, Options, TableReport, inspect};
+use terrace_storage::{Purpose, RealStorage};
 
 fn fill(db: &Db, rows: u32, byte: u8) {
     for row in 0..rows {
@@ -79,6 +79,58 @@ fn compacting_a_range_leaves_one_version_of_each_key_and_the_rest_alone() {
         db.iter(IterOptions::default()).unwrap().entries().count(),
         150
     );
+}
+
+/// A get that finds its record in the lowest level has asked all others in vain.
+#[test]
+fn tables_above_the_lowest_level_have_the_better_filters() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("store");
+    let options = tiny(Options {
+        background: Background::Inline,
+        ..Options::default()
+    });
+    let options = Options {
+        table_bytes: 32 << 10,
+        level1_bytes: 64 << 10,
+        level0_merge: 4,
+        ..options
+    };
+    let db = Db::open(&store, options).unwrap();
+    // In no order, so that no table is moved down as it is.
+    let mut keys = (0..9000u32).map(|row| row.wrapping_mul(0x9e37_79b1).to_be_bytes());
+    let mut put = |rows| {
+        let keys = keys.by_ref().take(rows);
+        keys.for_each(|key| db.put(&key, &[1; 100]).unwrap());
+        db.flush().unwrap();
+    };
+    put(5000);
+    while db.levels().keyspaces[0].levels[0].is_empty() {
+        put(1);
+    }
+    let levels = &db.levels().keyspaces[0].levels;
+    let deepest = levels.iter().rposition(|level| !level.is_empty()).unwrap();
+    assert!(deepest > 1);
+    let all_have = |level: usize, accepted_bits: &[u64]| {
+        let mut tables = levels[level].iter().flat_map(|sub_level| &sub_level.tables);
+        let has = |table: &TableReport| {
+            let path = store.join(format!("{}.table", table.number));
+            let dump = inspect::dump(&RealStorage, &path).unwrap();
+            let filter = dump.items.iter().find(|item| item.kind == "filter");
+            let bytes = |bits: u64| (table.entries * bits).div_ceil(256) * 32;
+            let is_of = |&bits: &u64| {
+                let begin = format!("{} bytes of contents", bytes(bits));
+                filter.unwrap().text.starts_with(&begin)
+            };
+            accepted_bits.iter().any(is_of)
+        };
+        tables.all(has)
+    };
+    assert!(all_have(0, &[20]));
+    // Some may be older than the level below theirs.
+    assert!((1..deepest).all(|level| all_have(level, &[10, 15])));
+    assert!((1..deepest).any(|level| !all_have(level, &[10])));
+    assert!(all_have(deepest, &[10]));
 }
 
 /// Ranges are compacted beside writers and merges of the store's own.

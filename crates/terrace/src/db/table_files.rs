@@ -64,13 +64,8 @@ impl Store {
             hash_seed: self.hash_seed,
             direct: self.options.direct_io,
         };
-        TableFiles::new(
-            home,
-            levels.id,
-            self.form_of(levels).clone(),
-            place,
-            purpose,
-        )
+        let form = self.form_of(levels).clone();
+        TableFiles::new(home, levels.id, form, place, purpose).above(levels.deepest_level())
     }
 
     /// Removes a finished file of a keyspace that was dropped meanwhile.
@@ -98,11 +93,14 @@ pub(crate) struct TableFiles<'a> {
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
     place: Place,
+    /// The lowest level of the keyspace that holds tables.
+    deepest_level: u8,
     open: Option<(u64, TableWriter<'a>)>,
     files: NewFiles,
 }
 
 impl<'a> TableFiles<'a> {
+    /// As if nothing lay below the place, unless [`TableFiles::above`] says more.
     pub(crate) fn new(
         home: TableHome<'a>,
         keyspace: KeyspaceId,
@@ -115,12 +113,21 @@ impl<'a> TableFiles<'a> {
             keyspace,
             form,
             place,
+            deepest_level: place.level,
             open: None,
             files: NewFiles {
                 purpose,
                 numbers: Vec::new(),
                 unsynced: Vec::new(),
             },
+        }
+    }
+
+    /// For a keyspace whose lowest level with tables is this one.
+    fn above(self, deepest_level: u8) -> Self {
+        TableFiles {
+            deepest_level,
+            ..self
         }
     }
 
@@ -150,7 +157,7 @@ impl<'a> TableFiles<'a> {
                 block_bytes: form.block_bytes,
                 restart_interval: form.restart_interval,
                 compression: form.compression_of(usize::from(self.place.level)),
-                filter_bits_per_key: form.filter_bits_per_key,
+                filter_bits_per_key: form.filter_bits_of(self.place.level, self.deepest_level),
                 hash_seed: home.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,

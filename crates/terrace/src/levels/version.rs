@@ -185,6 +185,12 @@ impl KeyspaceLevels {
         self.tables().find(|(_, table)| table.number == number)
     }
 
+    /// The lowest level that has a table, 0 if none has.
+    pub(crate) fn deepest_level(&self) -> u8 {
+        let deepest = self.sub_levels().map(|(place, _)| place.level).max();
+        deepest.unwrap_or(0)
+    }
+
     pub(crate) fn youngest_age(&self) -> Option<u64> {
         self.sub_levels().next().map(|(place, _)| place.age)
     }
