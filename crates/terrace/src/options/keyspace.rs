@@ -29,8 +29,9 @@ pub struct KeyspaceOptions {
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
     /// Filter bits a key in the lowest level, where nearly all keys are; 0 for no filter. Tables of
-    /// level 0 have twice, those of levels between one and a half times as many. Default: 10 (about
-    /// 1 % false positives; 0.2 % with 15 bits, 0.04 % with 20).
+    /// level 0 have twice, those of levels between one and a half times as many; what comes in the
+    /// order of its keys is moved down as it is, and keeps them. Default: 10 (about 1 % false
+    /// positives; 0.2 % with 15 bits, 0.04 % with 20).
     pub filter_bits_per_key: u32,
     /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
     /// for levels 0 and 1, LZ4 below.
