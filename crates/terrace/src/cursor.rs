@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::key::InternalKey;
+use crate::table::TableValue;
 
 /// A position among versions in [`InternalKey`] order, or past either end (not valid).
 ///
@@ -21,6 +22,10 @@ pub(crate) trait Cursor {
     fn key(&self) -> InternalKey<'_>;
     /// Only while valid; otherwise empty.
     fn value(&self) -> &[u8];
+    /// Has `held` be that value where it lies, if it lies in a block; otherwise none.
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        *held = None;
+    }
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -54,5 +59,9 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        (**self).hold_value(held);
     }
 }

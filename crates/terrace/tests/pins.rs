@@ -4,7 +4,7 @@
 mod support;
 
 use support::machine::{Machine, Method};
-use terrace::{Db, IterOptions, Value};
+use terrace::{Db, DbIterator, IterOptions, Value};
 
 fn fill(db: &Db, round: u32) {
     for row in 0..200u32 {
@@ -75,4 +75,63 @@ fn thousands_of_large_values_pin_no_more_than_the_budget_and_the_live_arenas() {
             .iter()
             .all(|(number, value)| **value == number.to_le_bytes().repeat(1200))
     );
+}
+
+/// Values on both sides of the size from which on an iterator shows them where they lie.
+fn row(number: u32, version: u8) -> (Vec<u8>, Vec<u8>) {
+    let length = [100, 511, 512, 700][number as usize % 4];
+    (format!("row{number:03}").into(), vec![version; length])
+}
+
+fn put_rows(db: &Db, version: u8) {
+    for (key, value) in (0..60).map(|number| row(number, version)) {
+        db.put(&key, &value).unwrap();
+    }
+    db.flush().unwrap();
+}
+
+#[test]
+fn the_value_of_an_iterator_outlives_its_table_and_its_place_in_the_cache() {
+    let machine = Machine::new(Method::Written, 3);
+    let db = Db::open("/store", machine.options()).unwrap();
+    put_rows(&db, 1);
+    db.compact().unwrap();
+    let mut iterators: Vec<_> = (0..60u32)
+        .map(|number| {
+            let mut iterator = db.iter(IterOptions::default()).unwrap();
+            let (key, _) = row(number, 1);
+            // Half of them came backwards.
+            match number % 8 {
+                0..4 => iterator.seek(&key).unwrap(),
+                _ => iterator.seek_for_prev(&key).unwrap(),
+            }
+            iterator
+        })
+        .collect();
+    let shown = |iterators: &[DbIterator], rows: &mut dyn Iterator<Item = u32>| {
+        iterators.iter().zip(rows).all(|(iterator, number)| {
+            let (key, value) = row(number, 1);
+            iterator.key() == key && iterator.value() == value
+        })
+    };
+    assert!(shown(&iterators, &mut (0..60)));
+    // Other blocks push theirs out of the cache.
+    for version in 2..10 {
+        put_rows(&db, version);
+        db.compact().unwrap();
+        assert_eq!(
+            db.iter(IterOptions::default()).unwrap().entries().count(),
+            60
+        );
+    }
+    assert!(shown(&iterators, &mut (0..60)));
+    for iterator in &mut iterators {
+        iterator.next().unwrap();
+    }
+    assert!(shown(&iterators[..59], &mut (1..60)));
+    assert!(!iterators[59].valid() && iterators[59].value().is_empty());
+    for iterator in &mut iterators[..59] {
+        iterator.prev().unwrap();
+    }
+    assert!(shown(&iterators[..59], &mut (0..59)));
 }

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Tag};
+use crate::table::TableValue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
@@ -224,6 +225,13 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 
     fn value(&self) -> &[u8] {
         self.current().map_or(&[], Cursor::value)
+    }
+
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        match self.current() {
+            Some(current) => current.hold_value(held),
+            None => *held = None,
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! The iterator registers its snapshot. What it reads from, it owns only during a move: in between,
 //! a flush may take it away if readers hold more memory than their budget. The next move then seeks
 //! anew in the present view, at its own snapshot. So an iterator that nobody moves pins nothing for
-//! long, and writers never wait for one.
+//! long but the block of the value that it shows, and writers never wait for one.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::db::Store;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
-use crate::table::CursorOptions;
+use crate::table::{CursorOptions, TableValue};
 use crate::time_profile::{Drawn, Path, Stage, Watched, draw};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
@@ -117,15 +117,10 @@ enum Direction {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub struct DbIterator {
-    store: Arc<Store>,
-    keyspace: KeyspaceId,
-    options: IterOptions,
-    snapshot: Snapshot,
     source: Arc<SharedSource>,
+    search: Search,
     direction: Direction,
     valid: bool,
-    key: Vec<u8>,
-    value: Vec<u8>,
     /// The key left last: a buffer that moves need, kept from one to the next.
     left: Vec<u8>,
 }
@@ -142,14 +137,16 @@ impl DbIterator {
         store.check_snapshot(&snapshot)?;
         Ok(DbIterator {
             source: store.sources.register(),
-            store,
-            keyspace,
-            options,
-            snapshot,
+            search: Search {
+                store,
+                keyspace,
+                options,
+                snapshot,
+                key: Vec::new(),
+                value: RowValue::default(),
+            },
             direction: Direction::Forward,
             valid: false,
-            key: Vec::new(),
-            value: Vec::new(),
             left: Vec::new(),
         })
     }
@@ -161,12 +158,17 @@ impl DbIterator {
 
     /// The key it stands on; empty if not valid.
     pub fn key(&self) -> &[u8] {
-        if self.valid { &self.key } else { &[] }
+        if self.valid { &self.search.key } else { &[] }
     }
 
-    /// The value of that key; empty if not valid.
+    /// The value of that key; empty if not valid. A large one keeps its block in memory until the next
+    /// move.
     pub fn value(&self) -> &[u8] {
-        if self.valid { &self.value } else { &[] }
+        if self.valid {
+            self.search.value.bytes()
+        } else {
+            &[]
+        }
     }
 
     /// To the first key.
@@ -174,7 +176,7 @@ impl DbIterator {
     /// # Errors
     /// Those of reading tables; the iterator is then not valid. This holds for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        match self.options.lower.clone() {
+        match self.search.options.lower.clone() {
             Bound::Unbounded => self.forward(Path::Seek, |versions, _| versions.seek_to_first()),
             Bound::Included(lower) => self.forward_from(before_versions_of(&lower)),
             Bound::Excluded(lower) => self.forward_from(after_versions_of(&lower)),
@@ -186,7 +188,7 @@ impl DbIterator {
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        match self.options.upper.clone() {
+        match self.search.options.upper.clone() {
             Bound::Unbounded => self.backward(Path::Seek, |versions, _| versions.seek_to_last()),
             Bound::Included(upper) => self.backward_from(after_versions_of(&upper)),
             Bound::Excluded(upper) => self.backward_from(before_versions_of(&upper)),
@@ -198,8 +200,8 @@ impl DbIterator {
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if self.options.above_lower(key) {
-            self.forward_from(InternalKey::seek(key, self.snapshot.sequence()))
+        if self.search.options.above_lower(key) {
+            self.forward_from(InternalKey::seek(key, self.search.snapshot.sequence()))
         } else {
             self.seek_to_first()
         }
@@ -210,7 +212,7 @@ impl DbIterator {
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        if self.options.below_upper(key) {
+        if self.search.options.below_upper(key) {
             self.backward_from(after_versions_of(key))
         } else {
             self.seek_to_last()
@@ -233,6 +235,7 @@ impl DbIterator {
         let turned = self.direction == Direction::Backward;
         let moved = self.forward(Path::Step, |versions, positioned| {
             if positioned && !turned {
+                versions.next()?;
                 skip_key(versions, &key)
             } else {
                 versions.seek(after_versions_of(&key))
@@ -266,7 +269,7 @@ impl DbIterator {
     /// Takes the present key; the buffer of the one before takes its place.
     fn leave(&mut self) -> Vec<u8> {
         let buffer = std::mem::take(&mut self.left);
-        std::mem::replace(&mut self.key, buffer)
+        std::mem::replace(&mut self.search.key, buffer)
     }
 
     /// The entries from the first one on.
@@ -304,14 +307,8 @@ impl DbIterator {
         path: Path,
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
     ) -> Result<()> {
-        let _watched = self.watch_if_drawn(path);
-        (self.valid, self.direction) = (false, Direction::Forward);
-        let (mut source, positioned) = self.take_source()?;
-        let found =
-            place(&mut source.versions, positioned).and_then(|()| self.find_forward(&mut source));
-        self.put_back(source, path);
-        self.valid = found?;
-        Ok(())
+        self.direction = Direction::Forward;
+        self.go(path, place, Search::find_forward)
     }
 
     /// Positions the merge with `place`, then finds the last live key from there back.
@@ -320,51 +317,103 @@ impl DbIterator {
         path: Path,
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
     ) -> Result<()> {
+        self.direction = Direction::Backward;
+        self.go(path, place, Search::find_backward)
+    }
+
+    #[inline(always)]
+    fn go(
+        &mut self,
+        path: Path,
+        place: impl FnOnce(&mut Versions, bool) -> Result<()>,
+        find: impl FnOnce(&mut Search, &mut Source) -> Result<bool>,
+    ) -> Result<()> {
         let _watched = self.watch_if_drawn(path);
-        (self.valid, self.direction) = (false, Direction::Backward);
-        let (mut source, positioned) = self.take_source()?;
+        let found = self.move_source(path, place, find);
+        self.valid = matches!(found, Ok(true));
+        if !self.valid {
+            self.search.value.let_go();
+        }
+        found.map(|_| ())
+    }
+
+    #[inline(always)]
+    fn move_source(
+        &mut self,
+        path: Path,
+        place: impl FnOnce(&mut Versions, bool) -> Result<()>,
+        find: impl FnOnce(&mut Search, &mut Source) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut held = self.source.lock();
+        let (source, positioned) = self.search.renew(&mut held)?;
         let found =
-            place(&mut source.versions, positioned).and_then(|()| self.find_backward(&mut source));
-        self.put_back(source, path);
-        self.valid = found?;
-        Ok(())
+            place(&mut source.versions, positioned).and_then(|()| find(&mut self.search, source));
+        if path == Path::Seek {
+            let is_due = self.search.pays_for_merge(source);
+            drop(held);
+            self.search.end_seek(is_due);
+        }
+        found
     }
 
     /// In a box: what is seldom there is to take no room where it is not.
     #[inline(always)]
     fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
-        let watch = || Box::new(self.store.time_profile.watch(path, Stage::Iteration));
+        let watch = || Box::new(self.search.store.time_profile.watch(path, Stage::Iteration));
         (draw() == Drawn::Watched).then(watch)
     }
+}
 
+/// What an iterator looks for in a merge, and the row that it has found.
+struct Search {
+    store: Arc<Store>,
+    keyspace: KeyspaceId,
+    options: IterOptions,
+    snapshot: Snapshot,
+    key: Vec<u8>,
+    value: RowValue,
+}
+
+impl Search {
     /// The merge, and whether it stands where it was left: not if it is new, because the old one
     /// was taken away or pins too much.
-    fn take_source(&self) -> Result<(Box<Source>, bool)> {
-        match self.source.take() {
-            Some(source) if !self.store.is_to_be_released(&source) => Ok((source, true)),
-            _ => {
+    fn renew<'s>(&self, held: &'s mut Option<Box<Source>>) -> Result<(&'s mut Source, bool)> {
+        let positioned = held
+            .as_deref()
+            .is_some_and(|source| !self.store.is_to_be_released(source));
+        if !positioned {
+            *held = None;
+        }
+        let source = match held {
+            Some(source) => source,
+            none => {
                 let view = self.store.view.load_full();
                 let options = self.options.of_tables();
                 let source = self.store.source(view, self.keyspace, options)?;
-                Ok((Box::new(source), false))
+                none.insert(Box::new(source))
             }
-        }
+        };
+        Ok((source, positioned))
     }
 
-    /// Leaves the merge where it stands. A seek has asked each sub-level of level 0, and may have paid
-    /// the last of what merging them takes; that begins once nothing here is in its way. It may also be
-    /// the one from which on blocks have more of the memory.
-    fn put_back(&self, source: Box<Source>, path: Path) {
-        let is_due = path == Path::Seek && self.store.pays_for_merge(self.keyspace, &source.view);
-        self.source.put_back(source);
-        if path == Path::Seek && self.options.fill_cache && !self.options.verify {
+    /// A seek has asked each sub-level of level 0, and may have paid the last of what merging them
+    /// takes.
+    fn pays_for_merge(&self, source: &Source) -> bool {
+        self.store.pays_for_merge(self.keyspace, &source.view)
+    }
+
+    /// Once nothing here is in its way: begins a merge that is due. The seek may also be the one from
+    /// which on blocks have more of the memory.
+    fn end_seek(&self, is_merge_due: bool) {
+        if self.options.fill_cache && !self.options.verify {
             self.store.settle_boundary();
         }
-        if is_due {
+        if is_merge_due {
             self.store.background.compaction_wanted(&self.store);
         }
     }
 
+    /// From a place within the bounds on: what comes is not below the lower one.
     fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
         let Source {
             versions, cover, ..
@@ -391,8 +440,8 @@ impl DbIterator {
             }
             let live = self.store.is_put(key.tag)?;
             replace(&mut self.key, key.user_key);
-            if live && self.options.above_lower(&self.key) {
-                replace(&mut self.value, versions.value());
+            if live {
+                self.value.show(versions);
                 return Ok(true);
             }
             skip_key(versions, &self.key)?;
@@ -400,6 +449,7 @@ impl DbIterator {
         Ok(false)
     }
 
+    /// From a place within the bounds back: what comes is not above the upper one.
     fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
         let Source {
             versions, cover, ..
@@ -419,9 +469,7 @@ impl DbIterator {
             }
             let hidden_below = cover.map_or(0, |cover| cover.sequence);
             replace(&mut self.key, user_key);
-            if self.pass_key_backward(versions, hidden_below)?
-                && self.options.below_upper(&self.key)
-            {
+            if self.pass_key_backward(versions, hidden_below)? {
                 return Ok(true);
             }
         }
@@ -442,12 +490,45 @@ impl DbIterator {
             if tag.sequence() <= snapshot {
                 live = tag.sequence() >= hidden_below && self.store.is_put(tag)?;
                 if live {
-                    replace(&mut self.value, versions.value());
+                    self.value.show(versions);
                 }
             }
             versions.prev()?;
         }
         Ok(live)
+    }
+}
+
+/// The value of the row that an iterator shows. The merge it came from may be taken away meanwhile.
+#[derive(Default)]
+struct RowValue {
+    copied: Vec<u8>,
+    /// Counts in place of the copy.
+    held: Option<TableValue>,
+}
+
+impl RowValue {
+    /// A copy of fewer bytes costs less than to count the holders of their block, which threads share.
+    const LEAST_HELD_BYTES: usize = 512;
+
+    fn show(&mut self, versions: &Versions) {
+        let bytes = versions.value();
+        if bytes.len() >= RowValue::LEAST_HELD_BYTES {
+            versions.hold_value(&mut self.held);
+        } else {
+            self.held = None;
+        }
+        if self.held.is_none() {
+            replace(&mut self.copied, bytes);
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.held = None;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or(&self.copied)
     }
 }
 
@@ -479,7 +560,7 @@ fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
     }
 }
 
-/// From a version of `key` to the first version of another key. A few steps are cheaper than a
+/// To the first version of another key, past those of `key`, of which one may be the present one. A few steps are cheaper than a
 /// seek; many versions of one key are not.
 fn skip_key(versions: &mut Versions, key: &[u8]) -> Result<()> {
     const STEPS: usize = 8;

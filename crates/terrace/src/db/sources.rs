@@ -1,4 +1,4 @@
-//! What iterators read from between their moves, where a flush can take it away.
+//! What iterators read from, where a flush can take it away between their moves.
 
 use std::sync::{Arc, Weak};
 
@@ -6,7 +6,7 @@ use crate::compaction::Versions;
 use crate::db::Store;
 use crate::db::range_cover::RangeCover;
 use crate::db::view::View;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// A merge of the versions in a view.
 pub(crate) struct Source {
@@ -15,18 +15,14 @@ pub(crate) struct Source {
     pub(crate) cover: RangeCover,
 }
 
-/// One iterator's source; empty while it moves, and after it was taken away. Boxed, since it is moved
-/// out and in with each row.
+/// One iterator's source: locked while the iterator moves, empty after it was taken away. Boxed, since
+/// of an iterator that is gone its place stays until the list is pruned.
 #[derive(Default)]
 pub(crate) struct SharedSource(Mutex<Option<Box<Source>>>);
 
 impl SharedSource {
-    pub(crate) fn take(&self) -> Option<Box<Source>> {
-        self.0.lock().take()
-    }
-
-    pub(crate) fn put_back(&self, source: Box<Source>) {
-        *self.0.lock() = Some(source);
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Box<Source>>> {
+        self.0.lock()
     }
 }
 
@@ -62,11 +58,11 @@ impl Store {
         let mut sources = self.sources.0.lock();
         sources.retain(|source| source.strong_count() > 0);
         for source in sources.iter().filter_map(Weak::upgrade) {
-            // Under its lock: an iterator that finds it empty goes on with another one.
-            let mut held = source.0.lock();
-            if held
-                .as_ref()
-                .is_some_and(|held| self.is_to_be_released(held))
+            // One that moves may read a device meanwhile; it looks for itself before its next move.
+            if let Some(mut held) = source.0.try_lock()
+                && held
+                    .as_ref()
+                    .is_some_and(|held| self.is_to_be_released(held))
             {
                 *held = None;
             }

@@ -8,6 +8,7 @@ use super::version::SubLevel;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use crate::table::TableValue;
 
 /// What a cursor walks: a whole sub-level, shared with the version, or a list of its own.
 enum Tables {
@@ -156,6 +157,13 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor
     fn value(&self) -> &[u8] {
         self.current.as_ref().map_or(&[], |(_, c)| c.value())
     }
+
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        match &self.current {
+            Some((_, cursor)) => cursor.hold_value(held),
+            None => *held = None,
+        }
+    }
 }
 
 /// A cursor that sees only the versions of the keys in some bounds.
@@ -255,6 +263,10 @@ impl<C: Cursor> Cursor for Clipped<C> {
 
     fn value(&self) -> &[u8] {
         self.cursor.value()
+    }
+
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        self.cursor.hold_value(held);
     }
 }
 

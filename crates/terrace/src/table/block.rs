@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::format::Malformed;
+use super::reader::TableValue;
 use crate::coding::Decoder;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
@@ -65,7 +66,7 @@ impl Block {
         };
         let mut expected = 0..1;
         for index in 0..restart_count {
-            let restart = block.restart(index);
+            let restart = block.stored_restart(index);
             if !expected.contains(&restart) || restart >= entries_end {
                 let position = entries_end + index * RESTART_BYTES;
                 return Err(Malformed::new(position, "a restart point is out of place"));
@@ -97,7 +98,17 @@ impl Block {
     }
 
     /// The position of a restart point; the end of the entries for an index past the last.
+    ///
+    /// The first is the beginning: to look that up would be to touch the other end of the block, which
+    /// costs a cache miss, and a block of large values has no other one.
     fn restart(&self, index: usize) -> usize {
+        match index {
+            0 => 0,
+            _ => self.stored_restart(index),
+        }
+    }
+
+    fn stored_restart(&self, index: usize) -> usize {
         let start = self.entries_end + index * RESTART_BYTES;
         match self.contents.get(start..start + RESTART_BYTES) {
             Some(&[a, b, c, d]) if index < self.restart_count => {
@@ -187,8 +198,9 @@ impl Block {
 
     /// The last restart point before `target`, or the first: the scan for `target` begins there.
     fn restart_before(&self, target: InternalKey<'_>) -> Result<usize, Malformed> {
-        // Restart points below `low` are before the target, those from `high` on are not.
-        let (mut low, mut high) = (0, self.restart_count);
+        // Restart points below `low` are before the target, those from `high` on are not. Where the first
+        // is makes no difference.
+        let (mut low, mut high) = (1, self.restart_count);
         while low < high {
             let middle = low + (high - low) / 2;
             let entry = self.entry_at_restart(middle)?;
@@ -292,6 +304,10 @@ impl BlockCursor {
 
     pub(super) fn value(&self) -> &[u8] {
         self.block.bytes(self.value.clone())
+    }
+
+    pub(super) fn hold_value(&self, held: &mut Option<TableValue>) {
+        TableValue::place(held, &self.block, self.value.clone());
     }
 
     /// The position of the entry under the cursor within its block.

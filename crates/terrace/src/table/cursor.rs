@@ -6,7 +6,7 @@ use super::block::{Block, BlockCursor};
 use super::format::BlockHandle;
 use super::index_block::IndexBlock;
 use super::read_ahead::{ReadAhead, Walk};
-use super::reader::{CursorOptions, TableReader};
+use super::reader::{CursorOptions, TableReader, TableValue};
 use super::resident_blocks::BlockPlace;
 use crate::Result;
 use crate::cursor::Cursor;
@@ -284,6 +284,13 @@ impl Cursor for TableCursor {
         match &self.data {
             Some((_, cursor)) if cursor.valid() => cursor.value(),
             _ => &[],
+        }
+    }
+
+    fn hold_value(&self, held: &mut Option<TableValue>) {
+        match &self.data {
+            Some((_, cursor)) if cursor.valid() => cursor.hold_value(held),
+            _ => *held = None,
         }
     }
 }

@@ -74,6 +74,21 @@ pub(crate) struct TableValue {
     range: Range<usize>,
 }
 
+impl TableValue {
+    pub(super) fn new(block: Arc<Block>, range: Range<usize>) -> Self {
+        TableValue { block, range }
+    }
+
+    /// Puts a value in a place. One of the same block takes over its hold on that: to count a holder
+    /// is dear if processors share the block.
+    pub(super) fn place(place: &mut Option<TableValue>, block: &Arc<Block>, range: Range<usize>) {
+        match place {
+            Some(held) if Arc::ptr_eq(&held.block, block) => held.range = range,
+            _ => *place = Some(TableValue::new(Arc::clone(block), range)),
+        }
+    }
+}
+
 impl Deref for TableValue {
     type Target = [u8];
 
@@ -256,11 +271,7 @@ impl TableReader {
             at(Stage::Filters);
             return Ok(None);
         };
-        let value = TableValue {
-            block: data,
-            range: found.value,
-        };
-        Ok(Some((found.tag, value)))
+        Ok(Some((found.tag, TableValue::new(data, found.value))))
     }
 
     /// A cursor over all versions, at none.

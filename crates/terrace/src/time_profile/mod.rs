@@ -117,7 +117,7 @@ stages! {
     Index = "table index",
     BlockCache = "block cache",
     BlockSearch = "search in block",
-    /// Moving the sources of an iterator, and its rows' copies.
+    /// Moving the sources of an iterator, and its rows: small ones are copied.
     Iteration = "iteration",
     ArenaChecksums = "arena checksums",
     Sort = "sorting the index",
