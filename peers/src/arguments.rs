@@ -1,6 +1,8 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
 
 /// Terrace beside other stores: the same operations, the same settings, the same machine.
 #[derive(Parser)]
@@ -11,6 +13,10 @@ pub struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is parsed once"
+)]
 pub enum Command {
     /// Run a workload on Terrace and other stores in turn, and compare
     #[command(after_help = "\
@@ -27,6 +33,17 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::arguments::Bench,
     },
+    /// Measure all that docs/performance.md shows, and write its tables
+    #[command(after_help = "\
+Takes hours. What was measured is kept in --results, a file for each comparison, and not measured again:
+an interrupted command goes on where it was. Needs RocksDB, LevelDB and LMDB, and root for the memory
+cgroups of bounded runs.
+
+Examples:
+  peers performance --results r --directory /mnt/disk --document docs/performance.md
+  peers performance --results r --directory /mnt/disk --only durable,fits-1k
+  peers performance --results r --tables-only --document docs/performance.md")]
+    Performance(Performance),
     /// Hold a published experiment again, with the other stores where it names them
     #[command(after_help = "\
 The same experiments and options as `terrace reproduce`.
@@ -39,4 +56,26 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::reproduce::arguments::Reproduce,
     },
+}
+
+#[derive(Args)]
+pub struct Performance {
+    /// Where results are kept
+    #[arg(long)]
+    pub results: PathBuf,
+    /// Where stores are made: the medium to be measured
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+    /// Only these comparisons
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub only: Vec<String>,
+    /// The document whose tables are written anew, from all results that are there
+    #[arg(long, value_name = "FILE")]
+    pub document: Option<PathBuf>,
+    /// Measure nothing
+    #[arg(long)]
+    pub tables_only: bool,
+    /// A few thousand operations of each, once: to see that it works
+    #[arg(long)]
+    pub tiny: bool,
 }

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod compare;
+mod performance;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use crate::arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Compare { what } => compare::run(&what),
+        Command::Performance(asked) => performance::run(&asked),
         Command::Reproduce { what } => compare::reproduce(&what),
     };
     match outcome {

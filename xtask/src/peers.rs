@@ -57,7 +57,40 @@ pub fn run(root: &Path) -> Outcome {
 /// The same program with RocksDB, optimised as it is for measuring: the C++ build is kept for that.
 pub fn with_rocksdb(root: &Path) -> Outcome {
     let features = features(",rocksdb");
-    tested(root, &["--release", "--features", &features])
+    let build = ["--release", "--features", &features];
+    match tested(root, &build) {
+        Outcome::Passed if features.contains("leveldb") => performed(root, &build),
+        other => other,
+    }
+}
+
+/// All comparisons of docs/performance.md, a few thousand operations each, and their tables.
+fn performed(root: &Path, build: &[&str]) -> Outcome {
+    let results = root.join("target/performance");
+    let document = results.join("document.md");
+    let template = "<!-- begin fits-1k --><!-- end fits-1k -->";
+    // Results that are there would not be made again.
+    let _ = fs::remove_dir_all(&results);
+    let prepared = fs::create_dir_all(&results).and_then(|()| fs::write(&document, template));
+    if let Err(error) = prepared {
+        return Outcome::Failed(format!("{}: {error}", results.display()));
+    }
+    let mut command = cargo(&root.join("peers"));
+    command
+        .arg("run")
+        .args(build)
+        .args(["--", "performance", "--tiny"]);
+    command.arg("--results").arg(&results);
+    command.arg("--directory").arg(&results);
+    command.arg("--document").arg(&document);
+    match show(&mut command) {
+        Outcome::Passed => {}
+        other => return other,
+    }
+    match fs::read_to_string(document) {
+        Ok(text) if text.contains("| C | ") && !text.contains("Not measured") => Outcome::Passed,
+        other => Outcome::Failed(format!("peers performance made no table: {other:?}")),
+    }
 }
 
 /// Its tests, every workload's kind, and an experiment.

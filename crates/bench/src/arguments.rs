@@ -25,6 +25,7 @@ Examples:
   terrace bench ycsb a b c d f --records 2000000 --memory both --html ycsb.html
   terrace bench ycsb c --clients 4 --paced 70
   terrace bench ycsb g --rate 50000
+  terrace bench ycsb c --compress --compression-ratio 0.5
   terrace bench ycsb a --update field --json | jq '.runs[].phases[].acknowledged_s'
   terrace bench ycsb c --set terrace.read_buffer.share_percent=25")]
     Ycsb(Ycsb),
@@ -100,6 +101,9 @@ pub struct Ycsb {
     /// Bytes of a value, in ten fields
     #[arg(long, default_value_t = 1000)]
     pub value_bytes: u32,
+    /// To what share of their bytes values can be compressed; 1: not at all
+    #[arg(long, default_value_t = 1.0)]
+    pub compression_ratio: f64,
     /// What an update writes: one field of ten, read before, or the whole value
     #[arg(long, value_enum, default_value_t = Update::Value)]
     pub update: Update,
@@ -132,6 +136,9 @@ pub struct DbBench {
     /// Each client of fillseq writes all keys, as in stock db_bench, not its part of them
     #[arg(long)]
     pub repeat_keys: bool,
+    /// Rows that seekrandom reads behind the one it finds
+    #[arg(long, default_value_t = 0, value_name = "ROWS")]
+    pub seek_nexts: u64,
     /// Writes a second of the writer of readwhilewriting [default: as many as it can]
     #[arg(long, value_name = "RATE")]
     pub writer_rate: Option<f64>,
@@ -149,6 +156,9 @@ pub struct Updates {
     /// Of the paper's volume: 20 GB (or 100) at 1
     #[arg(long, default_value_t = 0.02)]
     pub scale: f64,
+    /// To what share of their bytes values can be compressed; 1: not at all
+    #[arg(long, default_value_t = 1.0)]
+    pub compression_ratio: f64,
     /// How it is run
     #[command(flatten)]
     pub common: Common,
@@ -163,6 +173,9 @@ pub struct Mixgraph {
     /// Operations
     #[arg(long, default_value_t = 1_000_000)]
     pub operations: u64,
+    /// To what share of their bytes values can be compressed
+    #[arg(long, default_value_t = 0.5)]
+    pub compression_ratio: f64,
     /// How it is run
     #[command(flatten)]
     pub common: Common,

@@ -31,12 +31,16 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-/// File system, its options, and the device under it.
+/// File system, the device under it, and what the kernel reads ahead there: a store that maps its files is
+/// charged for that with each fault.
 fn medium(directory: &Path) -> String {
     let file_system = mount(directory).unwrap_or_else(|| "unknown file system".into());
-    match Device::of(directory) {
-        Some(device) => format!("{file_system} on {}", device.name),
-        None => file_system,
+    let Some(device) = Device::of(directory) else {
+        return file_system;
+    };
+    match device.read_ahead_kib() {
+        Some(kib) => format!("{file_system} on {}, read-ahead of {kib} KiB", device.name),
+        None => format!("{file_system} on {}", device.name),
     }
 }
 

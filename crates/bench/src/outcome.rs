@@ -109,7 +109,7 @@ pub struct Machine {
     pub harness: Vec<HarnessCost>,
 }
 
-/// What the harness itself takes for an operation, at most: measured against a map in memory, whose
+/// What the harness itself takes for an operation, about: measured against a map of few records, whose
 /// own time is in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HarnessCost {

@@ -47,11 +47,18 @@ pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
     if options.records == Some(0) || options.clients == Some(0) {
         return Err("there must be at least one record and one client".into());
     }
+    if options
+        .compression_ratio
+        .is_some_and(|ratio| !(0.0 < ratio && ratio <= 1.0))
+    {
+        return Err("--compression-ratio is above 0, and 1 at most".into());
+    }
     let name = name(bench);
     let mut workload = named(&name, &options).ok_or_else(|| unknown(&name))?;
     if let Bench::DbBench(db_bench) = bench {
         repeat_keys(&mut workload, db_bench.repeat_keys);
         pace_writer(&mut workload, db_bench.writer_rate)?;
+        read_on(&mut workload, db_bench.seek_nexts)?;
     }
     match workload
         .phases
@@ -95,6 +102,7 @@ fn options(bench: &Bench) -> Result<Options> {
                 Update::Value => UpdateStyle::Value,
             },
             sizes: Some(fields(ycsb.value_bytes)?),
+            compression_ratio: Some(ycsb.compression_ratio),
             ..Options::default()
         },
         Bench::DbBench(db_bench) => Options {
@@ -110,12 +118,14 @@ fn options(bench: &Bench) -> Result<Options> {
             }
             Options {
                 scale: Some(updates.scale),
+                compression_ratio: Some(updates.compression_ratio),
                 ..Options::default()
             }
         }
         Bench::Mixgraph(mixgraph) => Options {
             records: Some(mixgraph.records),
             operations: Some(mixgraph.operations),
+            compression_ratio: Some(mixgraph.compression_ratio),
             ..Options::default()
         },
         Bench::Reopen(_) | Bench::RunOne => Options::default(),
@@ -189,6 +199,20 @@ fn pace_writer(workload: &mut Workload, rate: Option<f64>) -> Result<()> {
     }
 }
 
+/// Rows behind the one that a seek finds.
+fn read_on(workload: &mut Workload, more_rows: u64) -> Result<()> {
+    let kinds = workload.phases.iter_mut().map(|phase| &mut phase.kind);
+    let seeks = kinds.filter_map(|kind| match kind {
+        PhaseKind::DbBench(Benchmark::SeekRandom { rows }) => Some(rows),
+        _ => None,
+    });
+    let changed = seeks.map(|rows| *rows += more_rows).count();
+    if more_rows > 0 && changed == 0 {
+        return Err("--seek-nexts is of seekrandom, which is not among the workloads".into());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 pub mod tests {
     use std::collections::BTreeMap;
@@ -253,6 +277,10 @@ pub mod tests {
                 "--writer-rate is above 0",
             ),
             ("db-bench fillseq --writer-rate 9", "is of readwhilewriting"),
+            ("db-bench readseq --seek-nexts 9", "is of seekrandom"),
+            ("ycsb c --compression-ratio 0", "above 0, and 1 at most"),
+            ("updates --compression-ratio 1.1", "above 0, and 1 at most"),
+            ("mixgraph --compression-ratio nan", "above 0, and 1 at most"),
         ] {
             let error = parse(line).err().unwrap().to_string();
             assert!(error.contains(expected), "{line}: {error}");
@@ -266,6 +294,40 @@ pub mod tests {
         let writes_per_second = Some(500.0);
         let paced = PhaseKind::DbBench(Benchmark::ReadWhileWriting { writes_per_second });
         assert_eq!(kinds.last(), Some(&&paced));
+    }
+
+    #[test]
+    fn seeks_read_on_if_asked_to() {
+        for (line, expected) in [
+            ("db-bench fillseq seekrandom", 1),
+            ("db-bench fillseq seekrandom --seek-nexts 50", 51),
+        ] {
+            let phases = parse(line).unwrap().phases;
+            let kind = &phases.last().unwrap().kind;
+            let rows = match kind {
+                PhaseKind::DbBench(Benchmark::SeekRandom { rows }) => *rows,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(rows, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn values_of_every_workload_are_as_compressible_as_asked_for() {
+        for (workload, usual) in [
+            ("ycsb c", 1.0),
+            ("explain c", 1.0),
+            ("updates", 1.0),
+            ("db-bench fillseq", 0.5),
+            ("mixgraph", 0.5),
+        ] {
+            let asked = format!("{workload} --compression-ratio 0.25");
+            let ratios = [workload, &asked].map(|line| {
+                let dataset = parse(line).unwrap().dataset;
+                dataset.compression_ratio
+            });
+            assert_eq!(ratios, [usual, 0.25], "{workload}");
+        }
     }
 
     #[test]

@@ -142,6 +142,42 @@ fn a_paced_contest_follows_the_closed_one() {
     );
 }
 
+/// The run is in the group, not only a group made: what it reports is the peak of its own.
+#[test]
+fn a_bounded_run_is_within_its_bound() {
+    let shell = Shell::new();
+    let bound = ["--memory", "both", "--memory-mib", "96"];
+    let contest = held(&shell, &[&["ycsb", "c"], &bound[..]].concat());
+    let peaks = |label: &str| -> Vec<Option<u64>> {
+        let runs = contest["runs"].as_array().unwrap().iter();
+        let runs = runs.filter(|run| run["label"] == label);
+        let phases = runs.flat_map(|run| run["phases"].as_array().unwrap());
+        let peaks = phases.map(|phase| phase["usage"]["peak_cgroup_bytes"].as_u64());
+        peaks.collect()
+    };
+    assert_eq!(peaks(", fits"), [None, None]);
+    let conditions = contest["conditions"].as_array().unwrap();
+    let is_bounded = |pair: &&serde_json::Value| pair[0] == "memory, bounded";
+    let told = conditions.iter().find(is_bounded).unwrap()[1]
+        .as_str()
+        .unwrap();
+    if told.starts_with("no bound") {
+        println!("SKIPPED: {told}");
+        assert_eq!(peaks(", bounded"), [None, None]);
+        return;
+    }
+    assert!(
+        told.starts_with("at most 96 MiB in a memory cgroup"),
+        "{told}"
+    );
+    let bounded = peaks(", bounded");
+    assert_eq!(bounded.len(), 2);
+    for peak in bounded {
+        let peak = peak.expect("the run is in a group of its own");
+        assert!((1 << 20..=96 << 20).contains(&peak), "{peak}");
+    }
+}
+
 #[test]
 fn explain_tells_where_the_time_of_each_path_went() {
     let shell = Shell::new();

@@ -45,6 +45,15 @@ const OWN: &[Accepted] = &[
         "true or false: within the block cache's memory; true",
     ),
     (
+        "block_cache_bytes",
+        "its cache of blocks; as large as all are told",
+    ),
+    (
+        "row_cache_bytes",
+        "a cache of rows beside that of blocks; 0, none, as by default",
+    ),
+    ("write_buffer_size", "a memtable; as large as all are told"),
+    (
         "max_bytes_for_level_base",
         "bytes of the first sorted level; four write buffers, as large as the level above",
     ),
@@ -91,8 +100,8 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
         );
     }
     let first_level_bytes = settings.write_buffer_bytes * FIRST_LEVEL_BUFFERS;
-    let settings = &sized(settings);
     let own = OwnOptions::of(CONTESTANT.name, OWN, settings)?;
+    let settings = &sized(settings, &own)?;
     let mut told = Told::default();
     told.say("version", env!("LIBROCKSDB_SYS_VERSION"));
     told.say("crate rocksdb", env!("ROCKSDB_CRATE_VERSION"));
@@ -129,16 +138,22 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     })
 }
 
-/// Where it reads past a page cache that is bounded, its cache has that one's share, too.
-fn sized(settings: &Settings) -> Settings {
-    if !(settings.bounded && settings.direct_io) {
-        return settings.clone();
-    }
-    Settings {
-        cache_bytes: settings.direct_cache_bytes,
-        write_buffer_bytes: settings.direct_write_buffer_bytes,
+/// Where it reads past a page cache that is bounded, its cache has that one's share, too. Its own options
+/// come before all that.
+fn sized(settings: &Settings, own: &OwnOptions) -> Result<Settings> {
+    let (cache_bytes, write_buffer_bytes) = if settings.bounded && settings.direct_io {
+        (
+            settings.direct_cache_bytes,
+            settings.direct_write_buffer_bytes,
+        )
+    } else {
+        (settings.cache_bytes, settings.write_buffer_bytes)
+    };
+    Ok(Settings {
+        cache_bytes: own.or("block_cache_bytes", cache_bytes)?,
+        write_buffer_bytes: own.or("write_buffer_size", write_buffer_bytes)?,
         ..settings.clone()
-    }
+    })
 }
 
 fn table(settings: &Settings, own: &OwnOptions, told: &mut Told) -> Result<BlockBasedOptions> {
@@ -185,6 +200,8 @@ fn options(
     let trigger = own.or("level0_file_num_compaction_trigger", tables)?;
     let level_base = own.or("max_bytes_for_level_base", first_level_bytes)?;
     let table_bytes = level_base / 4;
+    let row_cache_bytes = own.or("row_cache_bytes", 0)?;
+    told.say("row_cache", row_cache_bytes);
     told.say("write_buffer_size", settings.write_buffer_bytes);
     told.say("max_write_buffer_number", settings.write_buffers);
     told.say("max_background_jobs", settings.background_threads);
@@ -214,6 +231,9 @@ fn options(
     options.set_enable_pipelined_write(pipelined_write);
     options.set_use_direct_reads(settings.direct_io);
     options.set_use_direct_io_for_flush_and_compaction(settings.direct_io);
+    if row_cache_bytes > 0 {
+        options.set_row_cache(&Cache::new_lru_cache(row_cache_bytes));
+    }
     Ok(options)
 }
 

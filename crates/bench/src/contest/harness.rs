@@ -1,8 +1,8 @@
 //! What the harness itself takes for an operation of each phase.
 //!
 //! The phases' own mixes, by one client in a closed loop, over so few records that they stay in the
-//! processor's caches, against an ordered map. All that a client does with a store's answers is done,
-//! so what is found is an upper bound: the map's own time is in it.
+//! processor's caches, against an ordered map. All that a client does with a store's answers is done. The
+//! map's own time is in what is found; the cache misses that draws from many records cost are not.
 
 use std::collections::BTreeMap;
 

@@ -38,6 +38,15 @@ impl Device {
         stat.is_file().then_some(Device { stat, name })
     }
 
+    /// What the kernel reads ahead of a sequential reader, and around a fault of a mapping, KiB. A
+    /// partition has its disk's.
+    pub fn read_ahead_kib(&self) -> Option<u64> {
+        let device = self.stat.parent()?;
+        let of = |device: &Path| fs::read_to_string(device.join("queue/read_ahead_kb")).ok();
+        let text = of(device).or_else(|| of(device.parent()?))?;
+        text.trim().parse().ok()
+    }
+
     /// The counters now; `None` if they cannot be read any more.
     pub fn counts(&self) -> Option<DeviceCounts> {
         parse(&fs::read_to_string(&self.stat).ok()?)
@@ -59,6 +68,21 @@ fn parse(stat: &str) -> Option<DeviceCounts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_and_its_partition_have_the_same_read_ahead() {
+        let disk = tempfile::tempdir().unwrap();
+        let device = |directory: &Path| Device {
+            stat: directory.join("stat"),
+            name: "vda".into(),
+        };
+        assert_eq!(device(disk.path()).read_ahead_kib(), None);
+        fs::create_dir(disk.path().join("queue")).unwrap();
+        fs::write(disk.path().join("queue/read_ahead_kb"), "128\n").unwrap();
+        let partition = disk.path().join("vda1");
+        let both = [disk.path(), partition.as_path()].map(|path| device(path).read_ahead_kib());
+        assert_eq!(both, [Some(128); 2]);
+    }
 
     #[test]
     fn fields_are_those_of_the_kernel_s_documentation() {

@@ -191,7 +191,7 @@ fn pace_not_kept(runs: &[(u32, &PhaseOutcome)]) -> bool {
 }
 
 /// What each repeat of a contestant had to say of a phase.
-fn outcomes_of<'a>(
+pub(super) fn outcomes_of<'a>(
     contest: &'a Contest,
     contestant: &str,
     name: &str,

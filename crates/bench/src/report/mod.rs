@@ -27,23 +27,60 @@ pub fn table(contest: &Contest) -> String {
     table::table(contest)
 }
 
-/// Where the time went, in the first run of each store that watches itself.
+/// Where the time went, in the repeat in the middle of each store that watches itself.
 pub fn profiles(contest: &Contest) -> String {
-    let first = contest.runs.iter().filter(|run| run.repeat == 0);
-    let phases = first.flat_map(|run| run.phases.iter().map(move |phase| (run, phase)));
+    let figures = figures::figures(contest);
     let mut text = table::failures(&contest.failures);
-    for (run, phase) in phases {
-        let rate = phase.operations as f64 / phase.acknowledged_s.max(f64::MIN_POSITIVE);
-        text += &format!(
-            "== {}, {}: {} operations/s\n\n",
-            run.store,
-            phase.name,
-            numbers::text(quantities::Unit::PerSecond, rate)
-        );
-        match &phase.time_profile {
-            Some(profile) => text += &format!("{profile}\n"),
-            None => text += "this store does not watch itself\n\n",
+    for phase in &figures.phases {
+        for (store, repeat) in figures.contestants.iter().zip(&phase.median_repeat) {
+            let repeats = figures::outcomes_of(contest, store, &phase.name, phase.occurrence);
+            let middle = repeats.iter().find(|(number, _)| Some(*number) == *repeat);
+            let Some((_, outcome)) = middle else { continue };
+            let of = match repeats.len() {
+                1 => String::new(),
+                count => format!(", of {count} repeats the one in the middle"),
+            };
+            text += &format!(
+                "== {}, {}: {} operations/s{of}\n\n",
+                layout::line(store),
+                layout::line(&phase.title()),
+                numbers::text(quantities::Unit::PerSecond, outcome.completed_per_second())
+            );
+            match &outcome.time_profile {
+                Some(profile) => text += &format!("{profile}\n"),
+                None => text += "this store does not watch itself\n\n",
+            }
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_time_went_is_that_of_the_repeat_in_the_middle() {
+        let mut contest = sample::contest();
+        contest.runs.retain(|run| run.label == ", fits");
+        for run in &mut contest.runs {
+            // Repeat 0 is the one in the middle.
+            if run.repeat != 0 {
+                run.phases
+                    .iter_mut()
+                    .for_each(|phase| phase.time_profile = None);
+            }
+        }
+        let text = profiles(&contest);
+        assert!(
+            text.contains(
+                "== terrace, A, fits: 96.0k operations/s, of 3 repeats the one in the middle"
+            ),
+            "{text}"
+        );
+        assert_eq!(text.matches("copy into arena").count(), 2, "{text}");
+        assert_eq!(text.matches("does not watch itself").count(), 4, "{text}");
+        contest.runs.truncate(1);
+        assert!(profiles(&contest).contains("== terrace, A, fits: 96.0k operations/s\n"));
+    }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use terrace::TimeProfile;
+
 use crate::operation::OperationKind;
 use crate::outcome::{
     Contest, Failure, HarnessCost, Latency, Machine, Mark, MarkKind, PhaseOutcome, RunOutcome,
@@ -159,6 +161,7 @@ fn load(character: &Character, repeat: u32, regime: &Regime) -> PhaseOutcome {
     phase.usage.write_bytes =
         (phase.user_written_bytes as f64 * character.write_amplification) as u64;
     phase.usage.cancelled_write_bytes = phase.user_written_bytes / 10;
+    phase.usage.read_bytes = phase.usage.write_bytes / 2;
     phase.usage.device_write_bytes = Some(phase.usage.write_bytes);
     phase.settled_s = character.merges.then_some(seconds * 1.35);
     let median = regime.slower * character.latency_us * 2.0 * luck(repeat);
@@ -219,6 +222,7 @@ fn phase(
             ..Usage::default()
         },
         marks: marks(character, seconds),
+        time_profile: (character.name == "terrace").then(|| time_profile(operations, seconds)),
         ..PhaseOutcome::default()
     }
 }
@@ -239,6 +243,23 @@ fn marks(character: &Character, seconds: f64) -> Vec<Mark> {
     marks.push(mark(MarkKind::Compaction, 0.8, 0.2));
     marks.push(mark(MarkKind::Stall, 0.62, 0.02));
     marks
+}
+
+/// Two paths with stages, and one that was not taken.
+fn time_profile(operations: u64, seconds: f64) -> TimeProfile {
+    let stage = |name: &str, share: f64| serde_json::json!({ "stage": name, "seconds": seconds * share, "share": share });
+    let path = |name: &str, operations: u64, stages: Vec<serde_json::Value>| {
+        serde_json::json!({
+            "path": name, "one_in": 128, "watched": operations / 128, "operations": operations,
+            "seconds": seconds, "stages": stages,
+        })
+    };
+    let profile = serde_json::json!({ "paths": [
+        path("write", operations, vec![stage("copy into arena", 0.6), stage("index insert", 0.4)]),
+        path("get", 0, Vec::new()),
+        path("merge", 3, vec![stage("merging", 0.5), stage("system call: read", 0.3), stage("<b>", 0.2)]),
+    ] });
+    serde_json::from_value(profile).expect("a profile")
 }
 
 /// A distribution with a long tail, from its median and its greatest value.

@@ -206,7 +206,7 @@ pub fn machine(machine: &Machine) -> Vec<(String, String)> {
         (
             format!("harness alone, {}", cost.phase),
             format!(
-                "at most {} ns an operation",
+                "about {} ns an operation, of few records",
                 numbers::digits(cost.nanoseconds)
             ),
         )

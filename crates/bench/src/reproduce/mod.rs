@@ -3,12 +3,14 @@
 //!
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`region_model`]: persistent memory that is not there
-//! - [`report`]: what a reproduction found; `text` and `page` show it
+//! - [`report`]: what a reproduction found; `text` and [`page`] show it
 
 pub mod arguments;
-mod page;
+pub mod page;
 pub mod region_model;
 pub mod report;
+#[cfg(test)]
+pub(crate) mod sample;
 mod text;
 pub mod wbl;
 

@@ -98,7 +98,8 @@ mod tests {
         });
     }
 
-    /// In so many tries a thread has the processor for a while: who comes late does not wait.
+    /// Who comes late does not wait: beside busy threads it takes many tries to have the processor for a
+    /// while.
     #[test]
     fn a_wait_counts_whole() {
         let waits = || {
@@ -109,7 +110,7 @@ mod tests {
             }
             (pace.spun(), thread_time() - before)
         };
-        let waited = (0..50).map(|_| waits());
+        let waited = (0..2_000).map(|_| waits());
         let mut waited = waited.filter(|(_, used)| *used > Duration::from_micros(500));
         let (spun, used) = waited.next().unwrap();
         assert!(spun >= used / 2, "{spun:?} of {used:?}");

@@ -33,7 +33,7 @@ pub enum Benchmark {
     ReadReverse,
     /// `seekrandom`
     SeekRandom {
-        /// Rows read at each place: 1, and db_bench's `seek_nexts`.
+        /// Rows read at each place: the one found, and db_bench's `seek_nexts`.
         rows: u64,
     },
     /// `readwhilewriting`: `readrandom`, and one more client that overwrites until they are done.

@@ -70,7 +70,7 @@ impl Mix {
     }
 }
 
-/// Its records: keys of 48 B, and values of Pareto sizes from the load on.
+/// Its records: keys of 48 B, and values of Pareto sizes from the load on, compressible as db_bench's are.
 pub fn dataset(records: u64) -> Dataset {
     Dataset {
         records,
@@ -83,7 +83,7 @@ pub fn dataset(records: u64) -> Dataset {
             },
             below: 1024,
         },
-        compression_ratio: 1.0,
+        compression_ratio: 0.5,
     }
 }
 

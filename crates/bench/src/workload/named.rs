@@ -24,7 +24,7 @@ pub struct Options {
     pub sizes: Option<Sizes>,
     /// To what share of their bytes values can be compressed.
     pub compression_ratio: Option<f64>,
-    /// PlexDB's updates: the share of the full volume; by default a hundredth.
+    /// PlexDB's updates: the share of the full volume; by default a fiftieth.
     pub scale: Option<f64>,
 }
 
@@ -169,7 +169,7 @@ fn other_phases(name: &str, options: &Options) -> Option<Phases> {
 }
 
 fn update_phases(how: updates::Updates, options: &Options) -> Phases {
-    const SCALE: f64 = 0.01;
+    const SCALE: f64 = 0.02;
     let dataset = updates::dataset(how, options.scale.unwrap_or(SCALE));
     let mut dataset = options.applied_to(dataset);
     dataset.records = how.whole_groups(dataset.records);

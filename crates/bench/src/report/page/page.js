@@ -186,6 +186,40 @@ function distribution(phase, kind) {
   });
 }
 
+// Where the time of a contestant's operations went, if it watches itself: a card for each path that was
+// taken, a bar for each of its stages.
+function stages(phase) {
+  const cards = contestants.flatMap((name, index) => {
+    const runs = contest.runs.filter((one) => one.store === name);
+    const found = runs.flatMap((run) => run.phases).find((one) => one.name === phase.name && one.time_profile);
+    const taken = found ? found.time_profile.paths.filter((path) => path.stages.length) : [];
+    return taken.map((path) => stageCard(phase, index, path.path));
+  });
+  if (!cards.length) return [];
+  return [make("h4", { textContent: "Where the time went, of all threads together" }), make("div", { class: "grid small" }, ...cards)];
+}
+
+function stageCard(phase, index, path) {
+  const note = make("span"), body = make("div", { class: "bars" });
+  const caption = make("figcaption", {}, make("h3", { textContent: `${contestants[index]}: ${path}` }), note);
+  const element = owned(make("figure", { class: "card", "data-plot": "stages." + path }, caption, body), index);
+  const show = () => {
+    const found = outcome(phase, index)?.time_profile?.paths.find((one) => one.path === path);
+    const each = (seconds) => time((1e6 * seconds) / Math.max(found.operations, 1));
+    const known = found ? found.stages : [];
+    const most = Math.max(...known.map((stage) => stage.share)) || 1;
+    note.textContent = found ? `${each(found.seconds)} each, ${grouped(found.operations)} of them` : "not in this repeat";
+    body.replaceChildren(...known.flatMap((stage) => [
+      make("div", { class: "name", textContent: stage.stage, title: stage.stage }),
+      make("div", { class: "track k" + (index % 6) }, fill({ median: stage.share }, most)),
+      make("div", { class: "value", textContent: `${(100 * stage.share).toFixed(1)} %, ${each(stage.seconds)}` }),
+    ]));
+    element.dataset.points = known.length;
+  };
+  plots.push({ start: (plot) => { plot.update = show; show(); } });
+  return element;
+}
+
 const COSTS = ["longest_gap", "processor", "write_amplification", "device_write_amplification", "read_amplification",
   "device_reads", "space_amplification", "resident", "cgroup"];
 const NOTES = { resident: "mapped files included, page cache not; less is better" };
@@ -199,6 +233,7 @@ function phaseSection(phase, number) {
     make("h4", { textContent: "Over time" }), make("div", { class: "grid thirds" }, ...timePlots(phase, number)),
     make("h4", { textContent: "Latency" }),
     make("div", { class: "grid" }, ...phase.kinds.flatMap((kind) => [distribution(phase, kind), percentiles(phase, kind)])),
+    ...stages(phase),
     make("h4", { textContent: "Costs" }),
     make("div", { class: "grid small" }, ...COSTS.map((identifier) => bars(phase, identifier))),
     make("h4", { textContent: "All figures" }), figureTable(phase));

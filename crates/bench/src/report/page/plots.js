@@ -36,13 +36,18 @@ const OVER_TIME = [
     value: (sample, before) => (sample.operations - before.operations) / (sample.at_s - before.at_s),
   },
   { name: "written", title: "Bytes written by the process", unit: "bytes", value: (sample) => sample.write_bytes },
+  { name: "fetched", title: "Bytes read from the device", unit: "bytes", value: (sample) => sample.read_bytes },
   { name: "space", title: "Space on the disk", unit: "bytes", value: (sample) => sample.space_bytes },
   { name: "memory", title: "Resident memory", unit: "bytes", value: (sample) => sample.resident_bytes },
+  {
+    name: "processors", title: "Processors in use", unit: "processors",
+    value: (sample, before) => (sample.processor_s - before.processor_s) / (sample.at_s - before.at_s),
+  },
 ];
 
 // One contestant's samples as two columns: time and value.
 function columns(timeline, value) {
-  let before = { at_s: 0, operations: 0 };
+  let before = { at_s: 0, operations: 0, processor_s: 0 };
   const times = [0], values = [null];
   for (const sample of timeline) {
     if (sample.at_s <= before.at_s) continue;
