@@ -1,13 +1,21 @@
 //! Who leads in a figure.
 
 use super::{Figure, Spread};
-use crate::report::quantities::Better;
+use crate::report::quantities::{Better, Unit};
+
+/// A ratio below this is shown as 0.000, and counts as nothing: three device reads in a million lookups
+/// are not better than four.
+const LEAST_RATIO: f64 = 0.0005;
 
 impl Figure {
     /// With the best of its cells marked, and the first set against the others; who did not keep the
     /// pace has no part in it.
     pub(crate) fn ranked(self, pace_not_kept: &[bool]) -> Figure {
-        let ranked = of_those_in_pace(&self.cells, pace_not_kept);
+        let mut ranked = of_those_in_pace(&self.cells, pace_not_kept);
+        let is_nothing = |cell: &Spread| self.unit == Unit::Ratio && cell.median < LEAST_RATIO;
+        for cell in ranked.iter_mut().flatten().filter(|cell| is_nothing(cell)) {
+            cell.median = 0.0;
+        }
         Figure {
             best: alone_at_the_top(&ranked, self.better),
             advantage: advantage(&ranked, self.better),

@@ -167,6 +167,27 @@ fn an_advantage_is_above_one_whichever_way_is_better() {
     assert_eq!(figure("longest_gap").advantage, None);
 }
 
+/// As shown, both are 0.000.
+#[test]
+fn three_in_a_million_are_not_better_than_four() {
+    let reading = |device_reads: u64| PhaseOutcome {
+        found: 1_000_000,
+        usage: Usage {
+            device_reads: Some(device_reads),
+            ..Usage::default()
+        },
+        ..phase(1_000_000, 1.0)
+    };
+    let ranked = |first: u64, second: u64| {
+        let both = only(vec![("terrace", reading(first)), ("other", reading(second))]);
+        let figure = both.figure("device_reads").unwrap();
+        (figure.best, figure.advantage)
+    };
+    assert_eq!(ranked(3, 4), (None, None));
+    assert_eq!(ranked(3, 4000), (Some(0), None));
+    assert_eq!(ranked(3000, 4500), (Some(0), Some(1.5)));
+}
+
 #[test]
 fn phases_of_one_name_are_told_apart_and_may_be_missing() {
     let runs = vec![

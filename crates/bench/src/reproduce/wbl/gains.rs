@@ -16,7 +16,8 @@ use crate::workload::ycsb::UpdateStyle;
 use crate::workload::{Options, named};
 use crate::{Error, Result};
 
-/// In this order: what leaves the records as they are comes first, and D, G and H begin anew.
+/// In this order: what leaves the records as they are comes first. G begins anew; H goes on from its
+/// records.
 const WORKLOADS: &str = "A,B,C,F100,D,G,H";
 
 const ROCKSDB: &str = "rocksdb";
