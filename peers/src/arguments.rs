@@ -35,9 +35,13 @@ Examples:
     },
     /// Measure all that docs/performance.md shows, and write its tables
     #[command(after_help = "\
-Takes hours. What was measured is kept in --results, a file for each comparison, and not measured again:
-an interrupted command goes on where it was. Needs RocksDB, LevelDB and LMDB, and root for the memory
-cgroups of bounded runs.
+Takes hours. What was measured is kept in --results, two files for each comparison: NAME.json, and NAME.html
+with plots. It is not measured again, so that an interrupted command goes on where it was. Needs all of
+--features rocksdb,lmdb,leveldb, and root for the memory cgroups of bounded runs.
+
+Comparisons: fits-1k, fits-1k-h, fits-1k-uniform, fits-1k-e, fits-1k-clients, bounded-1k-cb, bounded-1k-d,
+bounded-1k-af, bounded-1k-h, bounded-1k-ue, bounded-1k-others, durable, paced-fits, paced-bounded, fits-100,
+fits-100-e, bounded-100-cb, bounded-100-d, bounded-100-af, bounded-100-h, bounded-100-ue.
 
 Examples:
   peers performance --results r --directory /mnt/disk --document docs/performance.md
@@ -69,11 +73,11 @@ pub struct Performance {
     /// Only these comparisons
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub only: Vec<String>,
-    /// The document whose tables are written anew, from all results that are there
+    /// The document whose tables are written anew, as far as there are results for them
     #[arg(long, value_name = "FILE")]
     pub document: Option<PathBuf>,
     /// Measure nothing
-    #[arg(long)]
+    #[arg(long, requires = "document")]
     pub tables_only: bool,
     /// A few thousand operations of each, once: to see that it works
     #[arg(long)]

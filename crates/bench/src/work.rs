@@ -206,7 +206,9 @@ fn read_on(workload: &mut Workload, more_rows: u64) -> Result<()> {
         PhaseKind::DbBench(Benchmark::SeekRandom { rows }) => Some(rows),
         _ => None,
     });
-    let changed = seeks.map(|rows| *rows += more_rows).count();
+    let changed = seeks
+        .map(|rows| *rows = rows.saturating_add(more_rows))
+        .count();
     if more_rows > 0 && changed == 0 {
         return Err("--seek-nexts is of seekrandom, which is not among the workloads".into());
     }

@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::io::Write;
 
 use support::Shell;
 
@@ -162,7 +163,7 @@ fn a_bounded_run_is_within_its_bound() {
         .as_str()
         .unwrap();
     if told.starts_with("no bound") {
-        println!("SKIPPED: {told}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {told}");
         assert_eq!(peaks(", bounded"), [None, None]);
         return;
     }

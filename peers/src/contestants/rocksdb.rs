@@ -52,7 +52,10 @@ const OWN: &[Accepted] = &[
         "row_cache_bytes",
         "a cache of rows beside that of blocks; 0, none, as by default",
     ),
-    ("write_buffer_size", "a memtable; as large as all are told"),
+    (
+        "write_buffer_size",
+        "a memtable, of which the first level holds as many as make max_bytes_for_level_base; as large as all are told",
+    ),
     (
         "max_bytes_for_level_base",
         "bytes of the first sorted level; four write buffers, as large as the level above",

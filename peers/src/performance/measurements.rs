@@ -15,11 +15,28 @@ pub struct Measurement {
     pub arguments: &'static str,
 }
 
+impl Measurement {
+    /// Within a memory cgroup.
+    pub fn is_bounded(&self) -> bool {
+        self.arguments.contains("--memory bounded")
+    }
+
+    /// Once more in an open loop.
+    pub fn is_paced(&self) -> bool {
+        self.arguments.contains("--paced")
+    }
+
+    /// Every write synced.
+    pub fn is_durable(&self) -> bool {
+        self.arguments.contains("--durable")
+    }
+}
+
 const fn measured(name: &'static str, arguments: &'static str) -> Measurement {
     Measurement { name, arguments }
 }
 
-/// Records of 1 KB in memory. What many operations warm up is what many operations measure.
+/// Records of 1 KB in memory.
 const FITS_1K: &[Measurement] = &[
     measured(
         "fits-1k",
@@ -61,7 +78,7 @@ const FITS_100: &[Measurement] = &[
     ),
 ];
 
-/// Who is asked for most shows late among 2,000,000 records: C and B have a long warm-up.
+/// C and B have a long warm-up: a cache of records learns late which of 2,000,000 are asked for most.
 const BOUNDED_1K: &[Measurement] = &[
     measured(
         "bounded-1k-cb",

@@ -2,45 +2,67 @@
 //! interrupted and goes on where it was.
 //!
 //! Each comparison is a process of its own, as if somebody had typed it. Its results are a file that has
-//! its name only when it is whole: what is there is not measured again.
+//! its name only when it is whole: what is there is not measured again. A store that fails drops out of its
+//! comparison, a comparison that fails leaves the others alone; the command ends with what has failed.
 
 mod document;
 mod measurements;
+mod results;
 mod tables;
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 
-use terrace_bench::Result;
-use terrace_bench::outcome::Contest;
+use terrace_bench::{Result, memory_limit};
 
 use crate::arguments::Performance;
 use measurements::{Measurement, SECTIONS};
+use results::Results;
+
+/// The running program, also when its file has been replaced meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures what is missing, then writes the document's tables.
 pub fn run(asked: &Performance) -> Result<()> {
-    fs::create_dir_all(&asked.results)
-        .map_err(|error| format!("{}: {error}", asked.results.display()))?;
+    run_with(Path::new(THIS_PROGRAM), asked)
+}
+
+fn run_with(program: &Path, asked: &Performance) -> Result<()> {
     let wanted = wanted(&asked.only)?;
-    for (number, measurement) in wanted.iter().enumerate() {
-        let path = results(asked, measurement);
-        if asked.tables_only || path.exists() {
-            continue;
-        }
-        eprintln!("{} of {}: {}", number + 1, wanted.len(), measurement.name);
-        hold(asked, measurement, &path)?;
+    let results = Results::of(asked)?;
+    // Before hours of work, not after.
+    if let Some(path) = &asked.document {
+        fill(path, &results)?;
     }
-    let Some(path) = &asked.document else {
-        return Ok(());
-    };
-    let named = |error| format!("{}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(named)?;
-    let tables = tables::of(SECTIONS, &contests(asked)?);
-    let text =
-        document::filled(&text, &tables).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(fs::write(path, text)?)
+    if !asked.tables_only {
+        measure(program, asked, &results, &wanted)?;
+    }
+    if let Some(path) = &asked.document {
+        fill(path, &results)?;
+    }
+    results.succeeded(&wanted)
+}
+
+fn measure(
+    program: &Path,
+    asked: &Performance,
+    results: &Results,
+    wanted: &[&'static Measurement],
+) -> Result<()> {
+    let missing = wanted.iter().filter(|one| !results.path(one).exists());
+    let missing: Vec<_> = missing.collect();
+    if !asked.tiny && missing.iter().any(|one| one.is_bounded()) {
+        memory_limit::available()
+            .map_err(|error| format!("comparisons in bounded memory: {error}"))?;
+    }
+    results.claim(program)?;
+    for (number, measurement) in missing.iter().enumerate() {
+        eprintln!("{} of {}: {}", number + 1, missing.len(), measurement.name);
+        if let Err(error) = results.hold(program, asked, measurement) {
+            eprintln!("{}: {error}", measurement.name);
+        }
+    }
+    Ok(())
 }
 
 /// All, or those named.
@@ -48,101 +70,27 @@ fn wanted(only: &[String]) -> Result<Vec<&'static Measurement>> {
     let all = || SECTIONS.iter().flat_map(|section| section.measurements);
     if let Some(unknown) = only
         .iter()
-        .find(|name| !all().any(|known| known.name == **name))
+        .find(|name| !all().any(|one| one.name == **name))
     {
-        let known: Vec<_> = all().map(|known| known.name).collect();
-        return Err(format!(
-            "--only: there is no {unknown}; there are {}",
-            known.join(", ")
-        )
-        .into());
+        let known: Vec<_> = all().map(|one| one.name).collect();
+        let known = known.join(", ");
+        return Err(format!("--only: there is no {unknown}; there are {known}").into());
     }
     let is_wanted =
-        |known: &&Measurement| only.is_empty() || only.iter().any(|name| name == known.name);
+        |one: &&Measurement| only.is_empty() || only.iter().any(|name| name == one.name);
     Ok(all().filter(is_wanted).collect())
 }
 
-fn results(asked: &Performance, measurement: &Measurement) -> PathBuf {
-    asked.results.join(format!("{}.json", measurement.name))
-}
-
-fn hold(asked: &Performance, measurement: &Measurement, path: &Path) -> Result<()> {
+/// Writes the document anew, with the tables of what is there.
+fn fill(path: &Path, results: &Results) -> Result<()> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| named(&error))?;
+    let tables = tables::of(SECTIONS, &results.contests()?);
+    let text = document::filled(&text, &tables).map_err(|error| named(&error))?;
     let unfinished = path.with_extension("unfinished");
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("compare")
-        .args(measurement.arguments.split_ascii_whitespace())
-        .arg("--directory")
-        .arg(&asked.directory)
-        .args(asked.tiny.then_some("--tiny"))
-        .arg("--json")
-        .arg("--html")
-        .arg(path.with_extension("html"))
-        .stdout(File::create(&unfinished)?);
-    let status = command.status()?;
-    if !status.success() {
-        let typed = measurement.arguments;
-        return Err(format!("`peers compare {typed}` ended with {status}").into());
-    }
-    Ok(fs::rename(unfinished, path)?)
-}
-
-/// What was found, by name.
-fn contests(asked: &Performance) -> Result<BTreeMap<&'static str, Contest>> {
-    let mut found = BTreeMap::new();
-    for measurement in wanted(&[])? {
-        let path = results(asked, measurement);
-        if !path.exists() {
-            continue;
-        }
-        let contest = serde_json::from_slice(&fs::read(&path)?)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        found.insert(measurement.name, contest);
-    }
-    Ok(found)
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    Ok(written.map_err(|error| named(&error))?)
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use terrace_bench::arguments::Bench;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Typed {
-        #[command(subcommand)]
-        bench: Bench,
-    }
-
-    #[test]
-    fn every_measurement_has_a_name_of_its_own_and_is_understood() {
-        let all = wanted(&[]).unwrap();
-        let mut names: Vec<_> = all.iter().map(|one| one.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all.len());
-        for measurement in all {
-            let words = measurement.arguments.split_ascii_whitespace();
-            let typed = Typed::try_parse_from(["compare"].into_iter().chain(words));
-            let typed = typed.unwrap_or_else(|error| panic!("{}: {error}", measurement.name));
-            let stores = &typed.bench.common().unwrap().stores.names;
-            assert_eq!(stores.first().map(String::as_str), Some("terrace"));
-        }
-    }
-
-    #[test]
-    fn what_is_not_there_cannot_be_asked_for() {
-        let error = wanted(&["durable".into(), "fits-2k".into()]).err().unwrap();
-        assert!(
-            error
-                .to_string()
-                .contains("there is no fits-2k; there are fits-1k,")
-        );
-        let one = wanted(&["durable".into()]).unwrap();
-        assert_eq!(
-            one.iter().map(|one| one.name).collect::<Vec<_>>(),
-            ["durable"]
-        );
-    }
-}
+mod tests;

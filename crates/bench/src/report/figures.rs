@@ -251,7 +251,7 @@ pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Sp
 }
 
 /// Of an even number, the mean of the middle two; `None` of nothing.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;

@@ -64,13 +64,15 @@ mod tests {
         let mut contest = sample::contest();
         contest.runs.retain(|run| run.label == ", fits");
         for run in &mut contest.runs {
-            // Repeat 0 is the one in the middle.
-            if run.repeat != 0 {
+            // The one in the middle, which comes first in the sample, is the last now.
+            run.repeat = (run.repeat + 2) % 3;
+            if run.repeat != 2 {
                 run.phases
                     .iter_mut()
                     .for_each(|phase| phase.time_profile = None);
             }
         }
+        contest.runs.sort_by_key(|run| run.repeat);
         let text = profiles(&contest);
         assert!(
             text.contains(
@@ -80,7 +82,7 @@ mod tests {
         );
         assert_eq!(text.matches("copy into arena").count(), 2, "{text}");
         assert_eq!(text.matches("does not watch itself").count(), 4, "{text}");
-        contest.runs.truncate(1);
+        contest.runs.retain(|run| run.repeat == 2);
         assert!(profiles(&contest).contains("== terrace, A, fits: 96.0k operations/s\n"));
     }
 }

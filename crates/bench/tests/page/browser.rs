@@ -2,6 +2,7 @@
 //!
 //! A frame's script writes what it finds in the page to where `--dump-dom` shows it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -46,7 +47,7 @@ pub fn browser() -> Option<&'static str> {
             std::env::var("TERRACE_BROWSER").as_deref() != Ok("required"),
             "TERRACE_BROWSER=required, and none of {BROWSERS:?} can be run"
         );
-        println!("SKIPPED: no chromium");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no chromium");
     }
     found
 }

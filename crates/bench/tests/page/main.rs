@@ -204,6 +204,11 @@ fn check_plots(contest: &Contest, said: &serde_json::Value) {
     // Of the one contestant that watches itself, and not of a path that was not taken.
     assert_eq!(of("stages.write"), [2; 4]);
     assert_eq!(of("stages.merge"), [3; 4]);
+    assert_eq!(
+        said["last"],
+        serde_json::json!([0, 0, 0, 0]),
+        "without a merge"
+    );
     assert_eq!(of("stages.get"), [0; 0]);
     for kind in ["insert", "read", "update"] {
         assert_eq!(of(&format!("cdf.{kind}")), [3 * 61; 2], "{kind}");

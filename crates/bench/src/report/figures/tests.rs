@@ -179,13 +179,16 @@ fn three_in_a_million_are_not_better_than_four() {
         ..phase(1_000_000, 1.0)
     };
     let ranked = |first: u64, second: u64| {
-        let both = only(vec![("terrace", reading(first)), ("other", reading(second))]);
+        let both = only(vec![
+            ("terrace", reading(first)),
+            ("other", reading(second)),
+        ]);
         let figure = both.figure("device_reads").unwrap();
         (figure.best, figure.advantage)
     };
     assert_eq!(ranked(3, 4), (None, None));
     assert_eq!(ranked(3, 4000), (Some(0), None));
-    assert_eq!(ranked(3000, 4500), (Some(0), Some(1.5)));
+    assert_eq!(ranked(4096, 8192), (Some(0), Some(2.0)));
 }
 
 #[test]

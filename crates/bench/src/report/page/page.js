@@ -191,9 +191,10 @@ function distribution(phase, kind) {
 function stages(phase) {
   const cards = contestants.flatMap((name, index) => {
     const runs = contest.runs.filter((one) => one.store === name);
-    const found = runs.flatMap((run) => run.phases).find((one) => one.name === phase.name && one.time_profile);
-    const taken = found ? found.time_profile.paths.filter((path) => path.stages.length) : [];
-    return taken.map((path) => stageCard(phase, index, path.path));
+    const outcomes = runs.map((run) => run.phases.filter((one) => one.name === phase.name)[phase.occurrence]);
+    const profiles = outcomes.map((one) => one?.time_profile).filter(Boolean);
+    const taken = profiles.flatMap((profile) => profile.paths).filter((path) => path.stages.length);
+    return [...new Set(taken.map((path) => path.path))].map((path) => stageCard(phase, index, path));
   });
   if (!cards.length) return [];
   return [make("h4", { textContent: "Where the time went, of all threads together" }), make("div", { class: "grid small" }, ...cards)];
@@ -205,10 +206,11 @@ function stageCard(phase, index, path) {
   const element = owned(make("figure", { class: "card", "data-plot": "stages." + path }, caption, body), index);
   const show = () => {
     const found = outcome(phase, index)?.time_profile?.paths.find((one) => one.path === path);
+    const known = found?.stages ?? [];
     const each = (seconds) => time((1e6 * seconds) / Math.max(found.operations, 1));
-    const known = found ? found.stages : [];
     const most = Math.max(...known.map((stage) => stage.share)) || 1;
-    note.textContent = found ? `${each(found.seconds)} each, ${grouped(found.operations)} of them` : "not in this repeat";
+    const about = found?.one_in > 1 ? "about " : "";
+    note.textContent = known.length ? `${each(found.seconds)} each, ${about}${grouped(found.operations)} of them` : "not in this repeat";
     body.replaceChildren(...known.flatMap((stage) => [
       make("div", { class: "name", textContent: stage.stage, title: stage.stage }),
       make("div", { class: "track k" + (index % 6) }, fill({ median: stage.share }, most)),
@@ -317,7 +319,7 @@ function repeatChoice() {
     state.repeat = choice.value === "" ? null : Number(choice.value);
     update();
   });
-  return make("label", {}, "repeat in line plots ", choice);
+  return make("label", {}, "repeat in line plots and stages ", choice);
 }
 
 function summary() {
