@@ -93,10 +93,11 @@ impl<M: FileMethod> FileDevice<M> {
     }
 
     fn open_file(&self, slot: u64, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let direct = self.method.is_direct();
-        let opened = self
-            .storage
-            .open(&self.file(slot), OpenOptions { mode, direct });
+        let options = OpenOptions {
+            direct: self.method.is_direct(),
+            ..OpenOptions::buffered(mode)
+        };
+        let opened = self.storage.open(&self.file(slot), options);
         opened.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::Missing {
                 slot,

@@ -312,6 +312,10 @@ impl Storage for CountingStorage {
         self.inner.file_system(path)
     }
 
+    fn can_poll(&self) -> bool {
+        self.inner.can_poll()
+    }
+
     fn boot_id(&self) -> Result<[u8; 16]> {
         self.inner.boot_id()
     }

@@ -75,7 +75,11 @@ impl<'a> Player<'a> {
         match *step {
             Step::Open(handle, name, mode, direct) => {
                 self.files[handle] = None;
-                let options = OpenOptions { mode, direct };
+                let options = OpenOptions {
+                    direct,
+                    polled: direct,
+                    ..OpenOptions::buffered(mode)
+                };
                 self.files[handle] = Some(self.storage.open(&path(name), options)?);
             }
             Step::Close(handle) => self.files[handle] = None,

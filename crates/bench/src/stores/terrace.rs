@@ -149,6 +149,7 @@ fn bounded(options: Options, settings: &Settings) -> Options {
         level1_bytes: 16 * arena_bytes,
         cache_bytes: settings.direct_cache_bytes,
         direct_io: true,
+        poll_reads: true,
         read_buffer: ReadBufferOptions {
             share_percent: 90,
             borrows_arenas: true,

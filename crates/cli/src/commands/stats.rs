@@ -150,6 +150,14 @@ fn as_text(statistics: &Statistics) -> String {
     text.line("block cache", bytes(memory.block_cache_bytes));
     text.line("table metadata", bytes(memory.table_metadata_bytes));
     text.line("read buffer", read_buffer(statistics));
+    if let Some(polled) = statistics.polls_reads {
+        let shown = if polled {
+            "on the processor"
+        } else {
+            "asleep: no direct_io, no io_uring for this process, or one processor only"
+        };
+        text.line("reads of tables wait", shown);
+    }
 
     text.heading("Last opening");
     text.line(

@@ -114,6 +114,10 @@ impl Storage for FailingStorage {
         self.inner.file_system(path)
     }
 
+    fn can_poll(&self) -> bool {
+        self.inner.can_poll()
+    }
+
     fn boot_id(&self) -> Result<[u8; 16]> {
         self.check(Operation::BootId, Path::new("boot id"))?;
         self.inner.boot_id()

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::file::read_full;
+use super::polling::Pace;
 
 /// Satisfies every device with blocks up to the size of a page.
 const ALIGNMENT: usize = 4096;
@@ -25,6 +26,8 @@ const STAGING_BYTES: usize = 1 << 20;
 pub(super) struct DirectFile {
     file: fs::File,
     write_turn: Mutex<()>,
+    /// Of a file whose reads are waited for on the processor.
+    pace: Option<Pace>,
 }
 
 /// Whether the kernel finds the call unfit for direct I/O (the device's blocks may be larger than
@@ -40,10 +43,19 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 }
 
 impl DirectFile {
-    pub(super) fn new(file: fs::File) -> Self {
+    pub(super) fn new(file: fs::File, is_polled: bool) -> Self {
         DirectFile {
             file,
             write_turn: Mutex::new(()),
+            pace: is_polled.then(Pace::default),
+        }
+    }
+
+    fn read_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let sleeping = |buffer: &mut [u8]| read_once(&self.file, buffer, offset);
+        match &self.pace {
+            Some(pace) => pace.read(&self.file, buffer, offset, sleeping),
+            None => sleeping(buffer),
         }
     }
 
@@ -56,7 +68,7 @@ impl DirectFile {
     ) -> io::Result<usize> {
         let mut done = 0;
         if is_aligned(buffer, offset) {
-            done = or_none_if_unfit(read_once(&self.file, buffer, offset))?;
+            done = or_none_if_unfit(self.read_once(buffer, offset))?;
         } else {
             let mut staging = Staging::for_call(buffer.len(), offset);
             while done < buffer.len() {
@@ -84,7 +96,7 @@ impl DirectFile {
         let wanted = (skipped + buffer.len()).next_multiple_of(ALIGNMENT);
         let stretch = staging.bytes_mut(wanted);
         let start = offset - skipped as u64;
-        let count = or_none_if_unfit(read_once(&self.file, stretch, start))?;
+        let count = or_none_if_unfit(self.read_once(stretch, start))?;
         let source = stretch.get(skipped..count).unwrap_or_default();
         let copied = source.len().min(buffer.len());
         if let (Some(target), Some(source)) = (buffer.get_mut(..copied), source.get(..copied)) {
@@ -214,13 +226,13 @@ mod tests {
     /// A direct file and, in the place of its own buffered descriptor, another file, so that what
     /// went through the page cache can be told apart. None where the file system has no direct
     /// I/O.
-    fn open_apart(directory: &Path) -> Option<(DirectFile, fs::File)> {
+    fn open_apart(directory: &Path, is_polled: bool) -> Option<(DirectFile, fs::File)> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let buffered = options.open(directory.join("buffered")).unwrap();
         options.custom_flags(OFlags::DIRECT.bits().cast_signed());
         match options.open(directory.join("direct")) {
-            Ok(file) => Some((DirectFile::new(file), buffered)),
+            Ok(file) => Some((DirectFile::new(file, is_polled), buffered)),
             Err(error) if is_unfit(&error) => None,
             Err(error) => panic!("{error}"),
         }
@@ -228,11 +240,17 @@ mod tests {
 
     #[test]
     fn reads_bypass_the_page_cache_wherever_they_begin() {
+        for is_polled in [false, true] {
+            reads_bypass_the_page_cache(is_polled);
+        }
+    }
+
+    fn reads_bypass_the_page_cache(is_polled: bool) {
         let directory = tempfile::tempdir().unwrap();
         let length = 2 * STAGING_BYTES + 8192;
         let bytes: Vec<u8> = (0..length).map(|index| (index / 7) as u8).collect();
         fs::write(directory.path().join("direct"), &bytes).unwrap();
-        let Some((direct, buffered)) = open_apart(directory.path()) else {
+        let Some((direct, buffered)) = open_apart(directory.path(), is_polled) else {
             return;
         };
         for (offset, length) in [
@@ -257,7 +275,7 @@ mod tests {
     #[test]
     fn the_aligned_middle_of_a_write_bypasses_the_page_cache() {
         let directory = tempfile::tempdir().unwrap();
-        let Some((direct, buffered)) = open_apart(directory.path()) else {
+        let Some((direct, buffered)) = open_apart(directory.path(), false) else {
             return;
         };
         let bytes = vec![1; 4096 + 2 * STAGING_BYTES + 100];

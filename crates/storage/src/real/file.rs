@@ -39,7 +39,7 @@ impl RealFile {
         let buffered = open.open(path)?;
         let direct = if options.direct {
             open.create_new(false);
-            open_direct(&open, path, &buffered)?
+            open_direct(&open, path, &buffered, options.polled)?
         } else {
             None
         };
@@ -60,6 +60,7 @@ fn open_direct(
     options: &fs::OpenOptions,
     path: &Path,
     buffered: &fs::File,
+    is_polled: bool,
 ) -> io::Result<Option<DirectFile>> {
     let mut options = options.clone();
     options.custom_flags(OFlags::DIRECT.bits().cast_signed());
@@ -70,7 +71,7 @@ fn open_direct(
         outcome => outcome,
     };
     match opened {
-        Ok(file) => Ok(Some(DirectFile::new(file))),
+        Ok(file) => Ok(Some(DirectFile::new(file, is_polled))),
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
         Err(error) => Err(error),
     }

@@ -5,6 +5,7 @@ mod file;
 mod file_system;
 mod lock;
 mod passing;
+mod polling;
 #[cfg(test)]
 mod tests;
 mod write_back;
@@ -132,6 +133,10 @@ impl Storage for RealStorage {
 
     fn file_system(&self, path: &Path) -> Result<FileSystem> {
         file_system::of_path(path).map_err(|source| Error::new(Operation::FileSystem, path, source))
+    }
+
+    fn can_poll(&self) -> bool {
+        polling::is_possible()
     }
 
     fn boot_id(&self) -> Result<[u8; 16]> {

@@ -294,8 +294,9 @@ fn open_tables(
         storage,
         path.to_path_buf(),
         OpenOptions {
-            mode: OpenMode::Read,
             direct: options.direct_io,
+            polled: options.poll_reads,
+            ..OpenOptions::buffered(OpenMode::Read)
         },
         options.max_open_tables,
         blocks,

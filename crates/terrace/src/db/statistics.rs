@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use terrace_storage::IoStatistics;
+use terrace_storage::{IoStatistics, Storage};
 
 use crate::db::Store;
 use crate::db::latencies::LatencyStatistics;
@@ -108,6 +108,10 @@ pub struct Statistics {
     /// The last failure of a background step.
     #[serde(with = "serial::error_text")]
     pub last_error: Option<Error>,
+    /// Whether reads of tables are waited for on the processor; `None` if nobody asked for that
+    /// ([`Options::poll_reads`](crate::Options::poll_reads)).
+    #[serde(default)]
+    pub polls_reads: Option<bool>,
     /// Why writes are refused, if they are.
     #[serde(with = "serial::error_text")]
     pub poisoned: Option<Error>,
@@ -361,6 +365,10 @@ impl Store {
             tables_to_delete: self.tables_to_delete() as u64,
             retries,
             last_error,
+            polls_reads: self
+                .options
+                .poll_reads
+                .then(|| self.options.direct_io && self.storage.can_poll()),
             poisoned: self.poisoned(),
             snapshots: self.snapshots.len(),
             recovery: self.recovery.clone(),

@@ -123,6 +123,7 @@ mod tests {
             background: Background::Threads,
             level_ratio: 7,
             direct_io: true,
+            poll_reads: true,
             read_buffer: ReadBufferOptions {
                 policy: ForwardPolicy::InvalidateFirst,
                 structure: ReadBufferStructure::Ordered,

@@ -60,8 +60,8 @@ impl<'a> TableWriter<'a> {
         let sealer = Sealer::new(options.compression)
             .map_err(|error| storage::Error::new(storage::Operation::Open, &path, error))?;
         let open_options = OpenOptions {
-            mode: OpenMode::CreateNew,
             direct: options.direct,
+            ..OpenOptions::buffered(OpenMode::CreateNew)
         };
         let file = storage.open(&path, open_options)?;
         let write_bytes = if options.direct {

@@ -119,8 +119,8 @@ fn a_cursor_past_the_page_cache_reads_ahead_what_others_needed() {
         write(&*storage, &versions(), options(Compression::None, 512));
         let counting = CountingStorage::new(storage);
         let open_options = OpenOptions {
-            mode: OpenMode::Read,
             direct,
+            ..OpenOptions::buffered(OpenMode::Read)
         };
         let file = counting.open(Path::new(PATH), open_options).unwrap();
         let cache = Arc::new(BlockCache::new(1 << 20, direct));
