@@ -256,9 +256,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn file_system(&self, path: &Path) -> Result<FileSystem>;
     /// Whether [`OpenOptions::polled`] has an effect here: there is more than one processor, and the
     /// kernel has io_uring (5.19) and lets this process use it.
-    fn can_poll(&self) -> bool {
-        false
-    }
+    fn can_poll(&self) -> bool;
     /// Identifies this boot of the machine: page-cache contents live exactly as long as it.
     fn boot_id(&self) -> Result<[u8; 16]>;
 }

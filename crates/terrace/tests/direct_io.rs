@@ -92,13 +92,21 @@ fn tables_are_read_past_the_page_cache_and_give_the_same() {
     // Under the target directory: a temporary one may be on a tmpfs.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let directory = directory.path().canonicalize().unwrap();
+    for poll_reads in [false, true] {
+        let path = directory.join(format!("store-{poll_reads}"));
+        what_is_read_past_the_page_cache_is_the_same(&directory, &path, poll_reads);
+    }
+}
+
+fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, poll_reads: bool) {
     let options = |direct_io| Options {
         direct_io,
+        poll_reads,
         block_bytes: 1000,
         cache_bytes: 8 << 10,
         ..Options::default()
     };
-    let db = Db::open(directory.join("store"), options(true)).unwrap();
+    let db = Db::open(path, options(true)).unwrap();
     let value = |key: u32| key.to_le_bytes().repeat(50);
     for key in 0..2000u32 {
         db.put(&key.to_be_bytes(), &value(key)).unwrap();
@@ -111,13 +119,18 @@ fn tables_are_read_past_the_page_cache_and_give_the_same() {
     }
     let rows = db.iter(IterOptions::default()).unwrap().entries();
     assert_eq!(rows.map(Result::unwrap).count(), 2000);
-    assert_eq!(
-        direct_descriptors(&directory) > 0,
-        has_direct_io(&directory)
-    );
+    let polls = db.statistics().polls_reads;
+    assert_eq!(polls, poll_reads.then(|| RealStorage.can_poll()));
+    assert_eq!(direct_descriptors(path) > 0, has_direct_io(directory));
     db.close().unwrap();
     drop(db);
-    let db = Db::open(directory.join("store"), options(false)).unwrap();
+    let db = Db::open(path, options(false)).unwrap();
     assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
-    assert_eq!(direct_descriptors(&directory), 0);
+    assert_eq!(direct_descriptors(path), 0);
+    let polls = db.statistics().polls_reads;
+    assert_eq!(
+        polls,
+        poll_reads.then_some(false),
+        "not past the page cache"
+    );
 }

@@ -7,8 +7,8 @@
 //! in coming that sleeping adds little.
 //!
 //! Whoever watches keeps a processor from others, so
-//! - there are half as many rings as processors (none where there is one); who finds them taken sleeps
-//!   as ever. They belong to the process, as the processors do;
+//! - there are half as many rings as processors (none where there is one, 16 at most); who finds them
+//!   taken sleeps as ever. They belong to the process, as the processors do;
 //! - a watch that was interrupted for long shows that others want the processor: for a while all sleep;
 //! - a file whose reads take long, as those of a disk do, is not watched.
 //!
@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_micros(200);
 const INTERRUPTION: Duration = Duration::from_micros(100);
 /// How long everybody sleeps after an interruption.
 const RETREAT: Duration = Duration::from_millis(10);
+/// Each takes a descriptor.
+const MOST_RINGS: usize = 16;
 /// More keeps the device busy for long enough to sleep.
 const LONGEST_BYTES: usize = 64 << 10;
 /// The weight of a read in what reads of its file usually take is one in so many.
@@ -89,7 +91,7 @@ fn rings() -> &'static Rings {
     static RINGS: OnceLock<Rings> = OnceLock::new();
     RINGS.get_or_init(|| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Rings::new(processors / 2)
+        Rings::new((processors / 2).min(MOST_RINGS))
     })
 }
 

@@ -166,6 +166,10 @@ impl Storage for SimulatedStorage {
         })
     }
 
+    fn can_poll(&self) -> bool {
+        false
+    }
+
     fn boot_id(&self) -> Result<[u8; 16]> {
         let disk = self.disk.lock();
         disk.check_alive(Operation::BootId, Path::new("simulated"))?;

@@ -139,6 +139,10 @@ impl Storage for TimedStorage {
         self.0.file_system(path)
     }
 
+    fn can_poll(&self) -> bool {
+        self.0.can_poll()
+    }
+
     fn boot_id(&self) -> Result<[u8; 16]> {
         self.0.boot_id()
     }

@@ -96,6 +96,9 @@ impl Storage for SlowStorage {
     fn file_system(&self, path: &Path) -> Result<FileSystem> {
         self.inner.file_system(path)
     }
+    fn can_poll(&self) -> bool {
+        self.inner.can_poll()
+    }
     fn boot_id(&self) -> Result<[u8; 16]> {
         self.inner.boot_id()
     }
