@@ -223,11 +223,12 @@ pub struct Options {
     pub direct_io: bool,
     /// With `direct_io`, wait for reads of tables on the processor instead of asleep: a get that has to
     /// ask a quick device is answered in two thirds of the time, and takes half as much processor time
-    /// again while it waits. At most half of the processors wait so at a time, other readers sleep, as
-    /// they do for a while whenever a processor turns out to be wanted by others, and for a device
-    /// that takes longer than 0.2 ms. It needs io_uring (Linux 5.19), which containers may forbid, and
-    /// two processors; [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it is
-    /// done. Default: false.
+    /// again while it waits. A process waits so on at most half of the processors at a time, other
+    /// readers sleep, as they do for a while whenever a processor turns out to be wanted by others, for
+    /// a device that takes longer than 0.2 ms, and in a forked child. It needs io_uring (Linux 5.19),
+    /// which containers may forbid, and two processors;
+    /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
+    /// Default: false.
     pub poll_reads: bool,
     /// Tables kept open, with filter and top index in memory. Default: 1000.
     pub max_open_tables: usize,

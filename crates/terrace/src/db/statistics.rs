@@ -108,7 +108,7 @@ pub struct Statistics {
     /// The last failure of a background step.
     #[serde(with = "serial::error_text")]
     pub last_error: Option<Error>,
-    /// Whether reads of tables are waited for on the processor; `None` if nobody asked for that
+    /// Whether reads of tables can be waited for on the processor; `None` if nobody asked for that
     /// ([`Options::poll_reads`](crate::Options::poll_reads)).
     #[serde(default)]
     pub polls_reads: Option<bool>,
