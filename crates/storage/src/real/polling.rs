@@ -168,7 +168,7 @@ mod tests {
         let mut bytes = [0; 1];
         let mut buffers = [io::IoSliceMut::new(&mut bytes)];
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
-        rustix::io::preadv2(&numbered_pages(1), &mut buffers, 0, flags).is_ok()
+        rustix::io::preadv2(numbered_pages(1), &mut buffers, 0, flags).is_ok()
     }
 
     /// Rings, or none where the kernel or a container does not give any.
