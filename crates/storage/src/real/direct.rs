@@ -10,12 +10,13 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::file::read_full;
-use super::polling::Pace;
+use super::polling::{Pace, pace_of};
 
 /// Satisfies every device with blocks up to the size of a page.
 const ALIGNMENT: usize = 4096;
@@ -27,7 +28,7 @@ pub(super) struct DirectFile {
     file: fs::File,
     write_turn: Mutex<()>,
     /// Of a file whose reads are waited for on the processor.
-    pace: Option<Pace>,
+    pace: Option<Arc<Pace>>,
 }
 
 /// Whether the kernel finds the call unfit for direct I/O (the device's blocks may be larger than
@@ -43,12 +44,12 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 }
 
 impl DirectFile {
-    pub(super) fn new(file: fs::File, is_polled: bool) -> Self {
-        DirectFile {
+    pub(super) fn new(file: fs::File, is_polled: bool) -> io::Result<Self> {
+        Ok(DirectFile {
+            pace: is_polled.then(|| pace_of(&file)).transpose()?,
             file,
             write_turn: Mutex::new(()),
-            pace: is_polled.then(Pace::default),
-        }
+        })
     }
 
     fn read_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -232,7 +233,7 @@ mod tests {
         let buffered = options.open(directory.join("buffered")).unwrap();
         options.custom_flags(OFlags::DIRECT.bits().cast_signed());
         match options.open(directory.join("direct")) {
-            Ok(file) => Some((DirectFile::new(file, is_polled), buffered)),
+            Ok(file) => Some((DirectFile::new(file, is_polled).unwrap(), buffered)),
             Err(error) if is_unfit(&error) => None,
             Err(error) => panic!("{error}"),
         }

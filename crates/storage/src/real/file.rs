@@ -71,7 +71,7 @@ fn open_direct(
         outcome => outcome,
     };
     match opened {
-        Ok(file) => Ok(Some(DirectFile::new(file, is_polled))),
+        Ok(file) => DirectFile::new(file, is_polled).map(Some),
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
         Err(error) => Err(error),
     }

@@ -10,17 +10,21 @@
 //! - there are half as many rings as processors (none where there is one, 16 at most); who finds them
 //!   taken sleeps as ever. They belong to the process, as the processors do;
 //! - a watch that was interrupted for long shows that others want the processor: for a while all sleep;
-//! - a file whose reads take long, as those of a disk do, is not watched.
+//! - only a device whose answers come sooner so is watched: now and then a read is waited for the other
+//!   way, to compare. A disk's answers do not, nor do those of a busy device, or where an idle processor
+//!   watches for itself, as some guests do.
 //!
 //! Whatever goes wrong is left to a plain read.
 
 mod ring;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::process;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,14 +40,18 @@ const RETREAT: Duration = Duration::from_millis(10);
 const MOST_RINGS: usize = 16;
 /// More keeps the device busy for long enough to sleep.
 const LONGEST_BYTES: usize = 64 << 10;
-/// The weight of a read in what reads of its file usually take is one in so many.
-const LEARNING: u32 = 8;
+/// One read in so many is waited for the way that seems to be the worse one.
+const TRIAL: u32 = 32;
+/// A read moves what is known of a device by so much of it: a part too small for one to decide.
+const LEARNING: u32 = 32;
 
-/// What is known of a file's device.
+/// How long reads of a device take, waited for the one way and the other: medians, as far as one can
+/// follow them, since a few reads take many times what the others do.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// What a read usually takes, slept for or watched; 0 before the first one.
-    usual_us: AtomicU32,
+    asleep_us: AtomicU32,
+    watched_us: AtomicU32,
+    reads: AtomicU32,
 }
 
 impl Pace {
@@ -59,25 +67,54 @@ impl Pace {
             return sleeping(buffer);
         }
         let begun = Instant::now();
-        let is_quick = self.usual_us.load(Ordering::Relaxed) < PATIENCE.as_micros() as u32;
-        let watched = is_quick
+        let watched = self
+            .is_to_watch()
             .then(|| rings().read(file, buffer, offset))
             .flatten();
-        let count = match watched {
-            Some(count) => count,
-            None => sleeping(buffer)?,
+        let (count, median_us) = match watched {
+            Some(count) => (count, &self.watched_us),
+            None => (sleeping(buffer)?, &self.asleep_us),
         };
-        self.learn(begun.elapsed());
+        learn(median_us, begun.elapsed());
         Ok(count)
     }
 
-    /// Of two readers that learn at once one may be forgotten.
-    fn learn(&self, took: Duration) {
-        let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-        let usual_us = self.usual_us.load(Ordering::Relaxed);
-        let learned = usual_us - usual_us / LEARNING + took_us / LEARNING;
-        self.usual_us.store(learned, Ordering::Relaxed);
+    /// Which way the next read is waited for: on the processor if that saves a tenth of the time.
+    fn is_to_watch(&self) -> bool {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        let asleep_us = u64::from(self.asleep_us.load(Ordering::Relaxed));
+        let watched_us = u64::from(self.watched_us.load(Ordering::Relaxed));
+        // What was never tried is 0.
+        let is_worth_it = watched_us * 10 < asleep_us * 9 || watched_us == 0;
+        is_worth_it != reads.is_multiple_of(TRIAL)
     }
+}
+
+/// Moves a median towards what was seen. Of two readers that learn at once one may be forgotten.
+fn learn(median_us: &AtomicU32, took: Duration) {
+    let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
+    let known_us = median_us.load(Ordering::Relaxed);
+    let step_us = (known_us / LEARNING).max(1);
+    let learned_us = match known_us {
+        0 => took_us,
+        _ if took_us < known_us => known_us - step_us,
+        _ if took_us > known_us => known_us.saturating_add(step_us),
+        _ => known_us,
+    };
+    median_us.store(learned_us, Ordering::Relaxed);
+}
+
+/// What is known of a device is shared by all its files that are open.
+pub(super) fn pace_of(file: &fs::File) -> io::Result<Arc<Pace>> {
+    static PACES: Mutex<BTreeMap<u64, Weak<Pace>>> = Mutex::new(BTreeMap::new());
+    let device = file.metadata()?.dev();
+    let mut paces = PACES.lock();
+    if let Some(known) = paces.get(&device).and_then(Weak::upgrade) {
+        return Ok(known);
+    }
+    let pace = Arc::new(Pace::default());
+    paces.insert(device, Arc::downgrade(&pace));
+    Ok(pace)
 }
 
 /// Whether this process may wait for reads so: there is more than one processor, and the kernel knows
@@ -262,27 +299,75 @@ mod tests {
         assert!(by_rings.into_inner() > 0);
     }
 
+    /// How many of many reads are watched on a device whose answers take so long the one way and the
+    /// other.
+    fn watched_of_1000(pace: &Pace, asleep_us: u64, watched_us: u64) -> usize {
+        let read = |_| {
+            let is_watched = pace.is_to_watch();
+            let (median_us, micros) = match is_watched {
+                true => (&pace.watched_us, watched_us),
+                false => (&pace.asleep_us, asleep_us),
+            };
+            learn(median_us, Duration::from_micros(micros));
+            is_watched
+        };
+        (0..1000).map(read).filter(|is_watched| *is_watched).count()
+    }
+
     #[test]
-    fn a_slow_device_is_slept_for() {
+    fn only_a_device_that_answers_sooner_so_is_watched() {
         let pace = Pace::default();
-        let file = numbered_pages(1);
-        let slept = |pace: &Pace| {
-            let mut has_slept = false;
-            let count = pace.read(&file, &mut [0; PAGE], 0, |buffer| {
-                has_slept = true;
-                file.read_at(buffer, 0)
+        assert!(watched_of_1000(&pace, 70, 45) > 900, "a quick device");
+        watched_of_1000(&pace, 67, 65);
+        assert!(watched_of_1000(&pace, 67, 65) < 50, "no sooner");
+        watched_of_1000(&pace, 70, 45);
+        assert!(watched_of_1000(&pace, 70, 45) > 900, "quick again");
+        let disk = Pace::default();
+        assert!(watched_of_1000(&disk, 8_000, 8_000) < 50);
+        let others = Pace::default();
+        assert!(
+            watched_of_1000(&others, 4_000_000_000, 4_000_000_000) < 50,
+            "stuck"
+        );
+    }
+
+    #[test]
+    fn a_few_slow_reads_do_not_decide() {
+        let median_us = AtomicU32::new(0);
+        for turn in 0..10_000 {
+            let micros = if turn % 20 == 0 { 300_000 } else { 47 };
+            learn(&median_us, Duration::from_micros(micros));
+        }
+        let learned_us = median_us.into_inner();
+        assert!((45..=52).contains(&learned_us), "{learned_us}");
+    }
+
+    #[test]
+    fn files_of_one_device_share_what_is_known_of_it() {
+        let (one, other) = (numbered_pages(1), numbered_pages(2));
+        let [one, other] = [&one, &other].map(|file| pace_of(file).unwrap());
+        assert!(Arc::ptr_eq(&one, &other));
+        let elsewhere = fs::File::open("/proc/self/stat").unwrap();
+        assert!(!Arc::ptr_eq(&one, &pace_of(&elsewhere).unwrap()));
+    }
+
+    #[test]
+    fn a_read_is_had_whichever_way() {
+        let pace = Pace::default();
+        let file = numbered_pages(3);
+        for turn in 0..100 {
+            let mut buffer = [0xEE; PAGE];
+            let page = turn % 3;
+            let offset = page * PAGE as u64;
+            let count = pace.read(&file, &mut buffer, offset, |buffer| {
+                file.read_at(buffer, offset)
             });
             assert_eq!(count.unwrap(), PAGE);
-            has_slept
-        };
-        pace.learn(Duration::from_millis(8));
-        assert!(slept(&pace), "a disk");
-        for _ in 0..200 {
-            pace.learn(Duration::from_micros(60));
+            assert_eq!(buffer, [page as u8; PAGE]);
         }
-        assert!(pace.usual_us.load(Ordering::Relaxed) < 100);
-        pace.learn(Duration::MAX);
-        pace.learn(Duration::MAX);
-        assert!(slept(&pace), "for ever");
+        let failed = pace.read(&fs::File::open("/").unwrap(), &mut [0; 10], 0, |_| {
+            Err(io::ErrorKind::IsADirectory.into())
+        });
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 }
