@@ -222,10 +222,10 @@ pub struct Options {
     /// Default: false.
     pub direct_io: bool,
     /// With `direct_io`, wait for reads of tables on the processor instead of asleep: a get that has to
-    /// ask a quick device is answered in two thirds of the time, and takes half as much processor time
-    /// again while it waits. A process waits so on at most half of the processors at a time, other
-    /// readers sleep, as they do for a while whenever a processor turns out to be wanted by others, for
-    /// a device that takes longer than 0.2 ms, and in a forked child. It needs io_uring (Linux 5.19),
+    /// ask a quick device may be answered in two thirds of the time, and takes half as much processor
+    /// time again. A process waits so on at most half of the processors at a time, other
+    /// readers sleep, as they do for a while whenever a processor turns out to be wanted by others, on a
+    /// device that turns out to answer no sooner so, and in a forked child. It needs io_uring (Linux 5.19),
     /// which containers may forbid, and two processors;
     /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
     /// Default: false.
