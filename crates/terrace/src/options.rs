@@ -1,6 +1,7 @@
 //! What a store can be told when it is opened: settings (data) and components (objects).
 
 mod check;
+mod compaction;
 pub(crate) mod keyspace;
 mod text;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
+pub use self::compaction::CompactionPolicy;
 use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
@@ -170,6 +172,10 @@ pub struct Options {
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
 
+    /// How tables are kept in shape: what is merged with what, and when. A store may be opened with
+    /// another policy than it was written with; its tables are then merged into the other shape as
+    /// they would be merged anyway, or, for `Leveled`, level by level in the background. Default: `Leveled`.
+    pub compaction_policy: CompactionPolicy,
     /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
     /// ask every one of them, have asked so often that the merge had been done in that time; but none where
     /// level 0 is less than a fifth of it, except that of several sub-levels into one.
@@ -182,10 +188,11 @@ pub struct Options {
     pub debt_slowdown_bytes: u64,
     /// Bytes that merges may owe before writers stop. Default: 64 GiB.
     pub debt_stop_bytes: u64,
-    /// Target size of level 1. Default: 512 MiB, as much as goes down from level 0 at a
+    /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as goes down from level 0 at a
     /// time with arenas of 64 MiB.
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it. Default: 10.
+    /// How many times larger a level is than the one above it; with the policies `Tiered` and `Lazy`
+    /// how many sub-levels send a level down. Default: 10.
     pub level_ratio: u64,
 
     /// Merges, or slices of one, that run at a time. Default: one less than there are processors, at
@@ -291,6 +298,7 @@ impl Default for Options {
             filter_bits_per_key: form.filter_bits_per_key,
             compression: form.compression,
             table_bytes: form.table_bytes,
+            compaction_policy: CompactionPolicy::Leveled,
             level0_merge: 8,
             level0_slowdown: 20,
             level0_stop: 36,

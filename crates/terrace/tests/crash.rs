@@ -14,7 +14,8 @@ mod support;
 
 use support::machine::{Machine, Method};
 use support::model::Model;
-use support::script::{KEYSPACES, Operation, Run, Script, is_frozen};
+use support::script::{KEYSPACES, Operation, Run, Script, is_frozen, policies};
+use terrace::CompactionPolicy;
 use terrace_storage::CrashKind;
 
 const KINDS: [CrashKind; 2] = [CrashKind::Kill, CrashKind::PowerCut];
@@ -25,6 +26,7 @@ fn used_machine(method: Method, seed: u64) -> (Machine, Model) {
     let options = machine.options();
     let mut script = Script::new(seed ^ 0xA6ED, false);
     let mut run = Run::new(Model::default());
+    run.policies = policies_of(method, seed);
     run.open(options.clone()).unwrap();
     for _ in 0..150 {
         let write = script.write();
@@ -42,6 +44,8 @@ fn run(machine: &Machine, model: Model, seed: u64, operations: usize) -> Run {
     let options = machine.options();
     let mut script = Script::new(seed, machine.method().persists());
     let mut run = Run::new(model);
+    run.policies = policies_of(machine.method(), seed);
+    run.openings = 1;
     run.power_safe = machine.method().is_power_safe();
     run.volatile = machine.method() == Method::Volatile;
     run.flushes = Some(machine.flushes());
@@ -84,6 +88,11 @@ fn recover(machine: &Machine, run: &mut Run, power_cut: bool, seed: u64) -> terr
         run.apply(script.write(), &machine.options())?;
     }
     run.apply(Operation::Reopen, &machine.options())
+}
+
+/// Other policies with each method and each run.
+fn policies_of(method: Method, seed: u64) -> Vec<CompactionPolicy> {
+    policies(method as u64 + seed)
 }
 
 fn every_point(method: Method) {

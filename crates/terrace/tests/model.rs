@@ -7,7 +7,7 @@ mod support;
 
 use support::machine::{Machine, Method};
 use support::model::Model;
-use support::script::{KEYSPACES, Run, Script, read_buffer};
+use support::script::{KEYSPACES, Run, Script, policies, read_buffer};
 use terrace::{Background, Db, Options, PersistMethod};
 
 /// Short lives, so that the model's replay of snapshots stays cheap.
@@ -25,6 +25,7 @@ fn model(method: Method, background: Background, share: u64) {
         };
         let mut script = Script::new(life, method.persists());
         let mut run = Run::new(Model::default());
+        run.policies = policies(life);
         run.power_safe = method.is_power_safe();
         // A flush thread would wait long before it tries again.
         run.flushes = (background == Background::Inline).then(|| machine.flushes());
@@ -78,6 +79,7 @@ fn on_real_files(method: PersistMethod) {
         let mut script = Script::new(life, true);
         let mut run = Run::new(Model::default());
         run.path = directory.path().join(life.to_string());
+        run.policies = policies(life + 1);
         if let Err(error) = run.open(options.clone()) {
             // A file system or a CPU that cannot do it; the region's own tests say which can.
             assert!(error.to_string().contains("cannot be used on"), "{error}");

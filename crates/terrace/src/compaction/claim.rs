@@ -4,7 +4,8 @@
 //! until its last edit the keys between its first and its last one may change hands anywhere in
 //! that span of ages. Two merges whose keys or whose ages are apart know nothing of each other:
 //! neither takes an input or an output place of the other, and none of the versions that one moves
-//! can pass a version that the other moves.
+//! can pass a version that the other moves. Whatever their keys, their outputs must be in order, too:
+//! the deeper one has to be the older.
 
 use std::collections::BTreeSet;
 
@@ -49,9 +50,18 @@ impl Claim {
 
     /// Whether both may not be under way at the same time.
     pub(crate) fn conflicts_with(&self, other: &Claim) -> bool {
-        self.range.overlaps(&other.range)
+        let meets = self.range.overlaps(&other.range)
             && self.output.age <= other.youngest_age
-            && other.output.age <= self.youngest_age
+            && other.output.age <= self.youngest_age;
+        meets || self.is_out_of_order_with(other)
+    }
+
+    /// Whether the outputs, of whatever keys, could not be listed together: ages descend from level
+    /// to level.
+    fn is_out_of_order_with(&self, other: &Claim) -> bool {
+        let (own, its) = (self.output, other.output);
+        (own.level < its.level && own.age <= its.age)
+            || (own.level > its.level && own.age >= its.age)
     }
 
     /// A claim on one place, for what is put there without a merge.
@@ -74,7 +84,7 @@ impl Claim {
 mod tests {
     use super::*;
     use crate::compaction::policy::{ChoiceKind, Input, Reason};
-    use crate::levels::testing::{added, flush_place, levels, version};
+    use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
 
     fn claim(inputs: &[(Place, &str, &str)], output: Place) -> Claim {
         let tables = (1u64..).zip(inputs);
@@ -112,6 +122,18 @@ mod tests {
         }
         for other in [&under, &passing, &down] {
             assert!(down.conflicts_with(other) && other.conflicts_with(&down));
+        }
+    }
+
+    #[test]
+    fn outputs_out_of_order_conflict_whatever_their_keys_are() {
+        let tiered = claim(&[(sub_level_place(1, 1), "a", "b")], sub_level_place(2, 1));
+        let range = KeyRange::inclusive("x", "z");
+        let into = |place| Claim::on_place(range.clone(), place);
+        assert!(tiered.conflicts_with(&into(Place::base(1))));
+        assert!(into(Place::base(1)).conflicts_with(&tiered));
+        for place in [Place::base(2), Place::base(3), sub_level_place(1, 2)] {
+            assert!(!tiered.conflicts_with(&into(place)) && !into(place).conflicts_with(&tiered));
         }
     }
 

@@ -1,5 +1,5 @@
 //! The bytes that merges still have to write until every level is within its target: a pure
-//! function of the levels' sizes.
+//! function of the levels' sizes. Here is that of the leveled policy; others count for themselves.
 //!
 //! What is over a level's target goes down and drags its share of the next level along, and what
 //! arrives there counts against that level's own target. Level 0 goes down as a whole once it has
@@ -17,7 +17,7 @@ pub(crate) struct Targets {
     pub(crate) level_ratio: u64,
 }
 
-/// The debt of a keyspace.
+/// The debt of a keyspace whose levels are to have these targets.
 pub(crate) fn debt_bytes(levels: &KeyspaceLevels, targets: Targets) -> u64 {
     let level0_sub_levels = levels
         .levels
@@ -31,10 +31,11 @@ pub(crate) fn debt_bytes(levels: &KeyspaceLevels, targets: Targets) -> u64 {
     debt_of_sizes(level0_sub_levels, &sizes, targets)
 }
 
-/// The debt of all keyspaces, and the most sub-levels that any of them has in level 0.
+/// The debt of all keyspaces, given that of one, and the most sub-levels that any of them has in
+/// level 0.
 pub(crate) fn backlog(
     version: &Version,
-    targets: impl Fn(&KeyspaceLevels) -> Targets,
+    debt_bytes: impl Fn(&KeyspaceLevels) -> u64,
 ) -> (u64, usize) {
     let keyspaces = version.keyspaces.values();
     keyspaces.fold((0, 0), |(debt, sub_levels), levels| {
@@ -42,7 +43,7 @@ pub(crate) fn backlog(
             .levels
             .first()
             .map_or(0, |level| level.sub_levels.len());
-        let debt = u64::saturating_add(debt, debt_bytes(levels, targets(levels)));
+        let debt = u64::saturating_add(debt, debt_bytes(levels));
         (debt, sub_levels.max(level0))
     })
 }

@@ -8,7 +8,10 @@
 //!    overlaps that span takes part.
 //! 3. Nothing moves up: the output is not younger than any input. What is moved instead of merged
 //!    ends in one sub-level and so does not overlap.
+//! 4. Ages descend from level to level, the output's place included: inputs may still be listed when
+//!    the first slice of the outputs is.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,6 +29,7 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
     if numbers.len() != choice.inputs.len() || numbers.is_empty() {
         return Err("a table takes part twice, or none does".to_owned());
     }
+    check_place(levels, choice.output)?;
     let hull = KeyRange::hull(choice.inputs.iter().map(|input| &input.table.bounds));
     for (Place { age, .. }, sub_level) in levels.sub_levels() {
         if age < choice.output.age {
@@ -73,6 +77,19 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
         .find(|input| input.place.age < choice.output.age)
     {
         Some(input) => Err(format!("table {} would move up", input.table.number)),
+        None => Ok(()),
+    }
+}
+
+fn check_place(levels: &KeyspaceLevels, output: Place) -> Result<(), String> {
+    let fits = |place: Place| match place.level.cmp(&output.level) {
+        Ordering::Less => place.age > output.age,
+        Ordering::Equal => place.age != output.age || place.sub_level == output.sub_level,
+        Ordering::Greater => place.age < output.age,
+    };
+    let mut places = levels.sub_levels().map(|(place, _)| place);
+    match places.find(|&place| !fits(place)) {
+        Some(place) => Err(format!("{output} is out of order with {place}")),
         None => Ok(()),
     }
 }

@@ -17,6 +17,7 @@ use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
 use super::policy::leveled::Leveled;
+use super::policy::tiered::{LastLevel, Tiered};
 use super::policy::{Choice, ChoiceKind, Policy};
 use super::slices::{Sample, Slice, divide, slice_edit};
 use crate::Result;
@@ -24,7 +25,8 @@ use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
 use crate::levels::{
-    AgeViolation, Edit, KeyRange, ManifestState, Table, TableAdded, TableMeta, check_age_rule,
+    AgeViolation, Edit, FIRST_SUB_LEVEL_NUMBER, KeyRange, ManifestState, Table, TableAdded,
+    TableMeta, check_age_rule,
 };
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
@@ -32,7 +34,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 struct Store {
     state: ManifestState,
     contents: BTreeMap<u64, Contents>,
-    policy: Leveled,
+    policy: Box<dyn Policy>,
     /// All writes ever: keys, sequence, value (`None` for a delete).
     writes: Vec<(Range<u8>, u64, Option<u64>)>,
     buffer: Contents,
@@ -40,6 +42,7 @@ struct Store {
     merges: usize,
     jobs: Vec<Job>,
     next_table: u64,
+    next_sub_level: u64,
     most_jobs: usize,
 }
 
@@ -127,25 +130,48 @@ impl TableSink for Sink<'_> {
     }
 }
 
-impl Store {
-    /// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
-    fn new(level0_merge: usize, level1_bytes: u64) -> Self {
-        Store {
-            state: new_state(),
-            contents: BTreeMap::new(),
-            policy: Leveled {
+const POLICIES: usize = 3;
+
+/// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
+fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> Box<dyn Policy> {
+    let same_form_as_above = (0..7).map(|level| level != 3).collect();
+    let last_level = match number {
+        0 => {
+            return Box::new(Leveled {
                 level0_merge,
                 level0_is_paid_for: false,
                 level1_bytes,
                 level_ratio: 2,
-                same_form_as_above: (0..7).map(|level| level != 3).collect(),
-            },
+                same_form_as_above,
+            });
+        }
+        1 => LastLevel::Tiered,
+        _ => LastLevel::Leveled {
+            level1_bytes,
+            level_ratio: 2,
+        },
+    };
+    Box::new(Tiered {
+        level0_merge,
+        sub_levels: 3,
+        last_level,
+        same_form_as_above,
+    })
+}
+
+impl Store {
+    fn new(policy: Box<dyn Policy>) -> Self {
+        Store {
+            state: new_state(),
+            contents: BTreeMap::new(),
+            policy,
             writes: Vec::new(),
             buffer: Contents::default(),
             snapshots: Vec::new(),
             merges: 0,
             jobs: Vec::new(),
             next_table: 1,
+            next_sub_level: FIRST_SUB_LEVEL_NUMBER,
             most_jobs: 0,
         }
     }
@@ -222,13 +248,19 @@ impl Store {
             u64::MAX,
             &|_| true,
         );
-        let place = self.state.next_flush_place(crate::KeyspaceId::DEFAULT);
+        let name = self.name();
+        let place = (self.state).next_flush_place(crate::KeyspaceId::DEFAULT, name);
         let added = tables.into_iter().map(|(table, entries)| {
             self.contents.insert(table.number, entries);
             TableAdded { place, table }
         });
         let edit = replace(&[], added.collect());
         self.install(&edit);
+    }
+
+    fn name(&mut self) -> u64 {
+        self.next_sub_level += 1;
+        self.next_sub_level - 1
     }
 
     /// Begins a merge or does a move; false if there is none that may begin.
@@ -239,6 +271,7 @@ impl Store {
             return false;
         };
         check_legal(&levels, &choice).unwrap();
+        let choice = choice.named(|| self.name());
         if choice.kind == ChoiceKind::Merge {
             let samples = choice.inputs.iter().flat_map(|input| {
                 let Contents { entries, ranges } = self.inside(&input.table);
@@ -408,6 +441,8 @@ enum Step {
     Install(prop::sample::Index),
     /// A slice fails, or the store is closed.
     Abandon(prop::sample::Index),
+    /// The store is closed, and opened with another policy.
+    ChangePolicy(usize),
     TakeSnapshot,
     DropSnapshot(prop::sample::Index),
 }
@@ -421,6 +456,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => any::<prop::sample::Index>().prop_map(Step::Build),
         8 => any::<prop::sample::Index>().prop_map(Step::Install),
         1 => any::<prop::sample::Index>().prop_map(Step::Abandon),
+        1 => (0..POLICIES).prop_map(Step::ChangePolicy),
         1 => Just(Step::TakeSnapshot),
         1 => any::<prop::sample::Index>().prop_map(Step::DropSnapshot),
     ]
@@ -431,9 +467,10 @@ proptest! {
     fn every_snapshot_reads_what_was_written_whatever_is_merged(
         level0_merge in 2usize..5,
         level1_bytes in prop::sample::select(vec![4u64, 60]),
+        first_policy in 0..POLICIES,
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let mut store = Store::new(level0_merge, level1_bytes);
+        let mut store = Store::new(policy(first_policy, level0_merge, level1_bytes));
         for step in steps {
             match step {
                 Step::Write { key, value } => store.write(key, value),
@@ -452,6 +489,10 @@ proptest! {
                     store.jobs.remove(at.index(store.jobs.len()));
                 }
                 Step::Build(_) | Step::Install(_) | Step::Abandon(_) => {}
+                Step::ChangePolicy(number) => {
+                    store.jobs.clear();
+                    store.policy = policy(number, level0_merge, level1_bytes);
+                }
                 Step::TakeSnapshot => store.snapshots.push(store.visible()),
                 Step::DropSnapshot(at) if !store.snapshots.is_empty() => {
                     let at = at.index(store.snapshots.len());
@@ -478,7 +519,11 @@ proptest! {
 /// Without snapshots, what has been merged all the way down holds each key once and no tombstone.
 #[test]
 fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
-    let mut store = Store::new(3, 6);
+    (0..POLICIES).for_each(merge_everything);
+}
+
+fn merge_everything(policy_number: usize) {
+    let mut store = Store::new(policy(policy_number, 3, 6));
     for round in 0..40 {
         for key in 0..KEYS {
             store.write(key, (round + key) % 3 != 0);
@@ -504,10 +549,54 @@ fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
     assert!(store.merges > 10, "only {} merges", store.merges);
 }
 
+/// What a merge writes leaves older sub-levels of the same level alone, and a tombstone over them stays.
+#[test]
+fn a_tombstone_over_an_older_sub_level_of_its_level_stays() {
+    for number in 1..POLICIES {
+        let mut store = Store::new(policy(number, 2, 1 << 20));
+        for round in 0..40u8 {
+            for apart in [0, 5, 11] {
+                store.write((round + apart) % KEYS, (round + apart) % 3 == 0);
+            }
+            store.flush();
+            while store.compact() {
+                store.check();
+            }
+        }
+        assert!(store.merges > 10, "only {} merges", store.merges);
+    }
+}
+
+/// Whatever another policy left, the leveled one makes one sub-level a level of it.
+#[test]
+fn the_leveled_policy_settles_what_a_tiered_one_left() {
+    let mut store = Store::new(policy(1, 4, 6));
+    let mut most = 0;
+    for round in 0..40u8 {
+        for key in 0..KEYS {
+            store.write(key, (round + key) % 4 != 0);
+        }
+        store.flush();
+        while store.compact() {}
+        let levels = levels(&store.state.version).levels.iter();
+        most = most.max(levels.skip(1).map(|level| level.sub_levels.len()).max().unwrap());
+    }
+    let is_settled = |store: &Store| {
+        let mut places = levels(&store.state.version).sub_levels();
+        places.all(|(place, _)| place.level == 0 || place.is_base())
+    };
+    assert!(!is_settled(&store) && most > 1, "{most} sub-levels a level");
+    store.policy = policy(0, 4, 6);
+    while store.compact() {
+        store.check();
+    }
+    assert!(is_settled(&store));
+}
+
 /// Two merges with keys or levels apart are under way together, and one is sliced.
 #[test]
 fn merges_overlap_in_time() {
-    let mut store = Store::new(2, 6);
+    let mut store = Store::new(policy(0, 2, 6));
     for round in 0..60u64 {
         // A part of the keys at a time: so little does not go all the way down in one merge.
         for key in (0..KEYS).filter(|key| u64::from(key * 4 / KEYS) == round % 4) {
@@ -528,7 +617,7 @@ fn merges_overlap_in_time() {
 
 #[test]
 fn an_age_rule_that_is_broken_is_found() {
-    let mut store = Store::new(3, 6);
+    let mut store = Store::new(policy(0, 3, 6));
     store.write(1, true);
     store.flush();
     store.write(1, true);
@@ -559,7 +648,7 @@ fn an_age_rule_that_a_deleted_range_breaks_is_found() {
         (delete_0_to_3, delete_1_to_2),
         (delete_1_to_2, delete_0_to_3),
     ] {
-        let mut store = Store::new(3, 6);
+        let mut store = Store::new(policy(0, 3, 6));
         for write in [older, newer] {
             write(&mut store);
             store.flush();

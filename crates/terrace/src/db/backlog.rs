@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::Result;
-use crate::compaction::debt::{self, Targets};
+use crate::compaction::debt;
+use crate::compaction::policy::described_by;
 use crate::db::Store;
 use crate::db::arenas::URGENT_SIXTEENTHS;
 use crate::db::events::EventKind;
@@ -45,15 +46,11 @@ impl Backlog {
         options: &Options,
         default_form: &KeyspaceOptions,
     ) {
-        let targets = |levels: &KeyspaceLevels| {
+        let debt_bytes = |levels: &KeyspaceLevels| {
             let form = levels.options.as_deref().unwrap_or(default_form);
-            Targets {
-                level0_merge: options.level0_merge,
-                level1_bytes: form.level1_bytes,
-                level_ratio: form.level_ratio,
-            }
+            described_by(options, form, false).debt_bytes(levels)
         };
-        let (debt_bytes, level0_sub_levels) = debt::backlog(version, targets);
+        let (debt_bytes, level0_sub_levels) = debt::backlog(version, debt_bytes);
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
         self.level0_sub_levels
             .store(level0_sub_levels, Ordering::Relaxed);

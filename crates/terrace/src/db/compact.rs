@@ -20,8 +20,7 @@ use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
-use crate::compaction::policy::leveled::Leveled;
-use crate::compaction::policy::{Choice, ChoiceKind, Policy};
+use crate::compaction::policy::{Choice, ChoiceKind, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -30,25 +29,10 @@ use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
-use crate::options::Options;
-use crate::options::keyspace::KeyspaceOptions;
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
 use crate::time_profile::{Path, Stage};
 use crate::{Error, KeyspaceId, Result};
-
-/// The policy that the options describe, for a keyspace of some form.
-fn policy(options: &Options, form: &KeyspaceOptions, level0_is_paid_for: bool) -> Leveled {
-    let same_form =
-        |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
-    Leveled {
-        level0_merge: options.level0_merge,
-        level0_is_paid_for,
-        level1_bytes: form.level1_bytes,
-        level_ratio: form.level_ratio,
-        same_form_as_above: (0..crate::levels::LEVELS).map(same_form).collect(),
-    }
-}
 
 impl Store {
     /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
@@ -85,7 +69,7 @@ impl Store {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
             let is_paid_for = self.level0_probes.have_paid(levels);
-            let policy = policy(&self.options, self.form_of(levels), is_paid_for);
+            let policy = described_by(&self.options, self.form_of(levels), is_paid_for);
             let Some(choice) = policy.pick(levels, &claims) else {
                 continue;
             };
@@ -97,7 +81,8 @@ impl Store {
                     "the policy chose against the order of ages: {broken}"
                 ))
             })?;
-            return Ok(Some((levels.id, choice)));
+            let name = || self.next_sub_level.fetch_add(1, Ordering::Relaxed);
+            return Ok(Some((levels.id, choice.named(name))));
         }
         Ok(None)
     }

@@ -1,5 +1,5 @@
 //! Compacting a range because somebody asks for it: everything in it, of all levels, in one merge
-//! down to the deepest level that has some.
+//! down to the oldest sub-level that has some.
 //!
 //! The merge runs as any other does, in slices on the board of jobs. It takes all tables that
 //! overlap the range, then those that overlap these, until nothing is left out that could not be
@@ -91,16 +91,24 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
         }
         hull = wider;
     };
-    let deepest = inputs.iter().map(|input| input.place.level).max()?.max(1);
+    let output = output(levels, inputs.iter().map(|input| input.place))?;
     let is_settled = inputs.iter().all(|Input { place, table }| {
-        place.level == deepest && table.tombstones == 0 && table.range_tombstones == 0
+        *place == output && table.tombstones == 0 && table.range_tombstones == 0
     });
-    (!is_settled).then(|| Choice {
+    (!is_settled).then_some(Choice {
         reason: Reason::AskedFor,
         kind: ChoiceKind::Merge,
         inputs,
-        output: Place::base(deepest),
+        output,
     })
+}
+
+/// The oldest place of all, but for level 0: what is there goes to the base below, if there may be one.
+fn output(levels: &KeyspaceLevels, inputs: impl Iterator<Item = Place>) -> Option<Place> {
+    let oldest = inputs.min_by_key(|place| place.age)?;
+    let mut below = levels.sub_levels().filter(|(place, _)| place.level > 0);
+    let goes_down = oldest.level == 0 && below.all(|(place, _)| place.is_base());
+    Some(if goes_down { Place::base(1) } else { oldest })
 }
 
 #[cfg(test)]
@@ -109,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::compaction::legality::check_legal;
-    use crate::levels::testing::{added, flush_place, levels, version};
+    use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
 
     fn numbers(choice: &Choice) -> Vec<u64> {
         choice
@@ -117,6 +125,41 @@ mod tests {
             .iter()
             .map(|input| input.table.number)
             .collect()
+    }
+
+    #[test]
+    fn sub_levels_of_a_level_become_one() {
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let chosen = |tables| {
+            let version = version(tables);
+            let choice = whole_range(levels(&version), everything)?;
+            check_legal(levels(&version), &choice).unwrap();
+            Some((numbers(&choice).len(), choice.output))
+        };
+        let two = vec![
+            added(sub_level_place(2, 4), 1, "a", "b"),
+            added(sub_level_place(2, 3), 2, "a", "b"),
+        ];
+        assert_eq!(chosen(two.clone()), Some((2, sub_level_place(2, 3))));
+        let level0 = vec![
+            added(flush_place(7), 3, "a", "b"),
+            added(flush_place(6), 4, "a", "b"),
+        ];
+        assert_eq!(chosen(level0.clone()), Some((2, Place::base(1))));
+        let all = two.into_iter().chain(level0).collect();
+        assert_eq!(chosen(all), Some((4, sub_level_place(2, 3))));
+        let mut settled = added(sub_level_place(2, 3), 2, "a", "b");
+        settled.table.tombstones = 0;
+        assert_eq!(chosen(vec![settled]), None);
+        // Level 0 cannot go to a base above what is younger than one.
+        let apart = vec![
+            added(flush_place(7), 3, "a", "b"),
+            added(sub_level_place(2, 3), 2, "x", "z"),
+        ];
+        let version = version(apart);
+        let range = (Bound::Included(&b"a"[..]), Bound::Included(&b"b"[..]));
+        let choice = whole_range(levels(&version), range).unwrap();
+        assert_eq!(choice.output, flush_place(7));
     }
 
     #[test]

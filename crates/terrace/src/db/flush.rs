@@ -98,7 +98,10 @@ impl Store {
                 listed.push(tables);
                 unlisted.extend(of_dropped);
             }
-            let edit = flush_edit(&ledger, listed, generations, last_sequence);
+            let names = self
+                .next_sub_level
+                .fetch_add(listed.len() as u64, Ordering::Relaxed);
+            let edit = flush_edit(&ledger, names, listed, generations, last_sequence);
             self.record(&mut ledger, edit)?;
             let version = Arc::clone(&ledger.state.version);
             let flushed_sequence = ledger.state.flushed_sequence;
@@ -186,7 +189,9 @@ impl Store {
             let Some(levels) = version.keyspace(keyspace) else {
                 continue;
             };
-            let place = self.ledger.lock().state.next_flush_place(keyspace);
+            // The name and the age that the edit gives it may be others: only the level counts here.
+            let name = self.next_sub_level.load(Ordering::Relaxed);
+            let place = self.ledger.lock().state.next_flush_place(keyspace, name);
             let mut sink = self.table_files(levels, place, Purpose::Flush);
             let merged = write_memtable(memtable, keyspace, &snapshots, &mut sink);
             files.push(sink.into_files());
@@ -250,9 +255,11 @@ pub(crate) fn write_memtable(
     merge(&mut versions, &Slice::ALL, rules, u64::MAX, &never, sink)
 }
 
-/// Each MemTable's tables form a sub-level of their keyspace, younger than all before.
+/// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first
+/// one has the name `names`.
 fn flush_edit(
     ledger: &Ledger,
+    names: u64,
     tables: Vec<Vec<TableMeta>>,
     generations: Vec<u64>,
     last_sequence: SequenceNumber,
@@ -264,8 +271,8 @@ fn flush_edit(
     };
     for (above, tables) in (0..).zip(tables) {
         for table in tables {
-            let mut place = ledger.state.next_flush_place(table.keyspace);
-            place.sub_level += above;
+            let name = names + above;
+            let mut place = ledger.state.next_flush_place(table.keyspace, name);
             place.age += above;
             edit.tables_added.push(TableAdded { place, table });
         }

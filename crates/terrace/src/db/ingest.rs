@@ -25,9 +25,7 @@ use crate::db::keyspaces::live;
 use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
-use crate::levels::{
-    Edit, KeyRange, KeyspaceLevels, LEVELS, ManifestState, Place, TableAdded, TableMeta,
-};
+use crate::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
@@ -180,8 +178,14 @@ impl Store {
             }
             let mut ledger = self.ledger.lock();
             live(&ledger.state.version, keyspace)?;
+            let name = self.next_sub_level.fetch_add(1, Ordering::Relaxed);
+            let youngest = ledger.state.next_flush_place(keyspace, name);
+            let levels = ledger.state.version.keyspace(keyspace);
             let reserve = |range: &KeyRange, place| self.jobs.reserve(keyspace, range, place);
-            let (place, _reserved) = place_of(&ledger.state, keyspace, &tables, reserve);
+            let (place, _reserved) = levels
+                .and_then(|levels| place_of(levels, &tables, reserve))
+                .unzip();
+            let place = place.unwrap_or(youngest);
             let added = |table: TableMeta| TableAdded {
                 place,
                 table: table.assigned(sequence),
@@ -222,23 +226,22 @@ impl Store {
     }
 }
 
-/// The deepest place where the tables lie below nothing that overlaps them, and in nobody's way; and
-/// what keeps others from getting in theirs. The youngest place of all is in nobody's.
+/// The deepest base where the tables lie below nothing that overlaps them, and in nobody's way; and
+/// what keeps others from getting in theirs. `None` if there is none.
 fn place_of<R>(
-    state: &ManifestState,
-    keyspace: KeyspaceId,
+    levels: &KeyspaceLevels,
     tables: &[TableMeta],
     reserve: impl Fn(&KeyRange, Place) -> Option<R>,
-) -> (Place, Option<R>) {
-    let youngest = state.next_flush_place(keyspace);
-    let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds));
-    let (Some(levels), Some(hull)) = (state.version.keyspace(keyspace), hull) else {
-        return (youngest, None);
-    };
+) -> Option<(Place, R)> {
+    let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds))?;
     let depth = free_depth(levels, &hull);
-    let mut free = (1..depth).rev().map(Place::base);
-    free.find_map(|place| Some((place, Some(reserve(&hull, place)?))))
-        .unwrap_or((youngest, None))
+    // A base is older than everything above it, so nothing below may be anything but one.
+    let is_in_order = |place: &Place| {
+        let mut deeper = levels.sub_levels().filter(|(p, _)| p.level > place.level);
+        deeper.all(|(deeper, _)| deeper.is_base())
+    };
+    let mut free = (1..depth).rev().map(Place::base).filter(is_in_order);
+    free.find_map(|place| Some((place, reserve(&hull, place)?)))
 }
 
 /// The number of levels from the top that hold nothing in a range.
@@ -251,7 +254,27 @@ fn free_depth(levels: &KeyspaceLevels, range: &KeyRange) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::levels::testing::{added, flush_place, levels, version};
+    use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
+
+    #[test]
+    fn a_base_above_younger_sub_levels_is_no_place() {
+        let version = version(vec![
+            added(flush_place(9), 1, "a", "b"),
+            added(sub_level_place(2, 3), 2, "a", "b"),
+            added(Place::base(4), 3, "a", "b"),
+        ]);
+        let meta = added(Place::base(1), 4, "p", "q").table;
+        let levels = levels(&version);
+        let place = |taken: &[Place]| {
+            let reserve = |_: &KeyRange, place| (!taken.contains(&place)).then_some(());
+            place_of(levels, std::slice::from_ref(&meta), reserve).map(|(place, ())| place)
+        };
+        let all: Vec<Place> = (2..LEVELS as u8).rev().map(Place::base).collect();
+        for taken in 0..all.len() {
+            assert_eq!(place(&all[..taken]), Some(all[taken]));
+        }
+        assert_eq!(place(&all), None, "not level 1");
+    }
 
     #[test]
     fn tables_go_as_deep_as_nothing_overlaps_them() {

@@ -8,7 +8,8 @@
 //! write (`compaction/policy/leveled.rs`). That is the rule of whoever rents and might buy:
 //! looking back, a merge of all of level 0 never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
 //!
-//! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond.
+//! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond. Nor is anything paid
+//! where the policy is another than the leveled one: scans ask several sub-levels of every level there.
 //!
 //! Only present sub-levels are paid for: what an old iterator asks no merge can spare it. What was paid
 //! is spent when a merge is chosen, and again with each slice of it that is installed, since scans go
@@ -25,6 +26,7 @@ use crate::compaction::policy::leveled::scans_merge_bytes;
 use crate::db::Store;
 use crate::db::view::View;
 use crate::levels::KeyspaceLevels;
+use crate::options::CompactionPolicy;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 16;
@@ -111,6 +113,7 @@ impl Store {
             .is_some_and(|level| !level.sub_levels.is_empty());
         has_level0
             && !self.options.read_only
+            && self.options.compaction_policy == CompactionPolicy::Leveled
             && Arc::ptr_eq(&view.version, &self.view.load().version)
             && self.level0_probes.pay(levels)
             && self.level0_probes.buys(levels)

@@ -106,6 +106,9 @@ pub(crate) struct Store {
     pub(crate) default_form: KeyspaceOptions,
     pub(crate) hash_seed: u64,
     pub(crate) next_table: AtomicU64,
+    /// The name of the next sub-level. What is given and not used is lost: a flush or a merge that
+    /// fails.
+    pub(crate) next_sub_level: AtomicU64,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) obsolete: Arc<ObsoleteTables>,
     /// `None` if it is off.

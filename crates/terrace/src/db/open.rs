@@ -110,6 +110,7 @@ impl Store {
             default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
             next_table: AtomicU64::new(state.next_table_number),
+            next_sub_level: AtomicU64::new(state.next_sub_level),
             tables: open_tables(&storage, path, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
             read_buffer,

@@ -6,11 +6,14 @@
 //! one. Ages decrease strictly from the first sub-level of level 0 to the last of the last level,
 //! so a reader that goes from the top down meets the newest version first.
 //!
-//! Ages are chosen so that they never have to be renumbered: a flush into level 0 takes the next
-//! age above [`FIRST_FLUSH_AGE`]; the one sub-level that the leveled policy keeps in each deeper
-//! level `i` has the fixed age `64 - i`, below every flush and the older the deeper. Nothing but
-//! [`Place::base`] and [`ManifestState::next_flush_place`] knows this scheme: everybody else
-//! compares ages.
+//! Ages are chosen so that they never have to be renumbered. A flush into level 0 takes the next
+//! age above [`FIRST_FLUSH_AGE`]. A merge that makes a sub-level of its own in the next level gives it
+//! the age of its oldest input less one, so a sub-level of level `i` whose oldest flush had the age
+//! `f` has the age `f - i`: flushes stay in their order, and there is always room between the
+//! oldest sub-level of a level and the youngest of the next. The *base* of level `i`, the one sub-level
+//! that the leveled policy keeps there, has the fixed age `64 - i`, below every flush and the older
+//! the deeper. Nothing but [`Place`] and [`ManifestState::next_flush_place`] knows this scheme:
+//! everybody else compares ages.
 
 mod age_rule;
 mod current;

@@ -231,18 +231,18 @@ impl ManifestState {
         }
     }
 
-    /// Where the next flush of a keyspace goes: a new sub-level of level 0, younger than all.
-    /// Edits that use it must be applied in the order of the flushed writes.
-    pub(crate) fn next_flush_place(&self, keyspace: KeyspaceId) -> Place {
+    /// Where the next flush of a keyspace goes: a new sub-level of level 0, younger than all, with a
+    /// name that was never given. Edits that use it must be applied in the order of the flushed writes.
+    pub(crate) fn next_flush_place(&self, keyspace: KeyspaceId, sub_level: u64) -> Place {
         let youngest = self
             .version
             .keyspace(keyspace)
-            .and_then(|levels| levels.youngest_age());
+            .and_then(|levels| levels.youngest());
         Place {
             level: 0,
-            sub_level: self.next_sub_level,
-            age: youngest.map_or(FIRST_FLUSH_AGE, |age| {
-                age.saturating_add(1).max(FIRST_FLUSH_AGE)
+            sub_level,
+            age: youngest.map_or(FIRST_FLUSH_AGE, |place| {
+                place.flush_age().saturating_add(1).max(FIRST_FLUSH_AGE)
             }),
         }
     }

@@ -47,6 +47,16 @@ pub(crate) fn flush_place(name: u64) -> Place {
     }
 }
 
+/// The place below level 0 of a sub-level whose oldest flush has this name.
+pub(crate) fn sub_level_place(level: u8, name: u64) -> Place {
+    let flush = flush_place(name);
+    Place {
+        level,
+        sub_level: flush.sub_level + 1000 * u64::from(level),
+        age: flush.age - u64::from(level),
+    }
+}
+
 pub(crate) fn added(place: Place, number: u64, smallest: &str, largest: &str) -> TableAdded {
     TableAdded {
         place,

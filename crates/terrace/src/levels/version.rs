@@ -30,7 +30,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The one sub-level that the leveled policy keeps in a level below level 0.
+    /// The *base* of a level below level 0: the one sub-level that the leveled policy keeps there,
+    /// older than whatever other policies put above it.
     pub(crate) const fn base(level: u8) -> Place {
         Place {
             level,
@@ -38,7 +39,48 @@ impl Place {
             age: 64 - level as u64,
         }
     }
+
+    /// A sub-level of its own in the next level, right below this one, which is the oldest of its
+    /// level. Unless it is the next level's base, it has no name before its merge begins: see
+    /// [`Place::named`].
+    pub(crate) fn below(self) -> Place {
+        let next = self.level + 1;
+        if self.is_base() {
+            return Place::base(next);
+        }
+        Place {
+            level: next,
+            sub_level: UNNAMED,
+            age: self.age - 1,
+        }
+    }
+
+    pub(crate) fn is_base(self) -> bool {
+        self.age < FIRST_BASE_AGE
+    }
+
+    /// The same place, under this name if it has none.
+    pub(crate) fn named(self, name: impl FnOnce() -> u64) -> Place {
+        let sub_level = match self.sub_level {
+            UNNAMED => name(),
+            named => named,
+        };
+        Place { sub_level, ..self }
+    }
+
+    /// The age of the flush whose writes are the oldest in the sub-level, 64 for a base. A merge
+    /// keeps it, whichever level it goes to, so no two sub-levels have the same, and the younger one
+    /// has the larger.
+    pub(crate) fn flush_age(self) -> u64 {
+        self.age + u64::from(self.level)
+    }
 }
+
+/// No name.
+const UNNAMED: u64 = 0;
+
+/// The age that a base of level 0 would have.
+const FIRST_BASE_AGE: u64 = Place::base(0).age;
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,8 +233,9 @@ impl KeyspaceLevels {
         deepest.unwrap_or(0)
     }
 
-    pub(crate) fn youngest_age(&self) -> Option<u64> {
-        self.sub_levels().next().map(|(place, _)| place.age)
+    /// The youngest of all sub-levels.
+    pub(crate) fn youngest(&self) -> Option<Place> {
+        self.sub_levels().next().map(|(place, _)| place)
     }
 }
 
@@ -263,8 +306,8 @@ impl Version {
 }
 
 const _: () = assert!(
-    Place::base(1).age < FIRST_FLUSH_AGE && Place::base(LEVELS as u8 - 1).age > 0,
-    "deeper levels are older than every flush"
+    FIRST_BASE_AGE < FIRST_FLUSH_AGE - LEVELS as u64 && Place::base(LEVELS as u8 - 1).age > 0,
+    "bases are older than whatever came from a flush, on every level"
 );
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ pub(super) mod seconds {
 mod tests {
     use super::*;
     use crate::{
-        Background, Compression, Durability, ForwardPolicy, PersistMethod, ReadBufferOptions,
+        Background, CompactionPolicy, Compression, Durability, ForwardPolicy, PersistMethod, ReadBufferOptions,
         ReadBufferStructure,
     };
 
@@ -122,6 +122,7 @@ mod tests {
             persist_method: PersistMethod::Mapped,
             background: Background::Threads,
             level_ratio: 7,
+            compaction_policy: CompactionPolicy::Lazy,
             direct_io: true,
             poll_reads: true,
             read_buffer: ReadBufferOptions {
@@ -155,6 +156,7 @@ mod tests {
             ("durability = \"Safe\"", &["durability", "`CrashSafe`"]),
             ("compression = [\"gzip\"]", &["compression", "`zstd`"]),
             ("persist_method = \"x\"", &["persist_method", "`mapped`"]),
+            ("compaction_policy = \"x\"", &["compaction_policy", "`lazy`"]),
             ("storage = 1", &["storage"]),
             ("[read_buffer]\nshare = 1", &["share", "`share_percent`"]),
             (

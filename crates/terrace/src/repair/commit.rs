@@ -101,8 +101,8 @@ impl Site {
                 }
                 let mut place = REBUILT;
                 if basis.manifest.is_ok() {
-                    place = basis.state.next_flush_place(keyspace);
-                    place.sub_level += above;
+                    let name = basis.state.next_sub_level + above;
+                    place = basis.state.next_flush_place(keyspace, name);
                     place.age += above;
                 }
                 let form = self.form_of(levels.map(|levels| &**levels));

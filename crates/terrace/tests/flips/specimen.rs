@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, Db, Error, Options, WriteBatch, WriteOptions, inspect};
+use terrace::{Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions, inspect};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 use crate::image::{Image, STORE};
@@ -38,6 +38,9 @@ fn resting(disk: &SimulatedStorage) -> Options {
         level0_merge: 900,
         level0_slowdown: 900,
         level1_bytes: 1 << 40,
+        // It never makes one sub-level of what the others left.
+        compaction_policy: CompactionPolicy::Tiered,
+        level_ratio: 1000,
         ..options(disk)
     }
 }
@@ -49,6 +52,17 @@ pub enum End {
     Killed,
     /// By a power cut before which everything happened to be written.
     PowerCut,
+}
+
+impl End {
+    /// A specimen for each.
+    fn policy(self) -> CompactionPolicy {
+        match self {
+            End::Closed => CompactionPolicy::Leveled,
+            End::Killed => CompactionPolicy::Tiered,
+            End::PowerCut => CompactionPolicy::Lazy,
+        }
+    }
 }
 
 /// A store's files and what they must give back.
@@ -68,7 +82,11 @@ impl Specimen {
     fn new(end: End, batches: usize, seed: u64) -> Specimen {
         let mut random = SmallRng::seed_from_u64(seed);
         let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
-        let db = Db::open(STORE, options(&disk)).unwrap();
+        let options = Options {
+            compaction_policy: end.policy(),
+            ..options(&disk)
+        };
+        let db = Db::open(STORE, options).unwrap();
         let mut states = vec![Content::new()];
         let mut keys = BTreeSet::new();
         let mut persisted = 0;

@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::internal;
 use terrace::{
-    Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options, ReadBufferOptions,
+    CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options, ReadBufferOptions,
     ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
 };
 use terrace_storage::{Fault, FaultPlan};
@@ -227,6 +227,21 @@ pub struct Run {
     pub flushes: Option<FaultPlan>,
     /// The most arenas that were sealed at a time.
     pub most_sealed: usize,
+    /// The compaction policies of the openings, in turn.
+    pub policies: Vec<CompactionPolicy>,
+    /// How often the store was opened.
+    pub openings: usize,
+}
+
+/// Each policy for itself, then another one at each opening.
+pub fn policies(number: u64) -> Vec<CompactionPolicy> {
+    use CompactionPolicy::{Lazy, Leveled, Tiered};
+    match number % 4 {
+        0 => vec![Leveled],
+        1 => vec![Tiered],
+        2 => vec![Tiered, Leveled, Lazy],
+        _ => vec![Lazy],
+    }
 }
 
 impl Run {
@@ -241,11 +256,25 @@ impl Run {
             merges: 0,
             flushes: None,
             most_sealed: 0,
+            policies: policies(0),
+            openings: 0,
         }
     }
 
     /// Opens the store and its keyspaces.
     pub fn open(&mut self, options: Options) -> Result<()> {
+        let policies = &self.policies;
+        let compaction_policy = policies[self.openings % policies.len()];
+        let options = Options {
+            compaction_policy,
+            // With two, a level that gets a second sub-level goes down at once.
+            level_ratio: match compaction_policy {
+                CompactionPolicy::Leveled => options.level_ratio,
+                _ => options.level_ratio + 1,
+            },
+            ..options
+        };
+        self.openings += 1;
         let db = Db::open(&self.path, options)?;
         internal::create_second(&db)?;
         self.db = Some(db);

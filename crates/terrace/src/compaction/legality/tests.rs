@@ -2,7 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compaction::policy::Reason;
-use crate::levels::testing::{added, flush_place, levels, moved, replace, version};
+use crate::levels::testing::{
+    added, flush_place, levels, moved, replace, sub_level_place, version,
+};
 use crate::levels::{Edit, TableAdded, Version};
 
 /// A choice of these tables, by number.
@@ -111,6 +113,41 @@ fn older_versions_are_looked_for_in_every_older_table_outside() {
         "a deeper level"
     );
     assert!(!older_in(b"d", b"p"), "the end is excluded");
+}
+
+#[test]
+fn an_older_sub_level_of_the_output_s_level_counts() {
+    let version = version(vec![
+        added(sub_level_place(1, 8), 1, "a", "c"),
+        added(sub_level_place(2, 3), 2, "a", "z"),
+        added(sub_level_place(2, 1), 3, "p", "z"),
+    ]);
+    let merge = choice(&version, ChoiceKind::Merge, &[1], sub_level_place(2, 8));
+    check_legal(levels(&version), &merge).unwrap();
+    let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, Keys::One(key));
+    assert!(older(b"b"), "sub-level 3 is older");
+    // Of all sub-levels of its level nothing is older.
+    let merge = choice(&version, ChoiceKind::Merge, &[1, 2, 3], sub_level_place(2, 1));
+    let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, Keys::One(key));
+    assert!(!older(b"b") && !older(b"q"));
+}
+
+#[test]
+fn ages_descend_from_level_to_level() {
+    let version = version(vec![
+        added(flush_place(9), 1, "a", "b"),
+        added(flush_place(8), 2, "c", "d"),
+        added(sub_level_place(2, 3), 3, "x", "z"),
+    ]);
+    let out_of_order = |output| {
+        let broken = check(&version, &[1], output).unwrap_err();
+        assert!(broken.contains("out of order"), "{broken}");
+    };
+    out_of_order(sub_level_place(1, 9));
+    out_of_order(Place::base(1));
+    check(&version, &[1], sub_level_place(1, 8)).unwrap();
+    check(&version, &[1], sub_level_place(2, 3)).unwrap();
+    check(&version, &[1], Place::base(3)).unwrap();
 }
 
 fn edit_of(choice: &Choice) -> Edit {

@@ -23,12 +23,19 @@
 //! What is under way counts as done for the level it leaves and is left alone. A level whose merge
 //! has to wait for deeper ones claims its keys all the same: nothing less urgent may begin that
 //! would make it wait longer.
+//!
+//! What another policy left in several sub-levels of a level becomes that level's base, the deepest
+//! level first, because a base is older than all but bases; level 1 takes level 0 along. Until then level
+//! 0 goes down as the tiered policy has it, so that nobody waits for all of the store to be rewritten.
 
 use std::sync::Arc;
 
 use crate::compaction::claim::Claim;
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason};
-use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel, Table};
+use crate::compaction::debt::{Targets, debt_bytes};
+use crate::compaction::policy::inputs::{all, bytes, overlapping, place, remaining};
+use crate::compaction::policy::tiered::level_down;
+use crate::compaction::policy::{Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed};
+use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
 
 /// What the leveled policy goes by.
 #[derive(Clone, Debug)]
@@ -46,10 +53,7 @@ pub(crate) struct Leveled {
 
 impl Leveled {
     fn target_bytes(&self, level: u8) -> u64 {
-        let ratio = self
-            .level_ratio
-            .saturating_pow(u32::from(level.saturating_sub(1)));
-        self.level1_bytes.saturating_mul(ratio)
+        target_bytes(level, self.level1_bytes, self.level_ratio)
     }
 
     /// How urgent a level is, in percent, by what is not on its way down already.
@@ -70,36 +74,13 @@ impl Leveled {
     fn choose(
         &self,
         reason: Reason,
-        mut inputs: Vec<Input>,
+        inputs: Vec<Input>,
         next: &Level,
         output: Place,
     ) -> Option<Choice> {
-        let top = inputs.iter().map(|input| input.place.level).min()?;
         let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
-        let below: Vec<Input> = overlapping(output.level, next, &hull).collect();
-        let disjoint = inputs.iter().enumerate().all(|(at, input)| {
-            let others = inputs.iter().take(at);
-            others
-                .clone()
-                .all(|other| !other.table.bounds.overlaps(&input.table.bounds))
-        });
-        // Within a level nothing changes its form.
-        let same_form = (top + 1..=output.level).all(|level| {
-            let same = self.same_form_as_above.get(usize::from(level));
-            same.is_some_and(|&same| same)
-        });
-        let kind = if below.is_empty() && disjoint && same_form {
-            ChoiceKind::Move
-        } else {
-            ChoiceKind::Merge
-        };
-        inputs.extend(below);
-        Some(Choice {
-            reason,
-            kind,
-            inputs,
-            output,
-        })
+        let below = overlapping(output.level, next, &hull).collect();
+        assemble(reason, inputs, below, output, &self.same_form_as_above)
     }
 }
 
@@ -209,8 +190,44 @@ pub(crate) fn scans_merge_bytes(levels: &KeyspaceLevels) -> Option<u64> {
     cheapest_run(level0).map(|run| run.size_bytes())
 }
 
-impl Policy for Leveled {
-    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+impl Leveled {
+    /// The deepest level that has more than a base, and what it has.
+    fn deepest_unsettled(levels: &KeyspaceLevels) -> Option<(u8, &Level)> {
+        let below_level0 = (0u8..).zip(&levels.levels).skip(1);
+        let has_others = |&(number, level): &(u8, &Level)| {
+            let mut sub_levels = level.sub_levels.iter();
+            sub_levels.any(|sub_level| !place(number, sub_level).is_base())
+        };
+        below_level0.filter(has_others).last()
+    }
+
+    /// Makes a base of what a level holds, or lets level 0 go down beside it.
+    fn settle_level(
+        &self,
+        levels: &KeyspaceLevels,
+        number: u8,
+        level: &Level,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let level0 = levels.levels.first()?;
+        let reason = Reason::OtherPolicy {
+            level: number,
+            sub_levels: level.sub_levels.len(),
+        };
+        let above = if number == 1 { Some(level0) } else { None };
+        let above = above.into_iter().flat_map(|level0| all(0, level0));
+        let inputs = above.chain(all(number, level)).collect();
+        let output = Place::base(number);
+        let same_form = &self.same_form_as_above;
+        let settled = assemble(reason, inputs, Vec::new(), output, same_form);
+        settled.and_then(|choice| unless_claimed(choice, under_way)).or_else(|| {
+            let is_due = level0.sub_levels.len() >= self.level0_merge;
+            let choice = is_due.then(|| level_down(levels, 0, under_way, same_form))?;
+            unless_claimed(choice?, under_way)
+        })
+    }
+
+    fn pick_of_bases(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
         let last = levels.levels.len().checked_sub(1)?;
         let above_last = levels.levels.iter().zip(0u8..).take(last);
         let mut urgent: Vec<(u64, u8, Level)> = above_last
@@ -247,48 +264,24 @@ impl Policy for Leveled {
     }
 }
 
-/// What of a level is not on its way down.
-fn remaining(level: &Level, under_way: &[Claim]) -> Level {
-    let stays = |table: &Arc<Table>| {
-        let mut claims = under_way.iter();
-        !claims.any(|claim| claim.carries_down(table.number))
-    };
-    let sub_levels = level.sub_levels.iter().map(|sub_level| {
-        if sub_level.tables.iter().all(stays) {
-            return Arc::clone(sub_level);
+impl Policy for Leveled {
+    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+        match Leveled::deepest_unsettled(levels) {
+            Some((number, level)) => self.settle_level(levels, number, level, under_way),
+            None => self.pick_of_bases(levels, under_way),
         }
-        let tables = sub_level.tables.iter().filter(|table| stays(table));
-        let tables = tables.cloned().collect();
-        Arc::new(SubLevel::new(sub_level.number, sub_level.age, tables))
-    });
-    Level {
-        sub_levels: sub_levels
-            .filter(|sub_level| !sub_level.tables.is_empty())
-            .collect(),
     }
-}
 
-fn place(number: u8, sub_level: &SubLevel) -> Place {
-    Place {
-        level: number,
-        sub_level: sub_level.number,
-        age: sub_level.age,
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
+        debt_bytes(
+            levels,
+            Targets {
+                level0_merge: self.level0_merge,
+                level1_bytes: self.level1_bytes,
+                level_ratio: self.level_ratio,
+            },
+        )
     }
-}
-
-/// Every table of a level with its place, the youngest sub-level first.
-fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
-    level.sub_levels.iter().flat_map(move |sub_level| {
-        let place = place(number, sub_level);
-        sub_level.tables.iter().map(move |table| Input {
-            place,
-            table: Arc::clone(table),
-        })
-    })
-}
-
-fn bytes(inputs: &[Input]) -> u64 {
-    inputs.iter().map(|input| input.table.size_bytes).sum()
 }
 
 /// What a merge of these tables of level 0 drags along of level 1; `None` if there are none.
@@ -296,14 +289,6 @@ fn dragged_bytes(inputs: &[Input], level1: &Level) -> Option<u64> {
     let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
     let below = overlapping(1, level1, &hull);
     Some(below.map(|input| input.table.size_bytes).sum())
-}
-
-fn overlapping<'a>(
-    number: u8,
-    level: &'a Level,
-    range: &'a KeyRange,
-) -> impl Iterator<Item = Input> + 'a {
-    all(number, level).filter(|input| input.table.bounds.overlaps(range))
 }
 
 /// Of all runs of neighbouring sub-levels the one whose merge writes the fewest bytes for each
@@ -321,6 +306,3 @@ fn cheapest_run(level: &Level) -> Option<Level> {
         sub_levels: run.to_vec(),
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,18 +1,111 @@
 //! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
 
+mod inputs;
 pub(crate) mod leveled;
+pub(crate) mod tiered;
 
 use std::fmt;
 use std::sync::Arc;
 
+use self::leveled::Leveled;
+use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
-use crate::levels::{KeyspaceLevels, Place, Table};
+use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
+use crate::options::keyspace::KeyspaceOptions;
+use crate::options::{CompactionPolicy, Options};
 
 /// A way to keep the levels in shape.
 pub(crate) trait Policy: Send + Sync {
     /// The most urgent merge or move of a keyspace that may begin beside what is under way there;
     /// `None` if nothing is over its target, or only what has to wait.
     fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice>;
+
+    /// About the bytes that merges still have to write until nothing is over its target.
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;
+}
+
+/// The policy that the options describe, for a keyspace of some form. `level0_is_paid_for` if scans
+/// have asked level 0 so often that a merge of it is due.
+pub(crate) fn described_by(
+    options: &Options,
+    form: &KeyspaceOptions,
+    level0_is_paid_for: bool,
+) -> Box<dyn Policy> {
+    let same_form =
+        |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
+    let same_form_as_above = (0..LEVELS).map(same_form).collect();
+    let tiered = |last_level, same_form_as_above| Tiered {
+        level0_merge: options.level0_merge,
+        sub_levels: usize::try_from(form.level_ratio).unwrap_or(usize::MAX),
+        last_level,
+        same_form_as_above,
+    };
+    match options.compaction_policy {
+        CompactionPolicy::Leveled => Box::new(Leveled {
+            level0_merge: options.level0_merge,
+            level0_is_paid_for,
+            level1_bytes: form.level1_bytes,
+            level_ratio: form.level_ratio,
+            same_form_as_above,
+        }),
+        CompactionPolicy::Tiered => Box::new(tiered(LastLevel::Tiered, same_form_as_above)),
+        CompactionPolicy::Lazy => {
+            let last_level = LastLevel::Leveled {
+                level1_bytes: form.level1_bytes,
+                level_ratio: form.level_ratio,
+            };
+            Box::new(tiered(last_level, same_form_as_above))
+        }
+    }
+}
+
+/// The target size of a level below level 0.
+fn target_bytes(level: u8, level1_bytes: u64, level_ratio: u64) -> u64 {
+    let ratio = level_ratio.saturating_pow(u32::from(level.saturating_sub(1)));
+    level1_bytes.saturating_mul(ratio)
+}
+
+/// The choice of these inputs and of what they drag along in the output's sub-level. Inputs that
+/// overlap nothing are moved, unless the output's level is written in another form: for each level,
+/// `same_form_as_above` says whether its form is that of the level above.
+fn assemble(
+    reason: Reason,
+    mut inputs: Vec<Input>,
+    dragged: Vec<Input>,
+    output: Place,
+    same_form_as_above: &[bool],
+) -> Option<Choice> {
+    let top = inputs.iter().map(|input| input.place.level).min()?;
+    let mut by_key: Vec<&KeyRange> = inputs.iter().map(|input| &input.table.bounds).collect();
+    by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    let disjoint = by_key.windows(2).all(|pair| match pair {
+        [left, right] => !left.overlaps(right),
+        _ => true,
+    });
+    // Within a level nothing changes its form.
+    let same_form = (top + 1..=output.level).all(|level| {
+        let same = same_form_as_above.get(usize::from(level));
+        same.is_some_and(|&same| same)
+    });
+    let kind = if dragged.is_empty() && disjoint && same_form {
+        ChoiceKind::Move
+    } else {
+        ChoiceKind::Merge
+    };
+    inputs.extend(dragged);
+    Some(Choice {
+        reason,
+        kind,
+        inputs,
+        output,
+    })
+}
+
+/// The choice, if it may begin beside what is under way.
+fn unless_claimed(choice: Choice, under_way: &[Claim]) -> Option<Choice> {
+    let claim = Claim::of(&choice)?;
+    let waits = under_way.iter().any(|other| other.conflicts_with(&claim));
+    (!waits).then_some(choice)
 }
 
 /// A merge or a move that a policy wants.
@@ -27,6 +120,14 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// The same choice, its outputs' sub-level with this name if it has none.
+    pub(crate) fn named(self, name: impl FnOnce() -> u64) -> Choice {
+        Choice {
+            output: self.output.named(name),
+            ..self
+        }
+    }
+
     /// Whether it makes level 0 smaller, which nothing else should wait for.
     pub(crate) fn is_of_level0(&self) -> bool {
         matches!(
@@ -61,6 +162,10 @@ pub(crate) enum Reason {
     Level0Scans(usize),
     /// A level has more bytes than its target, in percent of it.
     LevelSize { level: u8, percent: u64 },
+    /// A level below level 0 has as many sub-levels as it may have.
+    SubLevels { level: u8, count: usize },
+    /// A level has sub-levels that the policy would not have made.
+    OtherPolicy { level: u8, sub_levels: usize },
     /// Somebody asked for it.
     AskedFor,
 }
@@ -88,9 +193,17 @@ impl fmt::Display for Reason {
                 write!(f, "scans often ask level 0, of {count} sub-levels")
             }
             Reason::AskedFor => f.write_str("it was asked for"),
+            Reason::SubLevels { level, count } => write!(f, "level {level} has {count} sub-levels"),
+            Reason::OtherPolicy { level, sub_levels } => write!(
+                f,
+                "level {level} has {sub_levels} sub-levels of another policy"
+            ),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

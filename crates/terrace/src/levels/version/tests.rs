@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::levels::KeyRange;
 use crate::levels::edit::{KeyspaceCreated, TableAdded, TableNarrowed};
-use crate::levels::testing::{added, flush_place, levels, moved, removed, replace, version};
+use crate::levels::FIRST_SUB_LEVEL_NUMBER;
+use crate::levels::testing::{
+    added, flush_place, levels, moved, new_state, removed, replace, version,
+};
 
 /// Three overlapping flushes over two disjoint tables of level 1.
 fn stacked() -> Version {
@@ -16,6 +19,42 @@ fn stacked() -> Version {
         added(Place::base(1), 10, "a", "h"),
         added(Place::base(1), 11, "m", "z"),
     ])
+}
+
+#[test]
+fn a_flush_is_not_taken_for_one_that_went_down() {
+    let mut state = new_state();
+    let mut flush_ages = Vec::new();
+    for number in 1..10 {
+        let flushed = state.next_flush_place(KeyspaceId::DEFAULT, FIRST_SUB_LEVEL_NUMBER + number);
+        let edit = replace(&[], vec![added(flushed, number, "a", "z")]);
+        state = state.apply(&edit).unwrap();
+        flush_ages.push(flushed.flush_age());
+        // Down to a level that no earlier one reaches.
+        let mut place = flushed;
+        for _ in 0..6u64.saturating_sub(number / 2) {
+            let below = place.below().named(|| 100 * number + u64::from(place.level));
+            assert_eq!(below.flush_age(), flushed.flush_age());
+            let edit = Edit {
+                tables_moved: vec![moved(number, below)],
+                ..Edit::default()
+            };
+            state = state.apply(&edit).unwrap();
+            place = below;
+        }
+    }
+    assert!(flush_ages.is_sorted_by(|a, b| a < b), "{flush_ages:?}");
+}
+
+#[test]
+fn below_a_base_is_a_base() {
+    for level in 1..6 {
+        assert_eq!(Place::base(level).below(), Place::base(level + 1));
+        assert!(Place::base(level).is_base());
+    }
+    let below = flush_place(1).below();
+    assert!(!below.is_base() && below.named(|| 70) == Place { sub_level: 70, ..below });
+    assert_eq!(Place::base(2).named(|| 70), Place::base(2));
 }
 
 fn numbers(version: &Version) -> Vec<u64> {

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! # why this case is there
-//! options level0_merge=4 level1_bytes=1000 level_ratio=10 moves=1,2,3
+//! options policy=leveled level0_merge=4 level1_bytes=1000 level_ratio=10 moves=1,2,3
 //! 0.7: 12[a-f]100 13[g-z]200      tables 12 and 13 of the flush 7 into level 0
-//! 1: 5[a-m]300                    table 5 of level 1: its bounds and bytes
-//! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2
+//! 1: 5[a-m]300                    table 5 of level 1's base: its bounds and bytes
+//! 1.3: 4[a-m]300                  table 4 of a sub-level of level 1 whose oldest flush is 3
+//! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2's base
+//! under way: 4 -> 2.3             one into a sub-level
 //! => merge 12@0 13@0 5@1 -> 1 because level 0 has 4 sub-levels
 //! ```
 
@@ -15,18 +17,22 @@ use std::path::Path;
 
 use super::*;
 use crate::compaction::legality::check_legal;
-use crate::levels::testing::{added, flush_place, levels, version};
+use crate::levels::testing::{added, levels, sub_level_place, version};
 use crate::levels::{TableAdded, Version};
 
 /// What stands before an answer.
 const ANSWER: &str = "=> ";
 
+fn place_of(text: &str) -> Place {
+    match text.split_once('.') {
+        Some((level, flush)) => sub_level_place(level.parse().unwrap(), flush.parse().unwrap()),
+        None => Place::base(text.parse().unwrap()),
+    }
+}
+
 fn tables(line: &str) -> Vec<TableAdded> {
     let (place, tables) = line.split_once(": ").expect("a place, then tables");
-    let place = match place.split_once('.') {
-        Some(("0", flush)) => flush_place(flush.parse().unwrap()),
-        _ => Place::base(place.parse().unwrap()),
-    };
+    let place = place_of(place);
     let table = |text: &str| {
         let (number, rest) = text.split_once('[').unwrap();
         let (bounds, size_bytes) = rest.split_once(']').unwrap();
@@ -38,7 +44,29 @@ fn tables(line: &str) -> Vec<TableAdded> {
     tables.split_whitespace().map(table).collect()
 }
 
-fn policy(line: &str) -> Leveled {
+fn policy(line: &str) -> Box<dyn Policy> {
+    let leveled = leveled(line);
+    let tiered = |last_level| {
+        Box::new(Tiered {
+            level0_merge: leveled.level0_merge,
+            sub_levels: leveled.level_ratio as usize,
+            last_level,
+            same_form_as_above: leveled.same_form_as_above.clone(),
+        })
+    };
+    let name = line.split_whitespace().find_map(|o| o.strip_prefix("policy="));
+    match name.unwrap_or("leveled") {
+        "leveled" => Box::new(leveled),
+        "tiered" => tiered(LastLevel::Tiered),
+        "lazy" => tiered(LastLevel::Leveled {
+            level1_bytes: leveled.level1_bytes,
+            level_ratio: leveled.level_ratio,
+        }),
+        other => panic!("no policy {other}"),
+    }
+}
+
+fn leveled(line: &str) -> Leveled {
     let mut policy = Leveled {
         level0_merge: 4,
         level0_is_paid_for: false,
@@ -49,6 +77,7 @@ fn policy(line: &str) -> Leveled {
     for option in line.split_whitespace().skip(1) {
         let (name, value) = option.split_once('=').unwrap();
         match name {
+            "policy" => {}
             "level0_merge" => policy.level0_merge = value.parse().unwrap(),
             "level0_is_paid_for" => policy.level0_is_paid_for = value.parse().unwrap(),
             "level1_bytes" => policy.level1_bytes = value.parse().unwrap(),
@@ -79,20 +108,20 @@ fn claim(version: &Version, text: &str) -> Claim {
         reason: Reason::Level0SubLevels(0),
         kind: ChoiceKind::Merge,
         inputs: inputs.split_whitespace().map(input).collect(),
-        output: Place::base(level.parse().unwrap()),
+        output: place_of(level),
     };
     Claim::of(&choice).unwrap()
 }
 
-fn read_case(case: &str) -> (Leveled, Version, Vec<Claim>) {
+fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>) {
     let mut listed = Vec::new();
     let mut under_way = Vec::new();
-    let mut leveled = policy("options");
+    let mut chooses = policy("options");
     for line in case.lines() {
         if let Some(merge) = line.strip_prefix(UNDER_WAY) {
             under_way.push(merge);
         } else if line.starts_with("options") {
-            leveled = policy(line);
+            chooses = policy(line);
         } else if !line.starts_with('#') && !line.starts_with(ANSWER) {
             listed.extend(tables(line));
         }
@@ -102,12 +131,12 @@ fn read_case(case: &str) -> (Leveled, Version, Vec<Claim>) {
         .iter()
         .map(|merge| claim(&version, merge))
         .collect();
-    (leveled, version, under_way)
+    (chooses, version, under_way)
 }
 
-fn answer(leveled: &Leveled, version: &Version, under_way: &[Claim]) -> String {
+fn answer(policy: &dyn Policy, version: &Version, under_way: &[Claim]) -> String {
     let levels = levels(version);
-    let Some(choice) = leveled.pick(levels, under_way) else {
+    let Some(choice) = policy.pick(levels, under_way) else {
         return "nothing".to_owned();
     };
     let claim = Claim::of(&choice).unwrap();
@@ -130,14 +159,14 @@ fn the_scripts_are_answered_as_they_were() {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut answered = String::new();
         for case in text.trim_end().split("\n\n") {
-            let (leveled, version, under_way) = read_case(case);
+            let (policy, version, under_way) = read_case(case);
             for line in case.lines().filter(|line| !line.starts_with(ANSWER)) {
                 writeln!(answered, "{line}").unwrap();
             }
             writeln!(
                 answered,
                 "{ANSWER}{}\n",
-                answer(&leveled, &version, &under_way)
+                answer(&*policy, &version, &under_way)
             )
             .unwrap();
             cases += 1;

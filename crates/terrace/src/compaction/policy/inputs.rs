@@ -1,0 +1,59 @@
+//! What of the levels a merge may take.
+
+use std::sync::Arc;
+
+use crate::compaction::claim::Claim;
+use crate::compaction::policy::Input;
+use crate::levels::{KeyRange, Level, Place, SubLevel, Table};
+
+/// What of a level is not on its way down.
+pub(super) fn remaining(level: &Level, under_way: &[Claim]) -> Level {
+    let stays = |table: &Arc<Table>| {
+        let mut claims = under_way.iter();
+        !claims.any(|claim| claim.carries_down(table.number))
+    };
+    let sub_levels = level.sub_levels.iter().map(|sub_level| {
+        if sub_level.tables.iter().all(stays) {
+            return Arc::clone(sub_level);
+        }
+        let tables = sub_level.tables.iter().filter(|table| stays(table));
+        let tables = tables.cloned().collect();
+        Arc::new(SubLevel::new(sub_level.number, sub_level.age, tables))
+    });
+    Level {
+        sub_levels: sub_levels
+            .filter(|sub_level| !sub_level.tables.is_empty())
+            .collect(),
+    }
+}
+
+pub(super) fn place(number: u8, sub_level: &SubLevel) -> Place {
+    Place {
+        level: number,
+        sub_level: sub_level.number,
+        age: sub_level.age,
+    }
+}
+
+/// Every table of a level with its place, the youngest sub-level first.
+pub(super) fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
+    level.sub_levels.iter().flat_map(move |sub_level| {
+        let place = place(number, sub_level);
+        sub_level.tables.iter().map(move |table| Input {
+            place,
+            table: Arc::clone(table),
+        })
+    })
+}
+
+pub(super) fn bytes(inputs: &[Input]) -> u64 {
+    inputs.iter().map(|input| input.table.size_bytes).sum()
+}
+
+pub(super) fn overlapping<'a>(
+    number: u8,
+    level: &'a Level,
+    range: &'a KeyRange,
+) -> impl Iterator<Item = Input> + 'a {
+    all(number, level).filter(|input| input.table.bounds.overlaps(range))
+}

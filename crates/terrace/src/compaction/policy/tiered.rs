@@ -1,0 +1,229 @@
+//! The tiered policy: a level holds several sub-levels and goes down as a whole, as one new sub-level
+//! of the next level, when it has its number of them.
+//!
+//! So every byte is written once for each level that it passes, whatever is there already: as little as
+//! a merge of sorted runs can write. The price is space and probes: a level may hold as many versions of a
+//! key as sub-levels.
+//!
+//! A level that would be full with what comes down on it goes along in the same merge, and so does the
+//! one below: what comes down is written one time less, as when a counter carries. The last level of
+//! all, which has none below, becomes one sub-level again.
+//!
+//! The lazy policy (Dayan, Idreos: Dostoevsky, SIGMOD 2018) is tiered but for the lowest level that
+//! holds tables, which has one sub-level: what comes down on it is merged with what it
+//! overlaps there. Most stale versions and most probes of a tiered store are in that level. Once it is
+//! over its target it goes down with what came on it, and a lower one is the last.
+//!
+//! A sub-level may only go down with all older ones of its level, so while some of a level is under way,
+//! what arrives there waits, and goes down together.
+
+use crate::compaction::claim::Claim;
+use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
+use crate::compaction::policy::{
+    Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
+};
+use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Level, Place};
+
+/// What the tiered policy goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Tiered {
+    /// Sub-levels of level 0 that start a merge.
+    pub(crate) level0_merge: usize,
+    /// Sub-levels of any other level that start one.
+    pub(crate) sub_levels: usize,
+    pub(crate) last_level: LastLevel,
+    /// As in [`Leveled`](super::leveled::Leveled).
+    pub(crate) same_form_as_above: Vec<bool>,
+}
+
+/// What is special about the lowest level that holds tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LastLevel {
+    /// Nothing.
+    Tiered,
+    /// It is one sub-level, until it is over its target.
+    Leveled { level1_bytes: u64, level_ratio: u64 },
+}
+
+/// The lowest level of all.
+const LOWEST: u8 = LEVELS as u8 - 1;
+
+impl Tiered {
+    fn most_sub_levels(&self, number: u8) -> usize {
+        match number {
+            0 => self.level0_merge,
+            _ => self.sub_levels,
+        }
+    }
+
+    /// Whether a level goes down if it gets `more` sub-levels.
+    fn is_full(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
+        let sub_levels = sub_levels(levels, number);
+        sub_levels > 0
+            && sub_levels + more >= self.most_sub_levels(number)
+            && !self.is_kept_as_one(levels, number)
+    }
+
+    fn is_kept_as_one(&self, levels: &KeyspaceLevels, number: u8) -> bool {
+        matches!(self.last_level, LastLevel::Leveled { .. })
+            && number > 0
+            && number == levels.deepest_level()
+    }
+
+    /// The lowest level that goes down with this one.
+    fn last_full(&self, levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> u8 {
+        let mut last = number;
+        while last < LOWEST
+            && self.is_full(levels, last + 1, 1)
+            && is_at_rest(levels, last + 1, under_way)
+        {
+            last += 1;
+        }
+        last
+    }
+
+    fn down_from(
+        &self,
+        levels: &KeyspaceLevels,
+        number: u8,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let last = self.last_full(levels, number, under_way);
+        let count = sub_levels(levels, number);
+        let reason = match number {
+            0 => Reason::Level0SubLevels(count),
+            level => Reason::SubLevels { level, count },
+        };
+        let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
+        let same_form = &self.same_form_as_above;
+        let is_onto_last = last < LOWEST && last + 1 == levels.deepest_level();
+        if let (LastLevel::Leveled { .. }, true) = (self.last_level, is_onto_last) {
+            return self.onto_last(reason, inputs, levels, last + 1);
+        }
+        if last == LOWEST {
+            let output = oldest(levels, last)?;
+            return assemble(reason, inputs, Vec::new(), output, same_form);
+        }
+        let output = below(levels, last)?;
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        let dragged = dragged(levels, output, &hull);
+        assemble(reason, inputs, dragged, output, same_form)
+    }
+
+    /// Onto the level that is kept as one sub-level; both go to the next if it would be too large.
+    fn onto_last(
+        &self,
+        reason: Reason,
+        mut inputs: Vec<Input>,
+        levels: &KeyspaceLevels,
+        last: u8,
+    ) -> Option<Choice> {
+        let LastLevel::Leveled {
+            level1_bytes,
+            level_ratio,
+        } = self.last_level
+        else {
+            return None;
+        };
+        let level = levels.levels.get(usize::from(last))?;
+        let same_form = &self.same_form_as_above;
+        let sum_bytes = bytes(&inputs) + level.size_bytes();
+        if last < LOWEST && sum_bytes > target_bytes(last, level1_bytes, level_ratio) {
+            inputs.extend(all(last, level));
+            let output = below(levels, last)?;
+            return assemble(reason, inputs, Vec::new(), output, same_form);
+        }
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        let is_one = level.sub_levels.len() == 1;
+        let dragged = all(last, level).filter(|i| !is_one || i.table.bounds.overlaps(&hull));
+        let dragged = dragged.collect();
+        assemble(reason, inputs, dragged, oldest(levels, last)?, same_form)
+    }
+}
+
+impl Policy for Tiered {
+    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+        let full = (0..=LOWEST)
+            .filter(|&number| self.is_full(levels, number, 0))
+            .filter(|&number| is_at_rest(levels, number, under_way));
+        // The upper levels first: they hold writers back, and take along what is full below.
+        full.filter_map(|number| self.down_from(levels, number, under_way))
+            .find_map(|choice| unless_claimed(choice, under_way))
+    }
+
+    /// What is full goes down once, and so does what would be full with it; a level that is kept as
+    /// one sub-level is written anew.
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
+        let mut debt_bytes = 0u64;
+        let mut arrives = false;
+        for (number, level) in (0u8..).zip(&levels.levels) {
+            let goes_down = self.is_full(levels, number, usize::from(arrives));
+            if goes_down || (arrives && self.is_kept_as_one(levels, number)) {
+                debt_bytes = debt_bytes.saturating_add(level.size_bytes());
+            }
+            arrives = goes_down;
+        }
+        debt_bytes
+    }
+}
+
+/// All of a level to a sub-level of its own in the next one, if nothing of it is under way.
+pub(super) fn level_down(
+    levels: &KeyspaceLevels,
+    number: u8,
+    under_way: &[Claim],
+    same_form_as_above: &[bool],
+) -> Option<Choice> {
+    if !is_at_rest(levels, number, under_way) {
+        return None;
+    }
+    let inputs: Vec<Input> = all_of(levels, number).collect();
+    let output = below(levels, number)?;
+    let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+    let dragged = dragged(levels, output, &hull);
+    let reason = Reason::Level0SubLevels(sub_levels(levels, number));
+    assemble(reason, inputs, dragged, output, same_form_as_above)
+}
+
+fn sub_levels(levels: &KeyspaceLevels, number: u8) -> usize {
+    let level = levels.levels.get(usize::from(number));
+    level.map_or(0, |level| level.sub_levels.len())
+}
+
+fn all_of(levels: &KeyspaceLevels, number: u8) -> impl Iterator<Item = Input> + '_ {
+    let level = levels.levels.get(usize::from(number));
+    level.into_iter().flat_map(move |level| all(number, level))
+}
+
+/// Whether nothing of a level is on its way down.
+fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> bool {
+    let level = levels.levels.get(usize::from(number));
+    let mut tables = level.into_iter().flat_map(Level::tables);
+    !tables.any(|table| under_way.iter().any(|claim| claim.carries_down(table.number)))
+}
+
+fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
+    let level = levels.levels.get(usize::from(number))?;
+    Some(place(number, level.sub_levels.last()?))
+}
+
+/// Where a level goes: to a sub-level of its own in the next one. It may be there already, if it is a
+/// base or a merge that was cut short began it.
+fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
+    let below = oldest(levels, number)?.below();
+    let next = levels.levels.get(usize::from(below.level))?;
+    let mut sub_levels = next.sub_levels.iter();
+    let begun = sub_levels.find(|sub_level| sub_level.age == below.age);
+    Some(begun.map_or(below, |sub_level| place(below.level, sub_level)))
+}
+
+/// What the output's sub-level has in the range.
+fn dragged(levels: &KeyspaceLevels, output: Place, hull: &KeyRange) -> Vec<Input> {
+    let Some(level) = levels.levels.get(usize::from(output.level)) else {
+        return Vec::new();
+    };
+    let overlapping = overlapping(output.level, level, hull);
+    overlapping
+        .filter(|input| input.place.age == output.age)
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Which compaction policy a store has.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What is merged with what, and when. Reads are right whichever it is; what differs is what is written
+/// for each byte that comes in, the space that stale versions take, and how many tables a read has to ask.
+///
+/// ```
+/// use terrace::{CompactionPolicy, Options};
+/// // Little is read, and what is written is to be written as seldom as possible.
+/// let options = Options {
+///     compaction_policy: CompactionPolicy::Tiered,
+///     ..Options::in_memory()
+/// };
+/// let db = terrace::Db::open("/store", options)?;
+/// # db.close()?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum CompactionPolicy {
+    /// Each level below level 0 is one sorted run, `level_ratio` times as large as the one above: few
+    /// stale versions, few tables to ask, and every byte is written several times on each level.
+    #[default]
+    Leveled,
+    /// Each level holds up to `level_ratio` sorted runs and goes down as one: every byte is written once
+    /// on each level, and there may be as many versions of a key as runs.
+    Tiered,
+    /// As `Tiered`, but the lowest level is one run, where most stale versions would be: between the
+    /// two in what is written and what is kept.
+    Lazy,
+}
+
+impl fmt::Display for CompactionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CompactionPolicy::Leveled => "leveled",
+            CompactionPolicy::Tiered => "tiered",
+            CompactionPolicy::Lazy => "lazy",
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! What the compaction policies do to a store that is updated again and again.
+
+mod support;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use terrace::{Background, CompactionPolicy, Db, Options};
+
+const KEYS: u32 = 4_000;
+const UPDATES: u32 = 9;
+
+fn options(compaction_policy: CompactionPolicy) -> Options {
+    Options {
+        compaction_policy,
+        background: Background::Inline,
+        arena_bytes: 16 << 10,
+        level0_merge: 6,
+        level_ratio: 6,
+        level1_bytes: 64 << 10,
+        ..support::script::tiny(Options::in_memory())
+    }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+/// A value that says how often its key was written.
+fn value(times: u32) -> Vec<u8> {
+    times.to_be_bytes().repeat(25)
+}
+
+/// Random updates, each key as often as it comes; how often each was written.
+fn update(db: &Db, updates: u32, written: &mut [u32], random: &mut SmallRng) {
+    for _ in 0..updates {
+        let number = random.random_range(0..KEYS);
+        written[number as usize] += 1;
+        db.put(&key(number), &value(written[number as usize])).unwrap();
+    }
+}
+
+/// Versions in tables.
+fn versions(db: &Db) -> u64 {
+    let keyspaces = db.levels().keyspaces;
+    let levels = keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+    let tables = levels.flatten().flat_map(|sub_level| &sub_level.tables);
+    tables.map(|table| table.entries).sum()
+}
+
+fn check(db: &Db, written: &[u32]) {
+    for (number, &times) in (0..).zip(written) {
+        let found = db.get(&key(number)).unwrap();
+        let expected = (times > 0).then(|| value(times));
+        assert_eq!(found.as_deref(), expected.as_deref(), "key {number}");
+    }
+    terrace::internal::check_ages(db).unwrap();
+}
+
+/// Versions for each key over the second half of the updates (mean and most), and bytes written for each
+/// byte put.
+fn load(compaction_policy: CompactionPolicy) -> (f64, f64, f64) {
+    let options = options(compaction_policy);
+    let db = Db::open("/store", options.clone()).unwrap();
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut written = vec![0; KEYS as usize];
+    let (mut sum, mut most) = (0.0, 0.0f64);
+    let steps = 2 * UPDATES;
+    for step in 0..steps {
+        update(&db, KEYS / 2, &mut written, &mut random);
+        let rate = versions(&db) as f64 / f64::from(KEYS);
+        if step >= steps / 2 {
+            sum += rate;
+            most = most.max(rate);
+        }
+    }
+    check(&db, &written);
+    let written_bytes = db.statistics().write_amplification.unwrap();
+    db.close().unwrap();
+    let db = Db::open("/store", options).unwrap();
+    check(&db, &written);
+    (sum / f64::from(steps - steps / 2), most, written_bytes)
+}
+
+#[test]
+fn each_policy_trades_space_for_writes_as_it_says() {
+    use CompactionPolicy::{Lazy, Leveled, Tiered};
+    let (leveled, _, leveled_writes) = load(Leveled);
+    let (lazy, _, lazy_writes) = load(Lazy);
+    let (tiered, _, tiered_writes) = load(Tiered);
+    println!("leveled {leveled:.2} {leveled_writes:.2}, lazy {lazy:.2} {lazy_writes:.2}, tiered {tiered:.2} {tiered_writes:.2}");
+    assert!(tiered_writes < lazy_writes && lazy_writes < leveled_writes);
+    assert!(leveled < lazy && lazy < tiered);
+}
+
+/// In any direction, with data in place.
+#[test]
+fn a_policy_is_changed_at_any_opening() {
+    use CompactionPolicy::{Lazy, Leveled, Tiered};
+    let shared = options(Leveled);
+    let mut random = SmallRng::seed_from_u64(8);
+    let mut written = vec![0; KEYS as usize];
+    let policies = [Leveled, Tiered, Leveled, Lazy, Tiered, Lazy, Leveled];
+    for policy in policies {
+        let options = Options {
+            compaction_policy: policy,
+            ..shared.clone()
+        };
+        let db = Db::open("/store", options).unwrap();
+        check(&db, &written);
+        update(&db, 2 * KEYS, &mut written, &mut random);
+        db.compact().unwrap();
+        check(&db, &written);
+        if policy == Leveled {
+            let keyspace = &db.levels().keyspaces[0];
+            assert!(keyspace.levels.iter().skip(1).all(|level| level.len() <= 1));
+        }
+        db.close().unwrap();
+    }
+}
