@@ -35,7 +35,8 @@ fn update(db: &Db, updates: u32, written: &mut [u32], random: &mut SmallRng) {
     for _ in 0..updates {
         let number = random.random_range(0..KEYS);
         written[number as usize] += 1;
-        db.put(&key(number), &value(written[number as usize])).unwrap();
+        db.put(&key(number), &value(written[number as usize]))
+            .unwrap();
     }
 }
 
@@ -87,7 +88,6 @@ fn each_policy_trades_space_for_writes_as_it_says() {
     let (leveled, _, leveled_writes) = load(Leveled);
     let (lazy, _, lazy_writes) = load(Lazy);
     let (tiered, _, tiered_writes) = load(Tiered);
-    println!("leveled {leveled:.2} {leveled_writes:.2}, lazy {lazy:.2} {lazy_writes:.2}, tiered {tiered:.2} {tiered_writes:.2}");
     assert!(tiered_writes < lazy_writes && lazy_writes < leveled_writes);
     assert!(leveled < lazy && lazy < tiered);
 }
@@ -116,4 +116,48 @@ fn a_policy_is_changed_at_any_opening() {
         }
         db.close().unwrap();
     }
+}
+
+#[test]
+fn duplicates_are_kept_to_the_threshold() {
+    let (tiered, _, _) = load(CompactionPolicy::Tiered);
+    let (dedup, most, dedup_writes) = load(CompactionPolicy::Dedup);
+    let (_, _, leveled_writes) = load(CompactionPolicy::Leveled);
+    assert!(
+        dedup < 1.5 && most < 1.8 && dedup < tiered,
+        "{dedup} {most}, tiered {tiered}"
+    );
+    assert!(
+        dedup_writes < leveled_writes,
+        "{dedup_writes}, leveled {leveled_writes}"
+    );
+}
+
+/// What a snapshot keeps cannot be dropped, and is not merged for ever.
+#[test]
+fn pinned_versions_are_not_merged_again_and_again() {
+    let db = Db::open("/store", options(CompactionPolicy::Dedup)).unwrap();
+    let mut random = SmallRng::seed_from_u64(9);
+    let mut written = vec![0; KEYS as usize];
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(db.snapshot());
+        update(&db, KEYS, &mut written, &mut random);
+    }
+    let merges = db.statistics().merges;
+    db.compact().unwrap();
+    check(&db, &written);
+    assert!(merges < 200, "{merges} merges");
+    let pinned = versions(&db) as f64 / f64::from(KEYS);
+    drop(held);
+    // Nothing holds them any more: what comes next drops them.
+    update(&db, 2 * KEYS, &mut written, &mut random);
+    db.compact().unwrap();
+    check(&db, &written);
+    let rate = versions(&db) as f64 / f64::from(KEYS);
+    // Several levels may hold a key, each once: a level does not see the others.
+    assert!(
+        pinned > 5.0 && rate < 3.0,
+        "{pinned}, then {rate} versions a key"
+    );
 }

@@ -102,6 +102,7 @@ mod tests {
             kind: ChoiceKind::Merge,
             inputs: inputs.collect(),
             output,
+            predicted_dropped: None,
         };
         Claim::of(&choice).unwrap()
     }

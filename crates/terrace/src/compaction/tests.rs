@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use super::MergingCursor;
 use super::claim::Claim;
 use super::drop_rules::{DropRules, Keys};
+use super::estimates::tests::Unknown;
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
@@ -267,7 +268,7 @@ impl Store {
     fn begin(&mut self) -> bool {
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let Some(choice) = self.policy.pick(&levels, &claims) else {
+        let Some(choice) = self.policy.pick(&levels, &claims, &Unknown) else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();
@@ -579,7 +580,13 @@ fn the_leveled_policy_settles_what_a_tiered_one_left() {
         store.flush();
         while store.compact() {}
         let levels = levels(&store.state.version).levels.iter();
-        most = most.max(levels.skip(1).map(|level| level.sub_levels.len()).max().unwrap());
+        most = most.max(
+            levels
+                .skip(1)
+                .map(|level| level.sub_levels.len())
+                .max()
+                .unwrap(),
+        );
     }
     let is_settled = |store: &Store| {
         let mut places = levels(&store.state.version).sub_levels();

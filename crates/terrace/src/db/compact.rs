@@ -28,6 +28,7 @@ use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
+use crate::db::monitor::Known;
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
@@ -54,7 +55,9 @@ impl Store {
             self.jobs.ended(Err(Error::Closed));
             return Ok(false);
         }
-        match self.jobs.next(|claims| self.choose(claims))? {
+        // Not while the board is held: files may have to be read.
+        let known = self.known_duplicates();
+        match self.jobs.next(|claims| self.choose(claims, &known))? {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,
@@ -63,14 +66,18 @@ impl Store {
     }
 
     /// The most urgent merge or move of the first keyspace that has one, beside what is claimed.
-    fn choose(&self, claims: &[(KeyspaceId, Claim)]) -> Result<Option<(KeyspaceId, Choice)>> {
+    fn choose(
+        &self,
+        claims: &[(KeyspaceId, Claim)],
+        known: &Known,
+    ) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
         for levels in version.keyspaces.values() {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
             let is_paid_for = self.level0_probes.have_paid(levels);
             let policy = described_by(&self.options, self.form_of(levels), is_paid_for);
-            let Some(choice) = policy.pick(levels, &claims) else {
+            let Some(choice) = policy.pick(levels, &claims, known) else {
                 continue;
             };
             if choice.is_of_level0() {
@@ -314,7 +321,7 @@ impl Store {
                 self.counters.merges.fetch_add(1, Ordering::Relaxed);
             }
         };
-        if let Some(ended) = self.jobs.installed(&work, count) {
+        if let Some(ended) = self.jobs.installed(&built, count) {
             self.merge_ended(&ended);
         }
         Ok(())
@@ -345,6 +352,12 @@ impl Store {
     }
 
     fn merge_ended(&self, ended: &Ended) {
+        if ended.installed == ended.slices {
+            let inputs = ended.choice.inputs.iter();
+            let read: u64 = inputs.map(|input| input.table.entries).sum();
+            let dropped = read.saturating_sub(ended.written_versions);
+            self.monitor.compare(ended.keyspace, &ended.choice, dropped);
+        }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,
             installed: ended.installed,

@@ -63,6 +63,8 @@ struct Job {
     end: usize,
     /// Slices that workers are building.
     building: usize,
+    /// Versions in what was installed.
+    written_versions: u64,
     built: BTreeMap<usize, BuiltSlice>,
 }
 
@@ -101,6 +103,10 @@ pub(crate) enum Work {
 /// A job that is no longer on the board.
 pub(crate) struct Ended {
     pub(crate) job: u64,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) choice: Arc<Choice>,
+    /// Versions in its outputs.
+    pub(crate) written_versions: u64,
     pub(crate) installed: usize,
     pub(crate) slices: usize,
 }
@@ -200,10 +206,16 @@ impl Jobs {
 
     /// The slice is installed. The job, if this was its last one; `count` hears of it before those
     /// who wait for the job do.
-    pub(crate) fn installed(&self, work: &SliceWork, count: impl FnOnce(&Ended)) -> Option<Ended> {
+    pub(crate) fn installed(
+        &self,
+        slice: &BuiltSlice,
+        count: impl FnOnce(&Ended),
+    ) -> Option<Ended> {
+        let work = &slice.work;
         let mut board = self.board.lock();
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
+            job.written_versions += slice.tables.iter().map(|table| table.entries).sum::<u64>();
         }
         let ended = board.end_if_done(work.job);
         if let Some(ended) = &ended {
@@ -321,6 +333,7 @@ impl Board {
             installed: 0,
             end: 0,
             building: 0,
+            written_versions: 0,
             built: BTreeMap::new(),
         });
         Some(Work::Begin(Begun {
@@ -361,8 +374,11 @@ impl Board {
         }
         Some(Ended {
             job: job.id,
+            keyspace: job.keyspace,
+            written_versions: job.written_versions,
             installed: job.installed,
             slices: job.slices.len(),
+            choice: job.choice,
         })
     }
 }

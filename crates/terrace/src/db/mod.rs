@@ -28,6 +28,7 @@ pub(crate) mod keyspaces;
 pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod level0_probes;
+pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
 pub(crate) mod persist_timer;
@@ -66,6 +67,7 @@ use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
+use crate::db::monitor::Monitor;
 use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -109,6 +111,7 @@ pub(crate) struct Store {
     /// The name of the next sub-level. What is given and not used is lost: a flush or a merge that
     /// fails.
     pub(crate) next_sub_level: AtomicU64,
+    pub(crate) monitor: Monitor,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) obsolete: Arc<ObsoleteTables>,
     /// `None` if it is off.

@@ -22,6 +22,7 @@ use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
+use crate::db::monitor::Monitor;
 use crate::db::persist_timer::PersistTimer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -111,6 +112,7 @@ impl Store {
             hash_seed: state.identity.hash_seed,
             next_table: AtomicU64::new(state.next_table_number),
             next_sub_level: AtomicU64::new(state.next_sub_level),
+            monitor: Monitor::default(),
             tables: open_tables(&storage, path, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
             read_buffer,

@@ -72,6 +72,12 @@ impl Options {
             ("pinned_bytes", self.pinned_bytes, 0, 1 << 44),
             ("manifest_bytes", self.manifest_bytes, 1 << 10, 1 << 30),
         ])?;
+        if !(1.01..=100.0).contains(&self.dedup_threshold) {
+            return Err(Error::invalid(format!(
+                "dedup_threshold is {}; it must be from 1.01 to 100",
+                self.dedup_threshold
+            )));
+        }
         if let Some(rate) = self.background_bytes_per_second
             && rate < LEAST_BYTES_PER_SECOND
         {

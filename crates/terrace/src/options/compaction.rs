@@ -32,6 +32,10 @@ pub enum CompactionPolicy {
     /// As `Tiered`, but the lowest level is one run, where most stale versions would be: between the
     /// two in what is written and what is kept.
     Lazy,
+    /// As `Tiered`, but a level becomes one run before it is full once it has
+    /// [`Options::dedup_threshold`](crate::Options::dedup_threshold) versions for each that would be left:
+    /// what stale versions may take is a setting. (PlexDB.)
+    Dedup,
 }
 
 impl fmt::Display for CompactionPolicy {
@@ -40,6 +44,7 @@ impl fmt::Display for CompactionPolicy {
             CompactionPolicy::Leveled => "leveled",
             CompactionPolicy::Tiered => "tiered",
             CompactionPolicy::Lazy => "lazy",
+            CompactionPolicy::Dedup => "dedup",
         })
     }
 }

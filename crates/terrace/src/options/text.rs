@@ -106,8 +106,8 @@ pub(super) mod seconds {
 mod tests {
     use super::*;
     use crate::{
-        Background, CompactionPolicy, Compression, Durability, ForwardPolicy, PersistMethod, ReadBufferOptions,
-        ReadBufferStructure,
+        Background, CompactionPolicy, Compression, Durability, ForwardPolicy, PersistMethod,
+        ReadBufferOptions, ReadBufferStructure,
     };
 
     #[test]
@@ -156,7 +156,10 @@ mod tests {
             ("durability = \"Safe\"", &["durability", "`CrashSafe`"]),
             ("compression = [\"gzip\"]", &["compression", "`zstd`"]),
             ("persist_method = \"x\"", &["persist_method", "`mapped`"]),
-            ("compaction_policy = \"x\"", &["compaction_policy", "`lazy`"]),
+            (
+                "compaction_policy = \"x\"",
+                &["compaction_policy", "`lazy`"],
+            ),
             ("storage = 1", &["storage"]),
             ("[read_buffer]\nshare = 1", &["share", "`share_percent`"]),
             (

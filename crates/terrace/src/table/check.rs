@@ -3,7 +3,7 @@
 //! Beyond the checksums: blocks lie end to end, but for zeros before the next page where data blocks
 //! keep to pages, so that no byte is outside one unchecked; keys ascend within
 //! and across blocks and between the separators of the index; restart points are entries; the
-//! filter admits every key; the footer's figures are those of the entries.
+//! filter admits every key; the sketches and the footer's figures are those of the entries.
 
 use terrace_storage::Purpose;
 
@@ -11,6 +11,7 @@ use super::block::BlockCursor;
 use super::filter::{Filter, key_hash};
 use super::format::{self, BlockHandle, HEADER_BYTES, Malformed};
 use super::reader::{TableReader, read_filter, read_range_tombstones};
+use super::sketches::SketchesBuilder;
 use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
 use crate::Result;
@@ -43,6 +44,7 @@ impl TableReader {
             last_key: Vec::new(),
             separator: Vec::new(),
             tally: Tally::default(),
+            sketches: SketchesBuilder::new(properties.hash_seed),
             data_blocks: 0,
         };
         self.walk(&mut |visit| checker.visit(visit))?;
@@ -56,6 +58,7 @@ impl TableReader {
         }
         checker.check_places()?;
         checker.check_figures()?;
+        checker.check_sketches()?;
         Ok(TableCheck {
             entries: checker.tally.entries,
             data_blocks: checker.data_blocks,
@@ -75,6 +78,7 @@ struct Checker<'a> {
     last_key: Vec<u8>,
     separator: Vec<u8>,
     tally: Tally,
+    sketches: SketchesBuilder,
     data_blocks: u64,
 }
 
@@ -146,6 +150,9 @@ impl Checker<'_> {
             return self.fail(handle, position, "the filter denies a key of the table");
         }
         self.tally.count(key, entry.value());
+        let is_new_user_key =
+            InternalKey::decode(&self.last_key).is_none_or(|last| last.user_key != key.user_key);
+        self.sketches.count(key, entry.value(), is_new_user_key);
         self.last_key.clear();
         key.encode_into(&mut self.last_key);
         Ok(())
@@ -160,13 +167,20 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Behind the data blocks come the partitions, the top index, the filter, the range tombstones
-    /// and the footer.
+    /// Behind the data blocks come the partitions, the top index, the filter, the sketches, the range
+    /// tombstones and the footer.
     fn check_places(&self) -> Result<()> {
         let properties = self.table.properties();
         let ranges = properties.range_tombstones.as_ref();
         let ranges = ranges.map(|ranges| ranges.handle);
-        let behind = [properties.top_index, properties.filter, ranges];
+        let sample = properties.key_sample.as_ref();
+        let behind = [
+            properties.top_index,
+            properties.filter,
+            properties.sketch,
+            sample.map(|sample| sample.handle),
+            ranges,
+        ];
         let blocks = self.partitions.iter().copied();
         let blocks = blocks.chain(behind.into_iter().flatten());
         let mut expected = self.data_end;
@@ -198,6 +212,18 @@ impl Checker<'_> {
         }
         let detail = "the footer's figures are not those of the entries";
         self.fail(self.table.footer(), 0, detail)
+    }
+
+    fn check_sketches(&mut self) -> Result<()> {
+        let stated = self.table.sketches(Purpose::Other)?;
+        let found = self.sketches.finish();
+        let handle = self.table.properties().sketch;
+        match (stated, handle) {
+            (Some(stated), Some(handle)) if stated != found => {
+                self.fail(handle, 0, "the sketches are not those of the entries")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn fail(&self, handle: BlockHandle, position: usize, detail: &'static str) -> Result<()> {

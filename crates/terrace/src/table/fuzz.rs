@@ -69,6 +69,7 @@ pub fn fuzz_table(bytes: &[u8]) {
     };
     let _ = table.verify();
     let _ = table.inspect(&mut |_| Ok(()));
+    let _ = table.sketches(Purpose::Read);
     let mut cursor = table.cursor(CursorOptions::user_read());
     let mut step = cursor.seek_to_first();
     for _ in 0..1000 {

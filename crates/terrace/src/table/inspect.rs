@@ -26,7 +26,7 @@ pub(crate) struct BlockSummary {
 
 impl TableReader {
     /// Shows every block: data blocks in key order and each partition after those it names, then
-    /// top index, filter, range tombstones and footer.
+    /// top index, filter, sketches, range tombstones and footer.
     pub(crate) fn inspect(&self, show: &mut dyn FnMut(BlockSummary) -> Result<()>) -> Result<()> {
         self.walk(&mut |visit| {
             let mut entries = 0;
@@ -49,9 +49,12 @@ impl TableReader {
         })?;
         let properties = self.properties();
         let ranges = properties.range_tombstones.as_ref();
+        let sample = properties.key_sample.as_ref();
         let others = [
             (BlockRole::TopIndex, properties.top_index),
             (BlockRole::Filter, properties.filter),
+            (BlockRole::Sketch, properties.sketch),
+            (BlockRole::KeySample, sample.map(|sample| sample.handle)),
             (
                 BlockRole::RangeTombstones,
                 ranges.map(|ranges| ranges.handle),
@@ -70,7 +73,10 @@ impl TableReader {
                 stored_bytes: handle.length_bytes,
                 contents_bytes: unsealed.contents.len() as u64,
                 compression: unsealed.compression,
-                entries: of_ranges.map_or(0, |ranges| ranges.count),
+                entries: match role {
+                    BlockRole::KeySample => sample.map_or(0, |sample| sample.versions),
+                    _ => of_ranges.map_or(0, |ranges| ranges.count),
+                },
                 first_key: first.map(|first| (first.start.to_vec(), first.sequence)),
             })?;
         }

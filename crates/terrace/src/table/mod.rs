@@ -2,7 +2,7 @@
 //!
 //! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
 //! come the data blocks, the partitions of the index, the top index over the partitions, the
-//! filter, the range tombstones, and the footer, which says where those are; a trailer of fixed length ends the file and
+//! filter, the sketches, the range tombstones, and the footer, which says where those are; a trailer of fixed length ends the file and
 //! says where the footer is. docs/formats.md has every byte.
 //!
 //! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
@@ -24,6 +24,7 @@ pub(crate) mod fuzz;
 mod index_block;
 mod index_builder;
 mod inspect;
+mod key_sample;
 mod properties;
 mod range_block;
 mod read_ahead;
@@ -31,6 +32,8 @@ mod reader;
 mod resident_blocks;
 mod salvage;
 mod sample;
+mod sketch;
+mod sketches;
 mod source;
 mod tally;
 mod unread;
@@ -42,8 +45,10 @@ pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub(crate) use filter::key_hash;
 pub(crate) use inspect::BlockSummary;
+pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use sketch::Sketch;
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 

@@ -9,6 +9,7 @@ use terrace_storage::Purpose;
 
 use super::compression::Compression;
 use super::format::{BlockHandle, Malformed};
+use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
 use crate::key::{InternalKey, KeyspaceId, SequenceNumber};
@@ -29,9 +30,9 @@ mod field {
     pub(super) const COMPRESSION: u64 = 12;
     pub(super) const TOP_INDEX: u64 = 13;
     pub(super) const FILTER: u64 = 14;
-    // Reserved: 15 distinct-key sketch, 16 key sample.
+    pub(super) const SKETCH: u64 = 15;
+    pub(super) const KEY_SAMPLE: u64 = 16;
     pub(super) const RANGE_TOMBSTONES: u64 = 17;
-    pub(super) const RESERVED: [u64; 2] = [15, 16];
     pub(super) const LAST_KNOWN: u64 = RANGE_TOMBSTONES;
 }
 
@@ -74,6 +75,10 @@ pub(crate) struct TableProperties {
     /// `None` without entries.
     pub(super) top_index: Option<BlockHandle>,
     pub(super) filter: Option<BlockHandle>,
+    /// Of distinct user keys. Tables that were written before there were any have none.
+    pub(super) sketch: Option<BlockHandle>,
+    /// `None` if no key was chosen, too.
+    pub(super) key_sample: Option<SampleSummary>,
     pub(crate) range_tombstones: Option<RangeSummary>,
     /// The length of the file; not stored.
     pub(crate) file_bytes: u64,
@@ -128,6 +133,14 @@ impl TableProperties {
         if let Some(filter) = self.filter {
             handle(&mut out, field::FILTER, filter);
         }
+        if let Some(sketch) = self.sketch {
+            handle(&mut out, field::SKETCH, sketch);
+        }
+        if let Some(summary) = &self.key_sample {
+            let mut value = Vec::new();
+            summary.encode_into(&mut value);
+            bytes(&mut out, field::KEY_SAMPLE, &value);
+        }
         if let Some(summary) = &self.range_tombstones {
             let mut value = Vec::new();
             summary.encode_into(&mut value);
@@ -149,6 +162,10 @@ impl TableProperties {
                 Some(_) => fields.key(number),
                 None => Some(Vec::new()),
             };
+            let key_sample = match fields.get(field::KEY_SAMPLE) {
+                Some(bytes) => Some(SampleSummary::decode(bytes)?),
+                None => None,
+            };
             let range_tombstones = match fields.get(field::RANGE_TOMBSTONES) {
                 Some(bytes) => Some(RangeSummary::decode(bytes)?),
                 None => None,
@@ -168,6 +185,8 @@ impl TableProperties {
                 compression: Compression::from_number(compression)?,
                 top_index: handle(field::TOP_INDEX)?,
                 filter: handle(field::FILTER)?,
+                sketch: handle(field::SKETCH)?,
+                key_sample,
                 range_tombstones,
                 file_bytes,
             };
@@ -191,7 +210,11 @@ impl TableProperties {
         ];
         match self.entries {
             0 => {
-                of_entries == [false; 3] && self.filter.is_none() && self.range_tombstones.is_some()
+                of_entries == [false; 3]
+                    && self.filter.is_none()
+                    && self.sketch.is_none()
+                    && self.key_sample.is_none()
+                    && self.range_tombstones.is_some()
             }
             _ => of_entries == [true; 3],
         }
@@ -225,8 +248,7 @@ impl<'a> Fields<'a> {
             if number <= last {
                 return Err(fault("the fields of the footer are out of order"));
             }
-            let is_known = number <= field::LAST_KNOWN && !field::RESERVED.contains(&number);
-            if !is_known && !skippable {
+            if number > field::LAST_KNOWN && !skippable {
                 return Err(FooterFault::UnknownField(number));
             }
             by_number.insert(number, bytes);
@@ -280,6 +302,8 @@ mod tests {
                 length_bytes: 30,
             }),
             filter,
+            sketch: filter,
+            key_sample: None,
             range_tombstones: None,
             file_bytes: 9000,
         }
@@ -305,6 +329,7 @@ mod tests {
             smallest: Vec::new(),
             largest: Vec::new(),
             top_index: None,
+            sketch: None,
             ..with_ranges.clone()
         };
         let all = [sample(None), sample(Some(handle)), with_ranges, only_ranges];

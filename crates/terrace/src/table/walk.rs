@@ -18,6 +18,8 @@ pub(crate) enum BlockRole {
     IndexPartition,
     TopIndex,
     Filter,
+    Sketch,
+    KeySample,
     RangeTombstones,
     Footer,
 }
@@ -29,6 +31,8 @@ impl BlockRole {
             BlockRole::IndexPartition => "index partition",
             BlockRole::TopIndex => "top index",
             BlockRole::Filter => "filter",
+            BlockRole::Sketch => "sketch of keys",
+            BlockRole::KeySample => "sample of keys",
             BlockRole::RangeTombstones => "range tombstones",
             BlockRole::Footer => "footer",
         }

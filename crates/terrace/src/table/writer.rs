@@ -14,11 +14,13 @@ use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
 
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, Sealer, seal_plain};
-use super::filter::{self, FilterBuilder};
+use super::filter::FilterBuilder;
 use super::format::{self, BLOCK_TRAILER_BYTES, BlockHandle, PAGE_BYTES, TRAILER_BYTES};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
+use super::key_sample::SampleSummary;
 use super::properties::{TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
+use super::sketches::{Sketches, SketchesBuilder};
 use super::tally::Tally;
 use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
 use crate::time_profile::{Stage, stage};
@@ -45,6 +47,7 @@ pub(crate) struct TableWriter<'a> {
     index: IndexBuilder,
     /// Has each user key.
     filter: FilterBuilder,
+    sketches: SketchesBuilder,
     ranges: RangeBuilder,
     tally: Tally,
     finished: bool,
@@ -85,6 +88,7 @@ impl<'a> TableWriter<'a> {
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(options.block_bytes),
             filter: FilterBuilder::default(),
+            sketches: SketchesBuilder::new(options.hash_seed),
             ranges: RangeBuilder::default(),
             tally: Tally::default(),
             finished: false,
@@ -112,8 +116,8 @@ impl<'a> TableWriter<'a> {
         if self.ends_before(key, value) {
             self.end_data_block(Some(key))?;
         }
+        let hash = self.sketches.count(key, value, new_user_key);
         if new_user_key && self.options.filter_bits_per_key > 0 {
-            let hash = filter::key_hash(key.user_key, self.options.hash_seed);
             self.filter.add(hash);
         }
         self.tally.count(key, value);
@@ -186,11 +190,13 @@ impl<'a> TableWriter<'a> {
         }
         let mut largest = Vec::new();
         let (mut top_index, mut filter) = (None, None);
+        let (mut sketch, mut key_sample) = (None, None);
         if self.tally.entries > 0 {
             self.data.last_key().encode_into(&mut largest);
             self.end_data_block(None)?;
             top_index = Some(self.write_index()?);
             filter = self.write_filter()?;
+            (sketch, key_sample) = self.write_sketches();
         }
         let range_tombstones = self.write_range_tombstones();
         let tally = std::mem::take(&mut self.tally);
@@ -209,6 +215,8 @@ impl<'a> TableWriter<'a> {
             compression: self.options.compression,
             top_index,
             filter,
+            sketch,
+            key_sample,
             range_tombstones,
             file_bytes: 0,
         };
@@ -265,6 +273,16 @@ impl<'a> TableWriter<'a> {
         let (smallest, largest) = (self.ranges.smallest_sequence, self.ranges.largest_sequence);
         self.tally.count_sequences(smallest, largest);
         Some(summary)
+    }
+
+    fn write_sketches(&mut self) -> (Option<BlockHandle>, Option<SampleSummary>) {
+        let Sketches { keys, sample } = self.sketches.finish();
+        let offset = self.output.offset();
+        let sketch = seal_plain(&keys.encode(), offset, &mut self.output.buffer);
+        let offset = self.output.offset();
+        let (sealer, buffer) = (&mut self.sealer, &mut self.output.buffer);
+        let sample = sample.write(|contents| sealer.seal(contents, offset, buffer));
+        (Some(sketch), sample)
     }
 
     fn write_filter(&mut self) -> Result<Option<BlockHandle>> {

@@ -51,9 +51,11 @@ fn flip_bits(specimen: &Specimen) -> Tally {
             let damaged = specimen.image.with(name, |bytes| bytes[offset] ^= 1 << bit);
             let right = tally.right;
             specimen.try_damage(&damaged, &damage, &mut tally);
-            // Every byte of a table and of `CURRENT` is under a checksum that reading verifies.
+            // Every byte of a table and of `CURRENT` is under a checksum that reading verifies, but for
+            // the sketches of a table, which no reader asks.
             let is_covered = name.ends_with(".table") || name == "CURRENT";
-            assert!(!is_covered || tally.right == right, "{damage} is not found");
+            let is_found = tally.right == right || specimen.is_found_by_verify(&damaged);
+            assert!(!is_covered || is_found, "{damage} is not found");
         }
     }
     tally

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions, inspect};
+use terrace::{
+    Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions, inspect,
+};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 use crate::image::{Image, STORE};
@@ -198,6 +200,12 @@ impl Specimen {
                 assert!(!report.problems.is_empty(), "{damage} is not verified");
             }
         }
+    }
+
+    pub fn is_found_by_verify(&self, damaged: &Image) -> bool {
+        let disk = damaged.disk(self.boot());
+        let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+        !report.problems.is_empty()
     }
 
     fn judge(&self, db: &Db) -> Verdict {

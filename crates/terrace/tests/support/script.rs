@@ -6,8 +6,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::internal;
 use terrace::{
-    CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options, ReadBufferOptions,
-    ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
+    CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
+    ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
 };
 use terrace_storage::{Fault, FaultPlan};
 
@@ -33,6 +33,7 @@ pub fn tiny(options: Options) -> Options {
         level0_stop: 1001,
         level1_bytes: 8 << 10,
         level_ratio: 2,
+        dedup_threshold: 1.2,
         cache_bytes: 64 << 10,
         read_buffer: read_buffer(3),
         max_open_tables: 8,
@@ -235,12 +236,13 @@ pub struct Run {
 
 /// Each policy for itself, then another one at each opening.
 pub fn policies(number: u64) -> Vec<CompactionPolicy> {
-    use CompactionPolicy::{Lazy, Leveled, Tiered};
-    match number % 4 {
+    use CompactionPolicy::{Dedup, Lazy, Leveled, Tiered};
+    match number % 5 {
         0 => vec![Leveled],
-        1 => vec![Tiered],
-        2 => vec![Tiered, Leveled, Lazy],
-        _ => vec![Lazy],
+        1 => vec![Dedup],
+        2 => vec![Tiered, Leveled, Lazy, Dedup],
+        3 => vec![Lazy],
+        _ => vec![Tiered],
     }
 }
 

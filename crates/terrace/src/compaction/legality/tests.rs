@@ -21,6 +21,7 @@ fn choice(version: &Version, kind: ChoiceKind, numbers: &[u64], output: Place) -
         kind,
         inputs: numbers.iter().map(input).collect(),
         output,
+        predicted_dropped: None,
     }
 }
 
@@ -127,7 +128,12 @@ fn an_older_sub_level_of_the_output_s_level_counts() {
     let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, Keys::One(key));
     assert!(older(b"b"), "sub-level 3 is older");
     // Of all sub-levels of its level nothing is older.
-    let merge = choice(&version, ChoiceKind::Merge, &[1, 2, 3], sub_level_place(2, 1));
+    let merge = choice(
+        &version,
+        ChoiceKind::Merge,
+        &[1, 2, 3],
+        sub_level_place(2, 1),
+    );
     let older = |key: &[u8]| older_elsewhere(levels(&version), &merge, Keys::One(key));
     assert!(!older(b"b") && !older(b"q"));
 }

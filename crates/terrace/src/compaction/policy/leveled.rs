@@ -32,9 +32,12 @@ use std::sync::Arc;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::debt::{Targets, debt_bytes};
+use crate::compaction::estimates::Estimates;
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place, remaining};
 use crate::compaction::policy::tiered::level_down;
-use crate::compaction::policy::{Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed};
+use crate::compaction::policy::{
+    Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
+};
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
 
 /// What the leveled policy goes by.
@@ -220,11 +223,13 @@ impl Leveled {
         let output = Place::base(number);
         let same_form = &self.same_form_as_above;
         let settled = assemble(reason, inputs, Vec::new(), output, same_form);
-        settled.and_then(|choice| unless_claimed(choice, under_way)).or_else(|| {
-            let is_due = level0.sub_levels.len() >= self.level0_merge;
-            let choice = is_due.then(|| level_down(levels, 0, under_way, same_form))?;
-            unless_claimed(choice?, under_way)
-        })
+        settled
+            .and_then(|choice| unless_claimed(choice, under_way))
+            .or_else(|| {
+                let is_due = level0.sub_levels.len() >= self.level0_merge;
+                let choice = is_due.then(|| level_down(levels, 0, under_way, same_form))?;
+                unless_claimed(choice?, under_way)
+            })
     }
 
     fn pick_of_bases(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
@@ -265,7 +270,12 @@ impl Leveled {
 }
 
 impl Policy for Leveled {
-    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        _: &dyn Estimates,
+    ) -> Option<Choice> {
         match Leveled::deepest_unsettled(levels) {
             Some((number, level)) => self.settle_level(levels, number, level, under_way),
             None => self.pick_of_bases(levels, under_way),

@@ -1,5 +1,6 @@
 //! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
 
+pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
 pub(crate) mod tiered;
@@ -7,9 +8,11 @@ pub(crate) mod tiered;
 use std::fmt;
 use std::sync::Arc;
 
+use self::dedup::Dedup;
 use self::leveled::Leveled;
 use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
+use crate::compaction::estimates::Estimates;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
@@ -18,7 +21,12 @@ use crate::options::{CompactionPolicy, Options};
 pub(crate) trait Policy: Send + Sync {
     /// The most urgent merge or move of a keyspace that may begin beside what is under way there;
     /// `None` if nothing is over its target, or only what has to wait.
-    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice>;
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice>;
 
     /// About the bytes that merges still have to write until nothing is over its target.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;
@@ -49,6 +57,10 @@ pub(crate) fn described_by(
             same_form_as_above,
         }),
         CompactionPolicy::Tiered => Box::new(tiered(LastLevel::Tiered, same_form_as_above)),
+        CompactionPolicy::Dedup => Box::new(Dedup {
+            tiered: tiered(LastLevel::Tiered, same_form_as_above),
+            threshold: options.dedup_threshold,
+        }),
         CompactionPolicy::Lazy => {
             let last_level = LastLevel::Leveled {
                 level1_bytes: form.level1_bytes,
@@ -98,6 +110,7 @@ fn assemble(
         kind,
         inputs,
         output,
+        predicted_dropped: None,
     })
 }
 
@@ -117,6 +130,8 @@ pub(crate) struct Choice {
     pub(crate) inputs: Vec<Input>,
     /// The sub-level that takes the outputs.
     pub(crate) output: Place,
+    /// The versions that it is expected to drop, if that is why it was chosen.
+    pub(crate) predicted_dropped: Option<u64>,
 }
 
 impl Choice {
@@ -164,6 +179,8 @@ pub(crate) enum Reason {
     LevelSize { level: u8, percent: u64 },
     /// A level below level 0 has as many sub-levels as it may have.
     SubLevels { level: u8, count: usize },
+    /// A level has so many versions for each that would stay, in percent.
+    Duplicates { level: u8, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
     /// Somebody asked for it.
@@ -194,6 +211,10 @@ impl fmt::Display for Reason {
             }
             Reason::AskedFor => f.write_str("it was asked for"),
             Reason::SubLevels { level, count } => write!(f, "level {level} has {count} sub-levels"),
+            Reason::Duplicates { level, percent } => write!(
+                f,
+                "level {level} has {percent} versions for 100 that would stay"
+            ),
             Reason::OtherPolicy { level, sub_levels } => write!(
                 f,
                 "level {level} has {sub_levels} sub-levels of another policy"

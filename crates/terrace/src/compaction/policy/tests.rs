@@ -9,6 +9,7 @@
 //! 1.3: 4[a-m]300                  table 4 of a sub-level of level 1 whose oldest flush is 3
 //! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2's base
 //! under way: 4 -> 2.3             one into a sub-level
+//! rates: 1=1.25                   versions of level 1 for each that would stay
 //! => merge 12@0 13@0 5@1 -> 1 because level 0 has 4 sub-levels
 //! ```
 
@@ -16,6 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::*;
+use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::legality::check_legal;
 use crate::levels::testing::{added, levels, sub_level_place, version};
 use crate::levels::{TableAdded, Version};
@@ -54,10 +56,16 @@ fn policy(line: &str) -> Box<dyn Policy> {
             same_form_as_above: leveled.same_form_as_above.clone(),
         })
     };
-    let name = line.split_whitespace().find_map(|o| o.strip_prefix("policy="));
+    let name = line
+        .split_whitespace()
+        .find_map(|o| o.strip_prefix("policy="));
     match name.unwrap_or("leveled") {
         "leveled" => Box::new(leveled),
         "tiered" => tiered(LastLevel::Tiered),
+        "dedup" => Box::new(Dedup {
+            tiered: *tiered(LastLevel::Tiered),
+            threshold: 1.2,
+        }),
         "lazy" => tiered(LastLevel::Leveled {
             level1_bytes: leveled.level1_bytes,
             level_ratio: leveled.level_ratio,
@@ -109,17 +117,47 @@ fn claim(version: &Version, text: &str) -> Claim {
         kind: ChoiceKind::Merge,
         inputs: inputs.split_whitespace().map(input).collect(),
         output: place_of(level),
+        predicted_dropped: None,
     };
     Claim::of(&choice).unwrap()
 }
 
-fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>) {
+/// What stands before duplicate rates.
+const RATES: &str = "rates: ";
+
+/// Duplicate rates by level.
+#[derive(Default)]
+struct Rates(Vec<(u8, f64)>);
+
+impl Rates {
+    fn read(text: &str) -> Self {
+        let rate = |text: &str| {
+            let (level, rate) = text.split_once('=').unwrap();
+            (level.parse().unwrap(), rate.parse().unwrap())
+        };
+        Rates(text.split_whitespace().map(rate).collect())
+    }
+}
+
+impl Estimates for Rates {
+    fn duplicates(&self, levels: &KeyspaceLevels, level: u8) -> Option<Duplicates> {
+        let &(_, rate) = self.0.iter().find(|(of, _)| *of == level)?;
+        let tables = levels.levels[usize::from(level)].tables();
+        let versions: u64 = tables.map(|table| table.entries).sum();
+        Some(Duplicates::new(versions, versions as f64 / rate, 1.0))
+    }
+}
+
+fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>, Rates) {
     let mut listed = Vec::new();
     let mut under_way = Vec::new();
+    let mut rates = Rates::default();
     let mut chooses = policy("options");
     for line in case.lines() {
         if let Some(merge) = line.strip_prefix(UNDER_WAY) {
             under_way.push(merge);
+        } else if let Some(list) = line.strip_prefix(RATES) {
+            rates = Rates::read(list);
         } else if line.starts_with("options") {
             chooses = policy(line);
         } else if !line.starts_with('#') && !line.starts_with(ANSWER) {
@@ -131,12 +169,17 @@ fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>) {
         .iter()
         .map(|merge| claim(&version, merge))
         .collect();
-    (chooses, version, under_way)
+    (chooses, version, under_way, rates)
 }
 
-fn answer(policy: &dyn Policy, version: &Version, under_way: &[Claim]) -> String {
+fn answer(
+    policy: &dyn Policy,
+    version: &Version,
+    under_way: &[Claim],
+    estimates: &dyn Estimates,
+) -> String {
     let levels = levels(version);
-    let Some(choice) = policy.pick(levels, under_way) else {
+    let Some(choice) = policy.pick(levels, under_way, estimates) else {
         return "nothing".to_owned();
     };
     let claim = Claim::of(&choice).unwrap();
@@ -159,14 +202,14 @@ fn the_scripts_are_answered_as_they_were() {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut answered = String::new();
         for case in text.trim_end().split("\n\n") {
-            let (policy, version, under_way) = read_case(case);
+            let (policy, version, under_way, rates) = read_case(case);
             for line in case.lines().filter(|line| !line.starts_with(ANSWER)) {
                 writeln!(answered, "{line}").unwrap();
             }
             writeln!(
                 answered,
                 "{ANSWER}{}\n",
-                answer(&*policy, &version, &under_way)
+                answer(&*policy, &version, &under_way, &rates)
             )
             .unwrap();
             cases += 1;

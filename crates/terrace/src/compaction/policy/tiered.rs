@@ -18,6 +18,7 @@
 //! what arrives there waits, and goes down together.
 
 use crate::compaction::claim::Claim;
+use crate::compaction::estimates::Estimates;
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
 use crate::compaction::policy::{
     Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
@@ -46,7 +47,7 @@ pub(crate) enum LastLevel {
 }
 
 /// The lowest level of all.
-const LOWEST: u8 = LEVELS as u8 - 1;
+pub(super) const LOWEST: u8 = LEVELS as u8 - 1;
 
 impl Tiered {
     fn most_sub_levels(&self, number: u8) -> usize {
@@ -82,18 +83,15 @@ impl Tiered {
         last
     }
 
-    fn down_from(
+    /// A level and what is full with it go down.
+    pub(super) fn down_from(
         &self,
         levels: &KeyspaceLevels,
         number: u8,
+        reason: Reason,
         under_way: &[Claim],
     ) -> Option<Choice> {
         let last = self.last_full(levels, number, under_way);
-        let count = sub_levels(levels, number);
-        let reason = match number {
-            0 => Reason::Level0SubLevels(count),
-            level => Reason::SubLevels { level, count },
-        };
         let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
         let same_form = &self.same_form_as_above;
         let is_onto_last = last < LOWEST && last + 1 == levels.deepest_level();
@@ -142,13 +140,25 @@ impl Tiered {
 }
 
 impl Policy for Tiered {
-    fn pick(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        _: &dyn Estimates,
+    ) -> Option<Choice> {
         let full = (0..=LOWEST)
             .filter(|&number| self.is_full(levels, number, 0))
             .filter(|&number| is_at_rest(levels, number, under_way));
         // The upper levels first: they hold writers back, and take along what is full below.
-        full.filter_map(|number| self.down_from(levels, number, under_way))
-            .find_map(|choice| unless_claimed(choice, under_way))
+        full.filter_map(|number| {
+            let count = sub_levels(levels, number);
+            let reason = match number {
+                0 => Reason::Level0SubLevels(count),
+                level => Reason::SubLevels { level, count },
+            };
+            self.down_from(levels, number, reason, under_way)
+        })
+        .find_map(|choice| unless_claimed(choice, under_way))
     }
 
     /// What is full goes down once, and so does what would be full with it; a level that is kept as
@@ -185,24 +195,28 @@ pub(super) fn level_down(
     assemble(reason, inputs, dragged, output, same_form_as_above)
 }
 
-fn sub_levels(levels: &KeyspaceLevels, number: u8) -> usize {
+pub(super) fn sub_levels(levels: &KeyspaceLevels, number: u8) -> usize {
     let level = levels.levels.get(usize::from(number));
     level.map_or(0, |level| level.sub_levels.len())
 }
 
-fn all_of(levels: &KeyspaceLevels, number: u8) -> impl Iterator<Item = Input> + '_ {
+pub(super) fn all_of(levels: &KeyspaceLevels, number: u8) -> impl Iterator<Item = Input> + '_ {
     let level = levels.levels.get(usize::from(number));
     level.into_iter().flat_map(move |level| all(number, level))
 }
 
 /// Whether nothing of a level is on its way down.
-fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> bool {
+pub(super) fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> bool {
     let level = levels.levels.get(usize::from(number));
     let mut tables = level.into_iter().flat_map(Level::tables);
-    !tables.any(|table| under_way.iter().any(|claim| claim.carries_down(table.number)))
+    !tables.any(|table| {
+        under_way
+            .iter()
+            .any(|claim| claim.carries_down(table.number))
+    })
 }
 
-fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
+pub(super) fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     let level = levels.levels.get(usize::from(number))?;
     Some(place(number, level.sub_levels.last()?))
 }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::levels::FIRST_SUB_LEVEL_NUMBER;
 use crate::levels::KeyRange;
 use crate::levels::edit::{KeyspaceCreated, TableAdded, TableNarrowed};
-use crate::levels::FIRST_SUB_LEVEL_NUMBER;
 use crate::levels::testing::{
     added, flush_place, levels, moved, new_state, removed, replace, version,
 };
@@ -33,7 +33,9 @@ fn a_flush_is_not_taken_for_one_that_went_down() {
         // Down to a level that no earlier one reaches.
         let mut place = flushed;
         for _ in 0..6u64.saturating_sub(number / 2) {
-            let below = place.below().named(|| 100 * number + u64::from(place.level));
+            let below = place
+                .below()
+                .named(|| 100 * number + u64::from(place.level));
             assert_eq!(below.flush_age(), flushed.flush_age());
             let edit = Edit {
                 tables_moved: vec![moved(number, below)],
@@ -53,7 +55,14 @@ fn below_a_base_is_a_base() {
         assert!(Place::base(level).is_base());
     }
     let below = flush_place(1).below();
-    assert!(!below.is_base() && below.named(|| 70) == Place { sub_level: 70, ..below });
+    assert!(
+        !below.is_base()
+            && below.named(|| 70)
+                == Place {
+                    sub_level: 70,
+                    ..below
+                }
+    );
     assert_eq!(Place::base(2).named(|| 70), Place::base(2));
 }
 

@@ -102,3 +102,19 @@ fn the_golden_table_in_pages_is_what_is_written_and_read_today() {
     assert!(golden[4090..4096] == [0; 6] && golden[8186..8192] == [0; 6]);
     assert_reads_of(&versions, golden);
 }
+
+/// Written before tables had sketches: they are read, and have none.
+#[test]
+fn a_table_without_sketches_is_still_read() {
+    let bytes = std::fs::read(golden_path("table-v1-no-sketches.bin")).unwrap();
+    assert_reads(bytes.clone());
+    let storage = memory();
+    storage.put(PATH, bytes);
+    assert!(
+        open(&storage)
+            .unwrap()
+            .sketches(Purpose::Read)
+            .unwrap()
+            .is_none()
+    );
+}

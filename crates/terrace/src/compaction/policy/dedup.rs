@@ -1,0 +1,91 @@
+//! The deduplicating policy (Wang and others: PlexDB, 2020): tiered, and a level that holds too many stale
+//! versions becomes one sub-level before it is full.
+//!
+//! How many there are is estimated (`compaction/estimates.rs`). Size goes first: what goes down is merged
+//! anyway. What is left of a level stays there if at least half of its sub-levels are free then, for it
+//! would be the only one to go down; else it goes where a full level goes.
+//!
+//! Level 0 is left out: it is small, and goes down soon.
+
+use crate::compaction::claim::Claim;
+use crate::compaction::estimates::Estimates;
+use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, oldest, sub_levels};
+use crate::compaction::policy::{Choice, Policy, Reason, assemble, unless_claimed};
+use crate::levels::KeyspaceLevels;
+
+/// What the deduplicating policy goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Dedup {
+    pub(crate) tiered: Tiered,
+    /// Versions of a level for each distinct key at which it is merged.
+    pub(crate) threshold: f64,
+}
+
+impl Dedup {
+    /// The levels over the threshold, the worst first.
+    fn over_threshold(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<(u8, f64, u64)> {
+        let mergeable = (1..=LOWEST)
+            .filter(|&number| sub_levels(levels, number) > 1)
+            .filter(|&number| is_at_rest(levels, number, under_way));
+        let mut over: Vec<(u8, f64, u64)> = mergeable
+            .filter_map(|number| {
+                let duplicates = estimates.duplicates(levels, number)?;
+                Some((number, duplicates.rate(), duplicates.droppable as u64))
+            })
+            .filter(|&(_, rate, _)| rate >= self.threshold)
+            .collect();
+        over.sort_by(|a, b| b.1.total_cmp(&a.1));
+        over
+    }
+
+    fn merge_level(
+        &self,
+        levels: &KeyspaceLevels,
+        number: u8,
+        reason: Reason,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let most = self.tiered.sub_levels;
+        let free = most.saturating_sub(sub_levels(levels, number));
+        if number < LOWEST && free * 2 < most {
+            return self.tiered.down_from(levels, number, reason, under_way);
+        }
+        let inputs = all_of(levels, number).collect();
+        let output = oldest(levels, number)?;
+        let same_form = &self.tiered.same_form_as_above;
+        assemble(reason, inputs, Vec::new(), output, same_form)
+    }
+}
+
+impl Policy for Dedup {
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let by_size = self.tiered.pick(levels, under_way, estimates);
+        by_size.or_else(|| {
+            let over = self.over_threshold(levels, under_way, estimates);
+            over.into_iter().find_map(|(level, rate, droppable)| {
+                let percent = (rate * 100.0) as u64;
+                let reason = Reason::Duplicates { level, percent };
+                let choice = self.merge_level(levels, level, reason, under_way)?;
+                let choice = unless_claimed(choice, under_way)?;
+                Some(Choice {
+                    predicted_dropped: Some(droppable),
+                    ..choice
+                })
+            })
+        })
+    }
+
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
+        self.tiered.debt_bytes(levels)
+    }
+}

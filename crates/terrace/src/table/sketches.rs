@@ -1,0 +1,92 @@
+//! What a table tells of its keys without being read: how many there are, and a sample of them.
+
+use terrace_storage::Purpose;
+
+use super::filter::key_hash;
+use super::format::{BlockHandle, Malformed};
+use super::key_sample::{KeySample, SampleBuilder};
+use super::reader::TableReader;
+use super::sketch::Sketch;
+use crate::Result;
+use crate::key::InternalKey;
+
+/// The sketches of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sketches {
+    /// Of the distinct user keys.
+    pub(crate) keys: Sketch,
+    pub(crate) sample: KeySample,
+}
+
+/// Those of a table being written, or checked.
+pub(super) struct SketchesBuilder {
+    hash_seed: u64,
+    /// Of the last user key.
+    hash: u64,
+    keys: Sketch,
+    sample: SampleBuilder,
+}
+
+impl SketchesBuilder {
+    pub(super) fn new(hash_seed: u64) -> Self {
+        SketchesBuilder {
+            hash_seed,
+            hash: 0,
+            keys: Sketch::default(),
+            sample: SampleBuilder::default(),
+        }
+    }
+
+    /// Counts a version that comes after all before it; the hash of its user key.
+    pub(super) fn count(
+        &mut self,
+        key: InternalKey<'_>,
+        value: &[u8],
+        is_new_user_key: bool,
+    ) -> u64 {
+        if is_new_user_key {
+            self.hash = key_hash(key.user_key, self.hash_seed);
+            self.keys.add(self.hash);
+        }
+        self.sample.look_at(self.hash, key, value);
+        self.hash
+    }
+
+    pub(super) fn finish(&mut self) -> Sketches {
+        let built = std::mem::replace(self, SketchesBuilder::new(self.hash_seed));
+        Sketches {
+            keys: built.keys,
+            sample: built.sample.finish(),
+        }
+    }
+}
+
+impl TableReader {
+    /// The sketches, read from the file; `None` if it was written without any.
+    ///
+    /// # Errors
+    /// Those of reading; corruption, if a block is not what the footer says.
+    pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Option<Sketches>> {
+        let properties = self.properties();
+        let Some(handle) = properties.sketch else {
+            return Ok(None);
+        };
+        let (source, footer) = (self.source(), self.footer());
+        let place = |handle: BlockHandle| source.check_place(handle, footer.offset, footer.offset);
+        place(handle)?;
+        let keys = Sketch::decode(&source.read(handle, purpose)?.contents);
+        let fault = Malformed::new(0, "the sketch of keys is none");
+        let keys = keys.ok_or_else(|| source.corruption(handle, fault))?;
+        let sample = match &properties.key_sample {
+            None => KeySample::default(),
+            Some(summary) => {
+                place(summary.handle)?;
+                let block = source.read_block(summary.handle, purpose)?;
+                let hash = |user_key: &[u8]| key_hash(user_key, properties.hash_seed);
+                let sample = KeySample::decode(&block, summary, hash);
+                sample.map_err(|fault| source.corruption(summary.handle, fault))?
+            }
+        };
+        Ok(Some(Sketches { keys, sample }))
+    }
+}
