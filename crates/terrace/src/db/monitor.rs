@@ -42,15 +42,19 @@ struct Union {
     keys: Option<Arc<Sketch>>,
 }
 
-/// What is known at one moment.
+/// What is known of one version. Nothing is of a later one.
 #[derive(Default)]
 pub(crate) struct Known {
+    version: Option<Arc<Version>>,
     duplicates: BTreeMap<(KeyspaceId, u8), Duplicates>,
 }
 
 impl Estimates for Known {
     fn duplicates(&self, levels: &KeyspaceLevels, level: u8) -> Option<Duplicates> {
-        self.duplicates.get(&(levels.id, level)).copied()
+        let known = self.version.as_ref()?.keyspace(levels.id)?;
+        let is_of_it = std::ptr::eq(&**known, levels);
+        let duplicates = self.duplicates.get(&(levels.id, level)).copied();
+        duplicates.filter(|_| is_of_it)
     }
 }
 
@@ -58,20 +62,24 @@ impl Store {
     /// What merges of the present version would drop, if the policy wants to know.
     pub(crate) fn known_duplicates(&self) -> Known {
         match self.options.compaction_policy {
-            CompactionPolicy::Dedup => self.estimate_duplicates(&self.view.load().version),
+            CompactionPolicy::Dedup => self.estimate_duplicates(),
             _ => Known::default(),
         }
     }
 
-    fn estimate_duplicates(&self, version: &Version) -> Known {
+    fn estimate_duplicates(&self) -> Known {
         let mut known = Known::default();
         let mut unions = self.monitor.unions.lock();
+        // Not before: whoever waits for the lock is not to go back to what was listed then.
+        let version = Arc::clone(&self.view.load().version);
         let before = std::mem::take(&mut *unions);
         for levels in version.keyspaces.values() {
             for (number, level) in (0u8..).zip(&levels.levels).skip(1) {
                 for sub_level in &level.sub_levels {
                     let key = (levels.id, sub_level.number);
-                    unions.insert(key, self.union_of(sub_level, before.get(&key)));
+                    if let Ok(union) = self.union_of(sub_level, before.get(&key)) {
+                        unions.insert(key, union);
+                    }
                 }
                 let of_sub_level = |s: &Arc<SubLevel>| unions.get(&(levels.id, s.number));
                 let unions: Option<Vec<Arc<Sketch>>> = (level.sub_levels.iter())
@@ -79,16 +87,19 @@ impl Store {
                     .collect();
                 if let Some(unions) = unions.filter(|unions| unions.len() > 1)
                     && !self.monitor.is_set_back(levels.id, number, versions(level))
+                    && let Some(duplicates) = self.duplicates_of(level, &unions)
                 {
-                    let duplicates = self.duplicates_of(level, &unions);
                     known.duplicates.insert((levels.id, number), duplicates);
                 }
             }
         }
+        known.version = Some(version);
         known
     }
 
-    fn union_of(&self, sub_level: &SubLevel, before: Option<&Union>) -> Union {
+    /// # Errors
+    /// Those of reading: it is tried again the next time.
+    fn union_of(&self, sub_level: &SubLevel, before: Option<&Union>) -> Result<Union> {
         let mut tables: Vec<u64> = sub_level.tables.iter().map(|table| table.number).collect();
         tables.sort_unstable();
         let mut begun = before.cloned().filter(|before| {
@@ -96,7 +107,7 @@ impl Store {
             kept.all(|number| tables.binary_search(number).is_ok())
         });
         if let Some(begun) = begun.take_if(|begun| begun.tables == tables) {
-            return begun;
+            return Ok(begun);
         }
         let (read, keys) = match begun {
             Some(Union {
@@ -110,31 +121,37 @@ impl Store {
             if read.binary_search(&table.number).is_ok() {
                 continue;
             }
-            let sketches = table
-                .open(&self.tables)
-                .and_then(|open| open.sketches(Purpose::Compaction));
-            keys = keys
-                .zip(sketches.ok().flatten())
-                .map(|(mut keys, sketches)| {
-                    keys.unite(&sketches.keys);
-                    keys
-                });
+            let sketches = table.open(&self.tables)?.sketches(Purpose::Compaction)?;
+            keys = keys.zip(sketches).map(|(mut keys, sketches)| {
+                keys.unite(&sketches.keys);
+                keys
+            });
         }
-        Union {
+        Ok(Union {
             tables,
             keys: keys.map(Arc::new),
-        }
+        })
     }
 
-    fn duplicates_of(&self, level: &Level, unions: &[Arc<Sketch>]) -> Duplicates {
+    /// `None` if it cannot be known: of a table that counts for a part of its keys only, what is left of a
+    /// merge that was cut short, nobody knows how many there are.
+    fn duplicates_of(&self, level: &Level, unions: &[Arc<Sketch>]) -> Option<Duplicates> {
+        if level.tables().any(|table| table.narrowed) {
+            return None;
+        }
         let mut all = Sketch::default();
         unions.iter().for_each(|union| all.unite(union));
+        let at_most = Duplicates::new(versions(level), all.estimate(), 1.0);
         let snapshots = self.snapshots.stripes(|| self.visible());
-        let share = match snapshots.len() {
-            0 | 1 => 1.0,
-            _ => self.droppable_share(level, &snapshots).unwrap_or(1.0),
-        };
-        Duplicates::new(versions(level), all.estimate(), share)
+        if snapshots.len() < 2 || at_most.rate() < self.options.dedup_threshold {
+            return Some(at_most);
+        }
+        // The samples of ingested tables have numbers that do not count.
+        if level.tables().any(|table| table.assigned) {
+            return None;
+        }
+        let share = self.droppable_share(level, &snapshots).ok()?;
+        Some(Duplicates::new(versions(level), all.estimate(), share))
     }
 
     /// From the samples of the level's tables, each only where its table counts.
@@ -156,9 +173,14 @@ impl Store {
 
 impl Monitor {
     fn is_set_back(&self, keyspace: KeyspaceId, level: u8, versions: u64) -> bool {
-        let setbacks = self.setbacks.lock();
-        let needed = setbacks.get(&(keyspace, level));
-        needed.is_some_and(|&needed| versions < needed)
+        let mut setbacks = self.setbacks.lock();
+        let needed = setbacks.get(&(keyspace, level)).copied().unwrap_or(0);
+        if versions < needed / 2 {
+            // What could not be dropped has gone down since.
+            setbacks.remove(&(keyspace, level));
+            return false;
+        }
+        versions < needed
     }
 
     /// A merge has ended that was expected to drop something.
@@ -166,16 +188,19 @@ impl Monitor {
         let Some(predicted) = choice.predicted_dropped else {
             return;
         };
-        let Some(level) = choice.inputs.iter().map(|input| input.place.level).min() else {
+        // What has left its level is not in the way of another try there.
+        let level = choice.output.level;
+        if choice.inputs.iter().any(|input| input.place.level != level) {
             return;
-        };
+        }
         let mut setbacks = self.setbacks.lock();
         if dropped >= predicted / 2 {
             setbacks.remove(&(keyspace, level));
             return;
         }
         self.setback_count.fetch_add(1, Ordering::Relaxed);
-        let entries: u64 = choice.inputs.iter().map(|input| input.table.entries).sum();
+        let inputs = choice.inputs.iter();
+        let entries: u64 = inputs.map(|input| input.table.entries).sum();
         let left = entries.saturating_sub(dropped);
         setbacks.insert((keyspace, level), left.saturating_add(left / 4));
     }

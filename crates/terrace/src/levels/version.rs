@@ -72,7 +72,7 @@ impl Place {
     /// keeps it, whichever level it goes to, so no two sub-levels have the same, and the younger one
     /// has the larger.
     pub(crate) fn flush_age(self) -> u64 {
-        self.age + u64::from(self.level)
+        self.age.saturating_add(u64::from(self.level))
     }
 }
 

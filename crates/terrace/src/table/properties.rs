@@ -216,7 +216,7 @@ impl TableProperties {
                     && self.key_sample.is_none()
                     && self.range_tombstones.is_some()
             }
-            _ => of_entries == [true; 3],
+            _ => of_entries == [true; 3] && (self.sketch.is_some() || self.key_sample.is_none()),
         }
     }
 }

@@ -62,12 +62,16 @@ impl SketchesBuilder {
 }
 
 impl TableReader {
-    /// The sketches, read from the file; `None` if it was written without any.
+    /// The sketches, read from the file; `None` if it was written without any. Range tombstones are in
+    /// none.
     ///
     /// # Errors
     /// Those of reading; corruption, if a block is not what the footer says.
     pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Option<Sketches>> {
         let properties = self.properties();
+        if properties.entries == 0 {
+            return Ok(Some(Sketches::default()));
+        }
         let Some(handle) = properties.sketch else {
             return Ok(None);
         };

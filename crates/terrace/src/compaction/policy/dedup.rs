@@ -10,7 +10,7 @@
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::Estimates;
 use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, oldest, sub_levels};
-use crate::compaction::policy::{Choice, Policy, Reason, assemble, unless_claimed};
+use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, assemble, unless_claimed};
 use crate::levels::KeyspaceLevels;
 
 /// What the deduplicating policy goes by.
@@ -78,6 +78,8 @@ impl Policy for Dedup {
                 let choice = self.merge_level(levels, level, reason, under_way)?;
                 let choice = unless_claimed(choice, under_way)?;
                 Some(Choice {
+                    // Moved, they would keep what they are chosen for.
+                    kind: ChoiceKind::Merge,
                     predicted_dropped: Some(droppable),
                     ..choice
                 })

@@ -223,3 +223,16 @@ fn the_scripts_are_answered_as_they_were() {
     }
     assert!(cases >= 10, "only {cases} cases");
 }
+
+#[test]
+fn a_level_is_a_debt_only_beyond_what_makes_it_full() {
+    let debt = |case: &str| {
+        let (policy, version, ..) = read_case(case);
+        policy.debt_bytes(levels(&version))
+    };
+    let full = "options policy=tiered level_ratio=2 level0_merge=3\n\
+                0.9: 9[a-z]10\n0.8: 8[a-z]10\n1.5: 5[a-z]100\n1.4: 4[a-z]100\n2.1: 1[a-z]1000";
+    assert_eq!(debt(full), 0);
+    assert_eq!(debt(&format!("{full}\n0.7: 7[a-z]10")), 30);
+    assert_eq!(debt(&format!("{full}\n1.6: 6[a-z]70")), 70);
+}

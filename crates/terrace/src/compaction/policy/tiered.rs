@@ -5,9 +5,9 @@
 //! a merge of sorted runs can write. The price is space and probes: a level may hold as many versions of a
 //! key as sub-levels.
 //!
-//! A level that would be full with what comes down on it goes along in the same merge, and so does the
-//! one below: what comes down is written one time less, as when a counter carries. The last level of
-//! all, which has none below, becomes one sub-level again.
+//! Below level 0, a level that would be full with what comes down on it goes along in the same merge, and so
+//! does the one below: what comes down is written one time less, as when a counter carries. The last level
+//! of all, which has none below, becomes one sub-level again.
 //!
 //! The lazy policy (Dayan, Idreos: Dostoevsky, SIGMOD 2018) is tiered but for the lowest level that
 //! holds tables, which has one sub-level: what comes down on it is merged with what it
@@ -71,10 +71,11 @@ impl Tiered {
             && number == levels.deepest_level()
     }
 
-    /// The lowest level that goes down with this one.
+    /// The lowest level that goes down with this one. Level 0 goes alone: as long as it is under way
+    /// nothing else of it may go down, and a merge of lower levels takes too long for that.
     fn last_full(&self, levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> u8 {
         let mut last = number;
-        while last < LOWEST
+        while (1..LOWEST).contains(&last)
             && self.is_full(levels, last + 1, 1)
             && is_at_rest(levels, last + 1, under_way)
         {
@@ -161,19 +162,19 @@ impl Policy for Tiered {
         .find_map(|choice| unless_claimed(choice, under_way))
     }
 
-    /// What is full goes down once, and so does what would be full with it; a level that is kept as
-    /// one sub-level is written anew.
+    /// Level 0, if it is full, and of the others the sub-levels beyond those that make them full: a full
+    /// level is nothing to hold writers back for, however large it is.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
-        let mut debt_bytes = 0u64;
-        let mut arrives = false;
-        for (number, level) in (0u8..).zip(&levels.levels) {
-            let goes_down = self.is_full(levels, number, usize::from(arrives));
-            if goes_down || (arrives && self.is_kept_as_one(levels, number)) {
-                debt_bytes = debt_bytes.saturating_add(level.size_bytes());
-            }
-            arrives = goes_down;
-        }
-        debt_bytes
+        let over = |(number, level): (u8, &Level)| {
+            let most = match number {
+                0 if self.is_full(levels, 0, 0) => 0,
+                _ => self.most_sub_levels(number),
+            };
+            let over = level.sub_levels.len().saturating_sub(most);
+            let newest = level.sub_levels.iter().take(over);
+            newest.map(|sub_level| sub_level.size_bytes()).sum::<u64>()
+        };
+        (0u8..).zip(&levels.levels).map(over).sum()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::levels::FIRST_SUB_LEVEL_NUMBER;
 use crate::levels::KeyRange;
 use crate::levels::edit::{KeyspaceCreated, TableAdded, TableNarrowed};
 use crate::levels::testing::{
-    added, flush_place, levels, moved, new_state, removed, replace, version,
+    added, flush_place, levels, moved, new_state, removed, replace, sub_level_place, version,
 };
 
 /// Three overlapping flushes over two disjoint tables of level 1.
@@ -46,6 +46,15 @@ fn a_flush_is_not_taken_for_one_that_went_down() {
         }
     }
     assert!(flush_ages.is_sorted_by(|a, b| a < b), "{flush_ages:?}");
+}
+
+#[test]
+fn no_age_is_too_large_to_be_followed() {
+    let place = Place {
+        age: u64::MAX,
+        ..sub_level_place(3, 1)
+    };
+    assert_eq!(place.flush_age(), u64::MAX);
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn ranges_are_read_as_they_were_written() {
         let table = open(&storage).unwrap();
         assert_eq!(table.properties(), &properties);
         assert_eq!(read_ranges(&table), ranges());
+        assert!(table.sketches(Purpose::Read).unwrap().is_some());
         assert_eq!(table.verify().unwrap().entries, versions.len() as u64);
         let found = get(&table, b"key/0002", u64::MAX >> 8).unwrap();
         assert_eq!(found.is_some(), !versions.is_empty());
