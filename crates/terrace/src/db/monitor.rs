@@ -1,7 +1,7 @@
 //! What the store knows of the duplicates in its levels.
 //!
 //! For each sub-level below level 0 one union of its tables' sketches is kept, and brought up to date
-//! when its tables have changed: those that came are read from the file, 12 KiB each; if some went all
+//! when its tables have changed: those that came are read from the file, with their samples; if some went all
 //! are read again, for a sketch forgets nothing. So the unions are those of the tables that are listed,
 //! whatever happened before, and nothing of them is stored.
 //!
@@ -21,7 +21,6 @@ use crate::db::Store;
 use crate::levels::{KeyspaceLevels, Level, SubLevel, Version};
 use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Sketch;
 use crate::{Result, SequenceNumber};
 
@@ -31,14 +30,13 @@ pub(crate) struct Monitor {
     unions: Mutex<BTreeMap<(KeyspaceId, u64), Union>>,
     /// Versions that a level must have before it is tried again.
     setbacks: Mutex<BTreeMap<(KeyspaceId, u8), u64>>,
-    pub(crate) setback_count: AtomicU64,
 }
 
 /// Of the tables of a sub-level.
 #[derive(Clone)]
 struct Union {
     tables: Vec<u64>,
-    /// `None` if a table has no sketch, or none that can be read.
+    /// `None` if a table was written without a sketch.
     keys: Option<Arc<Sketch>>,
 }
 
@@ -198,7 +196,6 @@ impl Monitor {
             setbacks.remove(&(keyspace, level));
             return;
         }
-        self.setback_count.fetch_add(1, Ordering::Relaxed);
         let inputs = choice.inputs.iter();
         let entries: u64 = inputs.map(|input| input.table.entries).sum();
         let left = entries.saturating_sub(dropped);

@@ -11,7 +11,7 @@
 //! statistics ("New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6):
 //! one formula from none to all, without tables of corrections and without a seam where another one begins.
 //!
-//! Own code, since libraries hash what they are given once more (8 ns a key for 0.7, and the format of files
+//! Own code, since libraries hash what they are given once more (8 ns a key for 0.7), and the format of files
 //! would be theirs.
 
 use crate::coding::{Decoder, put_varint};

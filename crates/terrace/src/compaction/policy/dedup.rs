@@ -1,5 +1,5 @@
-//! The deduplicating policy (Wang and others: PlexDB, 2020): tiered, and a level that holds too many stale
-//! versions becomes one sub-level before it is full.
+//! The deduplicating policy (PlexDB, 2020): tiered, and a level that holds too many stale versions becomes
+//! one sub-level before it is full.
 //!
 //! How many there are is estimated (`compaction/estimates.rs`). Size goes first: what goes down is merged
 //! anyway. What is left of a level stays there if at least half of its sub-levels are free then, for it
@@ -9,8 +9,8 @@
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::Estimates;
-use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, oldest, sub_levels};
-use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, assemble, unless_claimed};
+use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, sub_levels};
+use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, unless_claimed};
 use crate::levels::KeyspaceLevels;
 
 /// What the deduplicating policy goes by.
@@ -56,9 +56,7 @@ impl Dedup {
             return self.tiered.down_from(levels, number, reason, under_way);
         }
         let inputs = all_of(levels, number).collect();
-        let output = oldest(levels, number)?;
-        let same_form = &self.tiered.same_form_as_above;
-        assemble(reason, inputs, Vec::new(), output, same_form)
+        self.tiered.onto_oldest(reason, inputs, levels, number)
     }
 }
 

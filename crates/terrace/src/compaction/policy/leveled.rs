@@ -34,7 +34,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::debt::{Targets, debt_bytes};
 use crate::compaction::estimates::Estimates;
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place, remaining};
-use crate::compaction::policy::tiered::level_down;
+use crate::compaction::policy::tiered::level0_down;
 use crate::compaction::policy::{
     Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
 };
@@ -227,7 +227,7 @@ impl Leveled {
             .and_then(|choice| unless_claimed(choice, under_way))
             .or_else(|| {
                 let is_due = level0.sub_levels.len() >= self.level0_merge;
-                let choice = is_due.then(|| level_down(levels, 0, under_way, same_form))?;
+                let choice = is_due.then(|| level0_down(levels, under_way, same_form))?;
                 unless_claimed(choice?, under_way)
             })
     }

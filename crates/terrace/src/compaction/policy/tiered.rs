@@ -94,19 +94,31 @@ impl Tiered {
     ) -> Option<Choice> {
         let last = self.last_full(levels, number, under_way);
         let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
-        let same_form = &self.same_form_as_above;
-        let is_onto_last = last < LOWEST && last + 1 == levels.deepest_level();
-        if let (LastLevel::Leveled { .. }, true) = (self.last_level, is_onto_last) {
-            return self.onto_last(reason, inputs, levels, last + 1);
-        }
         if last == LOWEST {
-            let output = oldest(levels, last)?;
-            return assemble(reason, inputs, Vec::new(), output, same_form);
+            return self.onto_oldest(reason, inputs, levels, last);
         }
-        let output = below(levels, last)?;
-        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
-        let dragged = dragged(levels, output, &hull);
-        assemble(reason, inputs, dragged, output, same_form)
+        match self.last_level {
+            LastLevel::Leveled {
+                level1_bytes,
+                level_ratio,
+            } if last + 1 == levels.deepest_level() => {
+                let most_bytes = target_bytes(last + 1, level1_bytes, level_ratio);
+                self.onto_last(reason, inputs, levels, last + 1, most_bytes)
+            }
+            _ => onto_next(reason, inputs, levels, last, &self.same_form_as_above),
+        }
+    }
+
+    /// To the oldest sub-level of the inputs' own level, all of which takes part.
+    pub(super) fn onto_oldest(
+        &self,
+        reason: Reason,
+        inputs: Vec<Input>,
+        levels: &KeyspaceLevels,
+        number: u8,
+    ) -> Option<Choice> {
+        let output = oldest(levels, number)?;
+        assemble(reason, inputs, Vec::new(), output, &self.same_form_as_above)
     }
 
     /// Onto the level that is kept as one sub-level; both go to the next if it would be too large.
@@ -116,21 +128,13 @@ impl Tiered {
         mut inputs: Vec<Input>,
         levels: &KeyspaceLevels,
         last: u8,
+        most_bytes: u64,
     ) -> Option<Choice> {
-        let LastLevel::Leveled {
-            level1_bytes,
-            level_ratio,
-        } = self.last_level
-        else {
-            return None;
-        };
         let level = levels.levels.get(usize::from(last))?;
         let same_form = &self.same_form_as_above;
-        let sum_bytes = bytes(&inputs) + level.size_bytes();
-        if last < LOWEST && sum_bytes > target_bytes(last, level1_bytes, level_ratio) {
+        if last < LOWEST && bytes(&inputs) + level.size_bytes() > most_bytes {
             inputs.extend(all(last, level));
-            let output = below(levels, last)?;
-            return assemble(reason, inputs, Vec::new(), output, same_form);
+            return onto_next(reason, inputs, levels, last, same_form);
         }
         let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
         let is_one = level.sub_levels.len() == 1;
@@ -178,21 +182,31 @@ impl Policy for Tiered {
     }
 }
 
-/// All of a level to a sub-level of its own in the next one, if nothing of it is under way.
-pub(super) fn level_down(
+/// All of level 0 to a sub-level of its own in level 1, if nothing of it is under way.
+pub(super) fn level0_down(
     levels: &KeyspaceLevels,
-    number: u8,
     under_way: &[Claim],
     same_form_as_above: &[bool],
 ) -> Option<Choice> {
-    if !is_at_rest(levels, number, under_way) {
+    if !is_at_rest(levels, 0, under_way) {
         return None;
     }
-    let inputs: Vec<Input> = all_of(levels, number).collect();
-    let output = below(levels, number)?;
+    let reason = Reason::Level0SubLevels(sub_levels(levels, 0));
+    let inputs = all_of(levels, 0).collect();
+    onto_next(reason, inputs, levels, 0, same_form_as_above)
+}
+
+/// Inputs, of which `last` is the lowest level, to a sub-level of their own in the one below.
+fn onto_next(
+    reason: Reason,
+    inputs: Vec<Input>,
+    levels: &KeyspaceLevels,
+    last: u8,
+    same_form_as_above: &[bool],
+) -> Option<Choice> {
+    let output = below(levels, last)?;
     let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
     let dragged = dragged(levels, output, &hull);
-    let reason = Reason::Level0SubLevels(sub_levels(levels, number));
     assemble(reason, inputs, dragged, output, same_form_as_above)
 }
 
@@ -217,7 +231,7 @@ pub(super) fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim
     })
 }
 
-pub(super) fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
+fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     let level = levels.levels.get(usize::from(number))?;
     Some(place(number, level.sub_levels.last()?))
 }
