@@ -180,6 +180,11 @@ pub struct Options {
     /// merged: 1.2 keeps stale versions to about a fifth, 1.8 writes little more than `Tiered`.
     /// Default: 1.4.
     pub dedup_threshold: f64,
+    /// With the policy `Score`, what a merge must give for each byte that it writes: bytes freed, weighted
+    /// with the share of the store that is merged, and the worth of probes saved. The lower, the less
+    /// space stale versions take and the more is written. Default: 0.4, at which random updates
+    /// of equal keys keep stale versions to about a fifth.
+    pub least_score: f64,
     /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
     /// ask every one of them, have asked so often that the merge had been done in that time; but none where
     /// level 0 is less than a fifth of it, except that of several sub-levels into one.
@@ -304,6 +309,7 @@ impl Default for Options {
             table_bytes: form.table_bytes,
             compaction_policy: CompactionPolicy::Leveled,
             dedup_threshold: 1.4,
+            least_score: 0.4,
             level0_merge: 8,
             level0_slowdown: 20,
             level0_stop: 36,

@@ -19,7 +19,9 @@ pub(crate) struct Claim {
     range: KeyRange,
     youngest_age: u64,
     output: Place,
-    /// The numbers of the inputs that leave their level for a deeper one.
+    /// The numbers of the inputs.
+    inputs: BTreeSet<u64>,
+    /// Of those that leave their level for a deeper one.
     carried_down: BTreeSet<u64>,
 }
 
@@ -31,6 +33,7 @@ impl Claim {
             range: KeyRange::hull(inputs.clone().map(|input| &input.table.bounds))?,
             youngest_age: inputs.clone().map(|input| input.place.age).max()?,
             output: choice.output,
+            inputs: inputs.clone().map(|input| input.table.number).collect(),
             carried_down: inputs
                 .filter(|input| input.place.level < choice.output.level)
                 .map(|input| input.table.number)
@@ -70,8 +73,19 @@ impl Claim {
             range,
             youngest_age: place.age,
             output: place,
+            inputs: BTreeSet::new(),
             carried_down: BTreeSet::new(),
         }
+    }
+
+    /// Whether a table takes part.
+    pub(crate) fn takes(&self, number: u64) -> bool {
+        self.inputs.contains(&number)
+    }
+
+    /// The sub-level that takes the outputs.
+    pub(crate) fn output(&self) -> Place {
+        self.output
     }
 
     /// Whether a table is on its way to a deeper level.
@@ -102,7 +116,7 @@ mod tests {
             kind: ChoiceKind::Merge,
             inputs: inputs.collect(),
             output,
-            predicted_dropped: None,
+            predicted: None,
         };
         Claim::of(&choice).unwrap()
     }

@@ -1,18 +1,19 @@
 //! What a merge would drop, guessed from sketches: pure functions of them.
 //!
-//! The *duplicate rate* of a level is its versions for each distinct key, from the union of its tables'
-//! HyperLogLogs (PlexDB, which has the fraction upside down in its equation 1). A union cannot tell which
-//! versions a snapshot keeps; the sample of keys can, so it says which share of the shadowed versions
-//! would really go.
+//! The *duplicate rate* of sub-levels is their versions for each that would be left if they were one. How many
+//! keys they hold together is known from the union of their tables' HyperLogLogs (PlexDB, which has
+//! the fraction upside down in its equation 1). A union cannot tell which versions a snapshot keeps; the
+//! sample of keys can, so it says which share would really go.
 
 use crate::SequenceNumber;
 use crate::compaction::drop_rules::{DropRules, Keys};
+use crate::compaction::run::Run;
 use crate::key::InternalKey;
 use crate::levels::KeyspaceLevels;
 use crate::range_tombstones::RangeTombstones;
 use crate::table::SampledVersion;
 
-/// What merging a level into one sub-level would do.
+/// What merging some sub-levels into one would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Duplicates {
     pub(crate) versions: f64,
@@ -21,59 +22,94 @@ pub(crate) struct Duplicates {
 }
 
 impl Duplicates {
-    /// `share` of the versions that newer ones of the same key shadow would go.
-    pub(crate) fn new(versions: u64, distinct_keys: f64, share: f64) -> Self {
+    /// As many versions of as many keys. A merge with the oldest that there is drops tombstones, too, of
+    /// which newer versions shadow as many as of others.
+    pub(crate) fn new(versions: u64, distinct_keys: f64, tombstones: u64) -> Self {
         let versions = versions as f64;
         // A sketch may count more keys than there are versions.
-        let shadowed = (versions - distinct_keys).max(0.0);
+        let keys = distinct_keys.min(versions);
+        let deleted = if versions > 0.0 {
+            tombstones as f64 * keys / versions
+        } else {
+            0.0
+        };
         Duplicates {
             versions,
-            droppable: shadowed * share,
+            droppable: versions - keys + deleted.min(keys),
+        }
+    }
+
+    /// The same, if only a share of it may go.
+    pub(crate) fn share(self, share: f64) -> Self {
+        Duplicates {
+            droppable: self.droppable * share,
+            ..self
         }
     }
 
     /// Versions for each that would stay, at least 1.
     pub(crate) fn rate(&self) -> f64 {
-        let stay = self.versions - self.droppable;
-        if stay > 0.0 {
-            self.versions / stay
+        let stay = (self.versions - self.droppable).max(1.0);
+        (self.versions / stay).max(1.0)
+    }
+
+    /// The part of the versions that would go, from 0 to 1.
+    pub(crate) fn droppable_share(&self) -> f64 {
+        if self.versions > 0.0 {
+            self.droppable / self.versions
         } else {
-            1.0
+            0.0
         }
     }
 }
 
 /// Who knows what merges would drop.
 pub(crate) trait Estimates {
-    /// Of merging all of a level into one sub-level. `None` if it is not known, or not to be tried: the
-    /// last such merge freed less than was predicted, and little has come since.
-    fn duplicates(&self, levels: &KeyspaceLevels, level: u8) -> Option<Duplicates>;
+    /// Of merging a run into one sub-level, if no snapshot kept anything. `None` if it is not known, or not
+    /// to be tried: the last such merge freed less than was predicted, and little has come since.
+    fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates>;
+
+    /// The same, less what snapshots keep. Takes longer. `None` if it is not known.
+    fn merged_now(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        at_most: Duplicates,
+    ) -> Option<Duplicates>;
+
+    /// About the distinct keys of a run, whatever of it is being merged. `None` if they are not known.
+    fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64>;
 }
 
-/// Of the sampled versions that newer ones of the same key shadow, the share that could go, given the live
-/// snapshots with the visible number last; all of them, if none is shadowed.
+/// Of the sampled versions that a merge would drop if there were no snapshot, the share that it would drop
+/// with these, the last of which is the visible number; all of them, if it would drop none. `is_oldest` if
+/// there is nothing older than what is merged.
 pub(crate) fn droppable_share(
     mut versions: Vec<&SampledVersion>,
     snapshots: &[SequenceNumber],
+    is_oldest: bool,
 ) -> f64 {
     versions.sort_by(|a, b| internal(a).cmp(&internal(b)));
-    let (mut shadowed, mut dropped) = (0u64, 0u64);
+    let visible = snapshots.last().copied().unwrap_or(SequenceNumber::MAX);
+    match dropped(&versions, &[visible], is_oldest) {
+        0 => 1.0,
+        without => dropped(&versions, snapshots, is_oldest) as f64 / without as f64,
+    }
+}
+
+/// Of versions in the order of their internal keys.
+fn dropped(versions: &[&SampledVersion], snapshots: &[SequenceNumber], is_oldest: bool) -> u64 {
+    let older = |_: Keys<'_>| !is_oldest;
     let ranges = RangeTombstones::default();
-    // A tombstone of its own is no duplicate.
-    let older = |_: Keys<'_>| true;
     let mut rules = DropRules::new(snapshots, &older, &ranges);
+    let mut dropped = 0;
     for version in versions {
         let key = internal(version);
-        let is_shadowed = !rules.is_new_user_key(&key);
-        let Some(kind) = key.tag.kind() else { continue };
-        let stays = rules.keeps(&key, kind);
-        shadowed += u64::from(is_shadowed);
-        dropped += u64::from(!stays);
+        if let Some(kind) = key.tag.kind() {
+            dropped += u64::from(!rules.keeps(&key, kind));
+        }
     }
-    match shadowed {
-        0 => 1.0,
-        _ => dropped as f64 / shadowed as f64,
-    }
+    dropped
 }
 
 fn internal(version: &SampledVersion) -> InternalKey<'_> {
@@ -84,43 +120,57 @@ fn internal(version: &SampledVersion) -> InternalKey<'_> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::key::{Kind, Tag};
 
-    /// Nothing is known.
-    pub(crate) struct Unknown;
-
-    impl Estimates for Unknown {
-        fn duplicates(&self, _: &KeyspaceLevels, _: u8) -> Option<Duplicates> {
-            None
-        }
-    }
-
-    fn version(key: &str, sequence: u64) -> SampledVersion {
+    fn version(key: &str, sequence: u64, kind: Kind) -> SampledVersion {
         SampledVersion {
             user_key: key.into(),
-            tag: Tag::new(sequence, Kind::Put),
+            tag: Tag::new(sequence, kind),
             size_bytes: 1,
         }
     }
 
     #[test]
     fn a_rate_is_versions_for_each_that_stays() {
-        assert_eq!(Duplicates::new(120, 100.0, 1.0).rate(), 1.2);
-        assert_eq!(Duplicates::new(120, 100.0, 0.5).rate(), 120.0 / 110.0);
-        assert_eq!(Duplicates::new(100, 101.0, 1.0).rate(), 1.0);
+        assert_eq!(Duplicates::new(120, 100.0, 0).rate(), 1.2);
+        assert_eq!(
+            Duplicates::new(120, 100.0, 0).share(0.5).rate(),
+            120.0 / 110.0
+        );
+        assert_eq!(Duplicates::new(100, 101.0, 0).rate(), 1.0);
         assert_eq!(Duplicates::default().rate(), 1.0);
+        // Of 60 tombstones 10 are shadowed.
+        assert_eq!(Duplicates::new(120, 100.0, 60).droppable, 70.0);
+        assert_eq!(
+            Duplicates::new(120, 100.0, 120).rate(),
+            120.0,
+            "all would go"
+        );
     }
 
     #[test]
     fn what_a_snapshot_sees_is_no_duplicate() {
         let versions = [("b", 9), ("a", 3), ("a", 7), ("a", 5), ("c", 1)];
-        let versions = versions.map(|(key, sequence)| version(key, sequence));
-        let share = |snapshots: &[u64]| droppable_share(versions.iter().collect(), snapshots);
+        let versions = versions.map(|(key, sequence)| version(key, sequence, Kind::Put));
+        let share =
+            |snapshots: &[u64]| droppable_share(versions.iter().collect(), snapshots, false);
         assert_eq!(share(&[9]), 1.0);
         assert_eq!(share(&[4, 9]), 0.5);
         assert_eq!(share(&[3, 5, 9]), 0.0);
-        assert_eq!(droppable_share(vec![&versions[0]], &[9]), 1.0);
+        assert_eq!(droppable_share(vec![&versions[0]], &[9], true), 1.0);
+    }
+
+    #[test]
+    fn a_tombstone_goes_with_the_oldest_unless_a_snapshot_needs_it() {
+        let versions = [version("a", 3, Kind::Put), version("a", 7, Kind::Delete)];
+        let share = |snapshots: &[u64], is_oldest| {
+            droppable_share(versions.iter().collect(), snapshots, is_oldest)
+        };
+        assert_eq!(share(&[9], true), 1.0);
+        assert_eq!(share(&[4, 9], true), 0.0);
+        assert_eq!(dropped(&[&versions[1], &versions[0]], &[9], true), 2);
+        assert_eq!(dropped(&[&versions[1], &versions[0]], &[9], false), 1);
     }
 }

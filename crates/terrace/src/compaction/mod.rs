@@ -8,8 +8,10 @@ pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod output_ranges;
+pub(crate) mod overdue;
 pub(crate) mod policy;
 pub(crate) mod rate;
+pub(crate) mod run;
 pub(crate) mod slices;
 
 use crate::cursor::Cursor;

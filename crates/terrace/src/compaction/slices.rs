@@ -230,7 +230,7 @@ mod tests {
             kind: ChoiceKind::Merge,
             inputs: inputs.collect(),
             output,
-            predicted_dropped: None,
+            predicted: None,
         }
     }
 

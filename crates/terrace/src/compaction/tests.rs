@@ -4,7 +4,7 @@
 //! installed in any order that the engine allows.
 
 use crate::sync::atomic::AtomicBool;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,21 +13,24 @@ use proptest::prelude::*;
 use super::MergingCursor;
 use super::claim::Claim;
 use super::drop_rules::{DropRules, Keys};
-use super::estimates::tests::Unknown;
+use super::estimates::{Duplicates, Estimates};
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
+use super::policy::dedup::Dedup;
 use super::policy::leveled::Leveled;
+use super::policy::score::Score;
 use super::policy::tiered::{LastLevel, Tiered};
 use super::policy::{Choice, ChoiceKind, Policy};
+use super::run::Run;
 use super::slices::{Sample, Slice, divide, slice_edit};
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
 use crate::levels::{
-    AgeViolation, Edit, FIRST_SUB_LEVEL_NUMBER, KeyRange, ManifestState, Table, TableAdded,
-    TableMeta, check_age_rule,
+    AgeViolation, Edit, FIRST_SUB_LEVEL_NUMBER, KeyRange, KeyspaceLevels, ManifestState, Table,
+    TableAdded, TableMeta, check_age_rule,
 };
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
@@ -131,7 +134,7 @@ impl TableSink for Sink<'_> {
     }
 }
 
-const POLICIES: usize = 3;
+const POLICIES: usize = 5;
 
 /// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
 fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> Box<dyn Policy> {
@@ -146,18 +149,63 @@ fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> Box<dyn Poli
                 same_form_as_above,
             });
         }
-        1 => LastLevel::Tiered,
-        _ => LastLevel::Leveled {
+        1 => LastLevel::Leveled {
             level1_bytes,
             level_ratio: 2,
         },
+        _ => LastLevel::Tiered,
     };
-    Box::new(Tiered {
+    let tiered = Tiered {
         level0_merge,
         sub_levels: 3,
         last_level,
         same_form_as_above,
-    })
+    };
+    match number {
+        3 => Box::new(Dedup {
+            tiered,
+            threshold: 1.2,
+        }),
+        4 => Box::new(Score {
+            tiered,
+            least_score: 0.1,
+        }),
+        _ => Box::new(tiered),
+    }
+}
+
+/// What merges would drop, counted.
+struct Exact<'a>(&'a Store);
+
+impl Estimates for Exact<'_> {
+    fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+        let contents = run.tables().map(|table| self.0.inside(table));
+        let entries: Vec<Entry> = contents.flat_map(|contents| contents.entries).collect();
+        let keys: BTreeSet<&[u8]> = entries.iter().map(|entry| entry.0.as_slice()).collect();
+        let tombstones = entries
+            .iter()
+            .filter(|entry| entry.1.kind() == Some(Kind::Delete));
+        let tombstones = if run.is_oldest_of(levels) {
+            tombstones.count()
+        } else {
+            0
+        };
+        let versions = entries.len() as u64;
+        Some(Duplicates::new(
+            versions,
+            keys.len() as f64,
+            tombstones as u64,
+        ))
+    }
+
+    fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
+        Some(at_most)
+    }
+
+    fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
+        let merged = self.merged(levels, run)?;
+        Some(merged.versions - merged.droppable)
+    }
 }
 
 impl Store {
@@ -268,7 +316,7 @@ impl Store {
     fn begin(&mut self) -> bool {
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let Some(choice) = self.policy.pick(&levels, &claims, &Unknown) else {
+        let Some(choice) = self.policy.pick(&levels, &claims, &Exact(self)) else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();

@@ -25,6 +25,7 @@ use crate::write_buffer::slowdown::{
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     debt_bytes: AtomicU64,
+    overdue_permille: AtomicU64,
     level0_sub_levels: AtomicUsize,
     /// Follows it, if there is a limit.
     write_rate: Option<WriteRate>,
@@ -61,6 +62,16 @@ impl Backlog {
 
     pub(crate) fn write_rate(&self) -> Option<&WriteRate> {
         self.write_rate.as_ref()
+    }
+
+    /// Told by whoever has looked for the next merge: 1 is one that should have begun.
+    pub(crate) fn set_overdue(&self, overdue: f64) {
+        self.overdue_permille
+            .store((overdue * 1000.0) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn overdue_permille(&self) -> u64 {
+        self.overdue_permille.load(Ordering::Relaxed)
     }
 
     pub(crate) fn debt_bytes(&self) -> u64 {
@@ -157,6 +168,7 @@ impl Store {
         Pressure {
             level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
             debt_bytes: self.backlog.debt_bytes(),
+            overdue_permille: self.backlog.overdue_permille(),
             free_sixteenths: view.free_sixteenths(active_sixteenths, self.options.max_arenas),
         }
     }

@@ -29,7 +29,7 @@ use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::monitor::Known;
-use crate::levels::{Edit, SubLevelCursor, Table, TableMoved};
+use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, Version};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
 use crate::time_profile::{Path, Stage};
@@ -72,6 +72,8 @@ impl Store {
         known: &Known,
     ) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
+        self.backlog
+            .set_overdue(self.overdue(&version, claims, known));
         for levels in version.keyspaces.values() {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
@@ -92,6 +94,17 @@ impl Store {
             return Ok(Some((levels.id, choice.named(name))));
         }
         Ok(None)
+    }
+
+    /// How far the merges of the keyspace that is worst off are behind.
+    fn overdue(&self, version: &Version, claims: &[(KeyspaceId, Claim)], known: &Known) -> f64 {
+        let keyspaces = version.keyspaces.values().map(|levels| {
+            let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
+            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
+            let policy = described_by(&self.options, self.form_of(levels), false);
+            policy.overdue(levels, &claims, known)
+        });
+        keyspaces.fold(0.0, f64::max)
     }
 
     pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
@@ -356,7 +369,9 @@ impl Store {
             let inputs = ended.choice.inputs.iter();
             let read: u64 = inputs.map(|input| input.table.entries).sum();
             let dropped = read.saturating_sub(ended.written_versions);
-            self.monitor.compare(ended.keyspace, &ended.choice, dropped);
+            if self.monitor.compare(ended.keyspace, &ended.choice, dropped) {
+                self.counters.setbacks.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,

@@ -100,7 +100,7 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
         kind: ChoiceKind::Merge,
         inputs,
         output,
-        predicted_dropped: None,
+        predicted: None,
     })
 }
 

@@ -26,6 +26,7 @@ use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
 use crate::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
+use crate::options::CompactionPolicy;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
@@ -183,7 +184,7 @@ impl Store {
             let levels = ledger.state.version.keyspace(keyspace);
             let reserve = |range: &KeyRange, place| self.jobs.reserve(keyspace, range, place);
             let (place, _reserved) = levels
-                .and_then(|levels| place_of(levels, &tables, reserve))
+                .and_then(|levels| place_of(levels, &tables, self.deepest_place(levels), reserve))
                 .unzip();
             let place = place.unwrap_or(youngest);
             let added = |table: TableMeta| TableAdded {
@@ -213,6 +214,15 @@ impl Store {
         Ok(())
     }
 
+    /// The deepest level that tables may go to. The other policies count levels from the top, and `Lazy`
+    /// has its last one where the deepest tables are: nothing is to begin a level far below.
+    fn deepest_place(&self, levels: &KeyspaceLevels) -> u8 {
+        match self.options.compaction_policy {
+            CompactionPolicy::Leveled => LEVELS as u8 - 1,
+            _ => levels.deepest_level().max(1),
+        }
+    }
+
     /// Has everything written so far flushed. The caller leads: nothing is written meanwhile.
     fn flush_active(&self, writer: &mut Writer) -> Result<()> {
         if !writer.active.is_empty() {
@@ -226,15 +236,16 @@ impl Store {
     }
 }
 
-/// The deepest base where the tables lie below nothing that overlaps them, and in nobody's way; and
-/// what keeps others from getting in theirs. `None` if there is none.
+/// The deepest base, down to a level, where the tables lie below nothing that overlaps them, and in
+/// nobody's way; and what keeps others from getting in theirs. `None` if there is none.
 fn place_of<R>(
     levels: &KeyspaceLevels,
     tables: &[TableMeta],
+    deepest: u8,
     reserve: impl Fn(&KeyRange, Place) -> Option<R>,
 ) -> Option<(Place, R)> {
     let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds))?;
-    let depth = free_depth(levels, &hull);
+    let depth = free_depth(levels, &hull).min(deepest + 1);
     // A base is older than everything above it, so nothing below may be anything but one.
     let is_in_order = |place: &Place| {
         let mut deeper = levels.sub_levels().filter(|(p, _)| p.level > place.level);
@@ -267,13 +278,17 @@ mod tests {
         let levels = levels(&version);
         let place = |taken: &[Place]| {
             let reserve = |_: &KeyRange, place| (!taken.contains(&place)).then_some(());
-            place_of(levels, std::slice::from_ref(&meta), reserve).map(|(place, ())| place)
+            let tables = std::slice::from_ref(&meta);
+            place_of(levels, tables, 6, reserve).map(|(place, ())| place)
         };
         let all: Vec<Place> = (2..LEVELS as u8).rev().map(Place::base).collect();
         for taken in 0..all.len() {
             assert_eq!(place(&all[..taken]), Some(all[taken]));
         }
         assert_eq!(place(&all), None, "not level 1");
+        let tables = std::slice::from_ref(&meta);
+        let place = place_of(levels, tables, 4, |_, _| Some(()));
+        assert_eq!(place, Some((Place::base(4), ())), "no deeper");
     }
 
     #[test]

@@ -164,6 +164,13 @@ impl Jobs {
         }
     }
 
+    /// The sub-levels that merges of a keyspace write into.
+    pub(crate) fn outputs_of(&self, keyspace: KeyspaceId) -> Vec<u64> {
+        let board = self.board.lock();
+        let jobs = board.jobs.iter().filter(|job| job.keyspace == keyspace);
+        jobs.map(|job| job.choice.output.sub_level).collect()
+    }
+
     /// Whether a job is on the board.
     pub(crate) fn is_under_way(&self, job: u64) -> bool {
         self.board.lock().job(job).is_some()

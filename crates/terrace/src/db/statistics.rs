@@ -28,6 +28,7 @@ pub(crate) struct Counters {
     pub(crate) merges: AtomicU64,
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
+    pub(crate) setbacks: AtomicU64,
     /// Gets that were timed, and the tables that these asked.
     pub(crate) sampled_gets: AtomicU64,
     pub(crate) tables_asked: AtomicU64,

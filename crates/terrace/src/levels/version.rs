@@ -233,6 +233,10 @@ impl KeyspaceLevels {
         deepest.unwrap_or(0)
     }
 
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.levels.iter().map(Level::size_bytes).sum()
+    }
+
     /// The youngest of all sub-levels.
     pub(crate) fn youngest(&self) -> Option<Place> {
         self.sub_levels().next().map(|(place, _)| place)

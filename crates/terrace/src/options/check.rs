@@ -78,6 +78,12 @@ impl Options {
                 self.dedup_threshold
             )));
         }
+        if !(0.01..=100.0).contains(&self.least_score) {
+            return Err(Error::invalid(format!(
+                "least_score is {}; it must be from 0.01 to 100",
+                self.least_score
+            )));
+        }
         if let Some(rate) = self.background_bytes_per_second
             && rate < LEAST_BYTES_PER_SECOND
         {

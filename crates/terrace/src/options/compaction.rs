@@ -36,6 +36,10 @@ pub enum CompactionPolicy {
     /// [`Options::dedup_threshold`](crate::Options::dedup_threshold) versions for each that would be left:
     /// what stale versions may take is a setting. (PlexDB.)
     Dedup,
+    /// As `Tiered`, but neighbouring sub-levels of any level are merged before it is full once that frees
+    /// [`Options::least_score`](crate::Options::least_score) bytes, or saves probes worth as much, for
+    /// each byte written: the best such merge first. It writes less than `Dedup` for the same space.
+    Score,
 }
 
 impl fmt::Display for CompactionPolicy {
@@ -45,6 +49,7 @@ impl fmt::Display for CompactionPolicy {
             CompactionPolicy::Tiered => "tiered",
             CompactionPolicy::Lazy => "lazy",
             CompactionPolicy::Dedup => "dedup",
+            CompactionPolicy::Score => "score",
         })
     }
 }

@@ -7,6 +7,7 @@ use super::format::{BlockHandle, Malformed};
 use super::key_sample::{KeySample, SampleBuilder};
 use super::reader::TableReader;
 use super::sketch::Sketch;
+use super::source::BlockSource;
 use crate::Result;
 use crate::key::InternalKey;
 
@@ -62,35 +63,56 @@ impl SketchesBuilder {
 }
 
 impl TableReader {
-    /// The sketches, read from the file; `None` if it was written without any. Range tombstones are in
-    /// none.
+    /// Both, read from the file; `None` if it was written without any. Range tombstones are in none.
     ///
     /// # Errors
     /// Those of reading; corruption, if a block is not what the footer says.
     pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Option<Sketches>> {
+        let Some(keys) = self.key_sketch(purpose)? else {
+            return Ok(None);
+        };
+        let sample = self.key_sample(purpose)?;
+        Ok(Some(Sketches { keys, sample }))
+    }
+
+    /// The sketch of the distinct user keys; `None` if the table was written without one.
+    ///
+    /// # Errors
+    /// As those of [`TableReader::sketches`].
+    pub(crate) fn key_sketch(&self, purpose: Purpose) -> Result<Option<Sketch>> {
         let properties = self.properties();
         if properties.entries == 0 {
-            return Ok(Some(Sketches::default()));
+            return Ok(Some(Sketch::default()));
         }
         let Some(handle) = properties.sketch else {
             return Ok(None);
         };
-        let (source, footer) = (self.source(), self.footer());
-        let place = |handle: BlockHandle| source.check_place(handle, footer.offset, footer.offset);
-        place(handle)?;
+        let source = self.place_checked(handle)?;
         let keys = Sketch::decode(&source.read(handle, purpose)?.contents);
         let fault = Malformed::new(0, "the sketch of keys is none");
         let keys = keys.ok_or_else(|| source.corruption(handle, fault))?;
-        let sample = match &properties.key_sample {
-            None => KeySample::default(),
-            Some(summary) => {
-                place(summary.handle)?;
-                let block = source.read_block(summary.handle, purpose)?;
-                let hash = |user_key: &[u8]| key_hash(user_key, properties.hash_seed);
-                let sample = KeySample::decode(&block, summary, hash);
-                sample.map_err(|fault| source.corruption(summary.handle, fault))?
-            }
+        Ok(Some(keys))
+    }
+
+    /// The sample of versions, empty if the table was written without one.
+    ///
+    /// # Errors
+    /// As those of [`TableReader::sketches`].
+    pub(crate) fn key_sample(&self, purpose: Purpose) -> Result<KeySample> {
+        let properties = self.properties();
+        let Some(summary) = &properties.key_sample else {
+            return Ok(KeySample::default());
         };
-        Ok(Some(Sketches { keys, sample }))
+        let source = self.place_checked(summary.handle)?;
+        let block = source.read_block(summary.handle, purpose)?;
+        let hash = |user_key: &[u8]| key_hash(user_key, properties.hash_seed);
+        let sample = KeySample::decode(&block, summary, hash);
+        sample.map_err(|fault| source.corruption(summary.handle, fault))
+    }
+
+    fn place_checked(&self, handle: BlockHandle) -> Result<&BlockSource> {
+        let (source, footer) = (self.source(), self.footer());
+        source.check_place(handle, footer.offset, footer.offset)?;
+        Ok(source)
     }
 }

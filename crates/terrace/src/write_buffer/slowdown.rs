@@ -15,6 +15,9 @@ pub(crate) struct Pressure {
     pub(crate) level0_sub_levels: usize,
     /// What merges still have to write; see [`debt_bytes`](crate::compaction::debt::debt_bytes).
     pub(crate) debt_bytes: u64,
+    /// How far merges below level 0 are behind what the policy promises, in thousandths of what
+    /// makes one due; see [`overdue`](crate::compaction::overdue).
+    pub(crate) overdue_permille: u64,
     /// Room that is left for writes, in sixteenths of an arena.
     pub(crate) free_sixteenths: u64,
 }
@@ -35,7 +38,7 @@ pub(crate) struct Limits {
 pub enum StallCause {
     /// Level 0 has too many sub-levels: compaction is behind.
     Level0,
-    /// Merges owe too many bytes.
+    /// Merges owe too many bytes, or are due and have to wait.
     Debt,
     /// The arenas are nearly full: flushes are behind.
     SealedArenas,
@@ -94,7 +97,9 @@ pub(crate) fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     let room = limits
         .free_sixteenths_slowdown
         .saturating_sub(pressure.free_sixteenths);
-    let steps = [level0, debt_steps(pressure.debt_bytes, limits), room];
+    let debt =
+        debt_steps(pressure.debt_bytes, limits).max(overdue_steps(pressure.overdue_permille));
+    let steps = [level0, debt, room];
     // Of equal ones the first.
     let most = steps
         .into_iter()
@@ -133,6 +138,14 @@ fn debt_steps(debt_bytes: u64, limits: Limits) -> u64 {
         .saturating_sub(limits.debt_slowdown_bytes);
     let steps = u128::from(above_bytes) * u128::from(DEBT_STEPS) / u128::from(slope_bytes.max(1));
     1 + u64::try_from(steps).unwrap_or(DEBT_STEPS)
+}
+
+/// From what makes a merge due to three tenths more, and then no further: nobody is stopped for space.
+fn overdue_steps(overdue_permille: u64) -> u64 {
+    const DUE: u64 = 1000;
+    const SLOPE: u64 = 300;
+    let above = overdue_permille.saturating_sub(DUE).min(SLOPE);
+    (above * DEBT_STEPS).div_ceil(SLOPE)
 }
 
 #[cfg(test)]

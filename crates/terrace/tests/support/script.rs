@@ -34,6 +34,7 @@ pub fn tiny(options: Options) -> Options {
         level1_bytes: 8 << 10,
         level_ratio: 2,
         dedup_threshold: 1.2,
+        least_score: 0.1,
         cache_bytes: 64 << 10,
         read_buffer: read_buffer(3),
         max_open_tables: 8,
@@ -236,12 +237,13 @@ pub struct Run {
 
 /// Each policy for itself, then another one at each opening.
 pub fn policies(number: u64) -> Vec<CompactionPolicy> {
-    use CompactionPolicy::{Dedup, Lazy, Leveled, Tiered};
-    match number % 5 {
+    use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
+    match number % 6 {
         0 => vec![Leveled],
         1 => vec![Dedup],
-        2 => vec![Tiered, Leveled, Lazy, Dedup],
+        2 => vec![Tiered, Score, Leveled, Lazy, Dedup],
         3 => vec![Lazy],
+        4 => vec![Score],
         _ => vec![Tiered],
     }
 }

@@ -21,7 +21,7 @@ fn choice(version: &Version, kind: ChoiceKind, numbers: &[u64], output: Place) -
         kind,
         inputs: numbers.iter().map(input).collect(),
         output,
-        predicted_dropped: None,
+        predicted: None,
     }
 }
 

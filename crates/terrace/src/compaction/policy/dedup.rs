@@ -8,16 +8,18 @@
 //! Level 0 is left out: it is small, and goes down soon.
 
 use crate::compaction::claim::Claim;
-use crate::compaction::estimates::Estimates;
-use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, sub_levels};
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::overdue::by_duplicates;
+use crate::compaction::policy::tiered::{LOWEST, Tiered, is_at_rest, sub_levels};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, unless_claimed};
+use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
 
 /// What the deduplicating policy goes by.
 #[derive(Clone, Debug)]
 pub(crate) struct Dedup {
     pub(crate) tiered: Tiered,
-    /// Versions of a level for each distinct key at which it is merged.
+    /// Versions of a level for each that would stay at which it is merged.
     pub(crate) threshold: f64,
 }
 
@@ -28,18 +30,19 @@ impl Dedup {
         levels: &KeyspaceLevels,
         under_way: &[Claim],
         estimates: &dyn Estimates,
-    ) -> Vec<(u8, f64, u64)> {
-        let mergeable = (1..=LOWEST)
-            .filter(|&number| sub_levels(levels, number) > 1)
-            .filter(|&number| is_at_rest(levels, number, under_way));
-        let mut over: Vec<(u8, f64, u64)> = mergeable
-            .filter_map(|number| {
-                let duplicates = estimates.duplicates(levels, number)?;
-                Some((number, duplicates.rate(), duplicates.droppable as u64))
+    ) -> Vec<(u8, Duplicates)> {
+        let is_over = |duplicates: &Duplicates| duplicates.rate() >= self.threshold;
+        let runs = self.runs(levels).into_iter();
+        let mut over: Vec<(u8, Duplicates)> = runs
+            .filter_map(|run| {
+                let number = run.oldest()?.level;
+                let at_rest = is_at_rest(levels, number, under_way);
+                let at_most = estimates.merged(levels, &run).filter(|_| at_rest);
+                let now = estimates.merged_now(levels, &run, at_most.filter(is_over)?);
+                Some((number, now.filter(is_over)?))
             })
-            .filter(|&(_, rate, _)| rate >= self.threshold)
             .collect();
-        over.sort_by(|a, b| b.1.total_cmp(&a.1));
+        over.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
         over
     }
 
@@ -55,8 +58,7 @@ impl Dedup {
         if number < LOWEST && free * 2 < most {
             return self.tiered.down_from(levels, number, reason, under_way);
         }
-        let inputs = all_of(levels, number).collect();
-        self.tiered.onto_oldest(reason, inputs, levels, number)
+        self.tiered.onto_oldest(reason, Vec::new(), levels, number)
     }
 }
 
@@ -70,15 +72,15 @@ impl Policy for Dedup {
         let by_size = self.tiered.pick(levels, under_way, estimates);
         by_size.or_else(|| {
             let over = self.over_threshold(levels, under_way, estimates);
-            over.into_iter().find_map(|(level, rate, droppable)| {
-                let percent = (rate * 100.0) as u64;
+            over.into_iter().find_map(|(level, duplicates)| {
+                let percent = (duplicates.rate() * 100.0) as u64;
                 let reason = Reason::Duplicates { level, percent };
                 let choice = self.merge_level(levels, level, reason, under_way)?;
                 let choice = unless_claimed(choice, under_way)?;
                 Some(Choice {
                     // Moved, they would keep what they are chosen for.
                     kind: ChoiceKind::Merge,
-                    predicted_dropped: Some(droppable),
+                    predicted: Some(duplicates),
                     ..choice
                 })
             })
@@ -87,5 +89,20 @@ impl Policy for Dedup {
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
         self.tiered.debt_bytes(levels)
+    }
+
+    fn overdue(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> f64 {
+        let by_size = self.tiered.overdue(levels, under_way, estimates);
+        by_duplicates(levels, under_way, estimates, self.threshold - 1.0).max(by_size)
+    }
+
+    fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {
+        let below_level0 = (1..=LOWEST).filter_map(|number| Run::of_level(levels, number));
+        below_level0.filter(|run| run.count() > 1).collect()
     }
 }

@@ -34,7 +34,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::debt::{Targets, debt_bytes};
 use crate::compaction::estimates::Estimates;
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place, remaining};
-use crate::compaction::policy::tiered::level0_down;
+use crate::compaction::policy::tiered::{dragged, level0_down};
 use crate::compaction::policy::{
     Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
 };
@@ -219,10 +219,13 @@ impl Leveled {
         };
         let above = if number == 1 { Some(level0) } else { None };
         let above = above.into_iter().flat_map(|level0| all(0, level0));
-        let inputs = above.chain(all(number, level)).collect();
+        let younger = all(number, level).filter(|input| !input.place.is_base());
+        let inputs: Vec<Input> = above.chain(younger).collect();
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
         let output = Place::base(number);
+        let base = dragged(levels, output, &hull);
         let same_form = &self.same_form_as_above;
-        let settled = assemble(reason, inputs, Vec::new(), output, same_form);
+        let settled = assemble(reason, inputs, base, output, same_form);
         settled
             .and_then(|choice| unless_claimed(choice, under_way))
             .or_else(|| {

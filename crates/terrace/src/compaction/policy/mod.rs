@@ -3,6 +3,7 @@
 pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
+pub(crate) mod score;
 pub(crate) mod tiered;
 
 use std::fmt;
@@ -10,9 +11,11 @@ use std::sync::Arc;
 
 use self::dedup::Dedup;
 use self::leveled::Leveled;
+use self::score::Score;
 use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
-use crate::compaction::estimates::Estimates;
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
@@ -30,6 +33,17 @@ pub(crate) trait Policy: Send + Sync {
 
     /// About the bytes that merges still have to write until nothing is over its target.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;
+
+    /// How far the merges below level 0 are behind: 1 is one that should begin now. Writers are held back by
+    /// what is more.
+    fn overdue(&self, _: &KeyspaceLevels, _: &[Claim], _: &dyn Estimates) -> f64 {
+        0.0
+    }
+
+    /// The runs of which it wants to know what merging them would drop.
+    fn runs(&self, _: &KeyspaceLevels) -> Vec<Run> {
+        Vec::new()
+    }
 }
 
 /// The policy that the options describe, for a keyspace of some form. `level0_is_paid_for` if scans
@@ -61,6 +75,18 @@ pub(crate) fn described_by(
             tiered: tiered(LastLevel::Tiered, same_form_as_above),
             threshold: options.dedup_threshold,
         }),
+        CompactionPolicy::Score => {
+            let tiered = tiered(LastLevel::Tiered, same_form_as_above);
+            let least_slowdown = options.level0_slowdown.saturating_sub(1).max(1);
+            let level0_merge = (tiered.level0_merge * score::LEVEL0_TIMES).min(least_slowdown);
+            Box::new(Score {
+                tiered: Tiered {
+                    level0_merge: level0_merge.max(tiered.level0_merge),
+                    ..tiered
+                },
+                least_score: options.least_score,
+            })
+        }
         CompactionPolicy::Lazy => {
             let last_level = LastLevel::Leveled {
                 level1_bytes: form.level1_bytes,
@@ -110,7 +136,7 @@ fn assemble(
         kind,
         inputs,
         output,
-        predicted_dropped: None,
+        predicted: None,
     })
 }
 
@@ -130,8 +156,8 @@ pub(crate) struct Choice {
     pub(crate) inputs: Vec<Input>,
     /// The sub-level that takes the outputs.
     pub(crate) output: Place,
-    /// The versions that it is expected to drop, if that is why it was chosen.
-    pub(crate) predicted_dropped: Option<u64>,
+    /// What it is expected to drop, if that is why it was chosen.
+    pub(crate) predicted: Option<Duplicates>,
 }
 
 impl Choice {
@@ -159,6 +185,13 @@ pub(crate) struct Input {
     pub(crate) table: Arc<Table>,
 }
 
+impl Input {
+    pub(crate) fn new(place: Place, table: &Arc<Table>) -> Self {
+        let table = Arc::clone(table);
+        Input { place, table }
+    }
+}
+
 /// What is done with the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChoiceKind {
@@ -181,6 +214,8 @@ pub(crate) enum Reason {
     SubLevels { level: u8, count: usize },
     /// A level has so many versions for each that would stay, in percent.
     Duplicates { level: u8, percent: u64 },
+    /// Neighbouring sub-levels give so much for each byte that merging them writes, in percent.
+    Score { sub_levels: usize, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
     /// Somebody asked for it.
@@ -214,6 +249,13 @@ impl fmt::Display for Reason {
             Reason::Duplicates { level, percent } => write!(
                 f,
                 "level {level} has {percent} versions for 100 that would stay"
+            ),
+            Reason::Score {
+                sub_levels,
+                percent,
+            } => write!(
+                f,
+                "merging {sub_levels} sub-levels gives {percent} bytes for 100 written"
             ),
             Reason::OtherPolicy { level, sub_levels } => write!(
                 f,

@@ -10,6 +10,7 @@
 //! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2's base
 //! under way: 4 -> 2.3             one into a sub-level
 //! rates: 1=1.25                   versions of level 1 for each that would stay
+//! keys: 1000                      sub-levels hold random ones of 1000 keys, a byte each
 //! => merge 12@0 13@0 5@1 -> 1 because level 0 has 4 sub-levels
 //! ```
 
@@ -19,6 +20,7 @@ use std::path::Path;
 use super::*;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::legality::check_legal;
+use crate::compaction::run::Run;
 use crate::levels::testing::{added, levels, sub_level_place, version};
 use crate::levels::{TableAdded, Version};
 
@@ -65,6 +67,10 @@ fn policy(line: &str) -> Box<dyn Policy> {
         "dedup" => Box::new(Dedup {
             tiered: *tiered(LastLevel::Tiered),
             threshold: 1.2,
+        }),
+        "score" => Box::new(Score {
+            tiered: *tiered(LastLevel::Tiered),
+            least_score: 0.4,
         }),
         "lazy" => tiered(LastLevel::Leveled {
             level1_bytes: leveled.level1_bytes,
@@ -117,17 +123,21 @@ fn claim(version: &Version, text: &str) -> Claim {
         kind: ChoiceKind::Merge,
         inputs: inputs.split_whitespace().map(input).collect(),
         output: place_of(level),
-        predicted_dropped: None,
+        predicted: None,
     };
     Claim::of(&choice).unwrap()
 }
 
-/// What stands before duplicate rates.
+/// What stands before duplicate rates, and before the number of keys that there are.
 const RATES: &str = "rates: ";
+const KEYS: &str = "keys: ";
 
-/// Duplicate rates by level.
+/// Duplicate rates by level; or sub-levels that hold random ones of so many keys, a byte each.
 #[derive(Default)]
-struct Rates(Vec<(u8, f64)>);
+struct Rates {
+    by_level: Vec<(u8, f64)>,
+    keys: Option<f64>,
+}
 
 impl Rates {
     fn read(text: &str) -> Self {
@@ -135,16 +145,36 @@ impl Rates {
             let (level, rate) = text.split_once('=').unwrap();
             (level.parse().unwrap(), rate.parse().unwrap())
         };
-        Rates(text.split_whitespace().map(rate).collect())
+        Rates {
+            by_level: text.split_whitespace().map(rate).collect(),
+            keys: None,
+        }
     }
 }
 
 impl Estimates for Rates {
-    fn duplicates(&self, levels: &KeyspaceLevels, level: u8) -> Option<Duplicates> {
-        let &(_, rate) = self.0.iter().find(|(of, _)| *of == level)?;
-        let tables = levels.levels[usize::from(level)].tables();
-        let versions: u64 = tables.map(|table| table.entries).sum();
-        Some(Duplicates::new(versions, versions as f64 / rate, 1.0))
+    fn merged(&self, _: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+        if let Some(keys) = self.keys {
+            let absent = run.sub_levels().iter().map(|(_, sub_level)| {
+                let share = sub_level.size_bytes() as f64 / keys;
+                1.0 - share.min(1.0)
+            });
+            let distinct = keys * (1.0 - absent.product::<f64>());
+            return Some(Duplicates::new(run.size_bytes(), distinct, 0));
+        }
+        let level = run.oldest()?.level;
+        let &(_, rate) = self.by_level.iter().find(|(of, _)| *of == level)?;
+        let versions = run.versions();
+        Some(Duplicates::new(versions, versions as f64 / rate, 0))
+    }
+
+    fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
+        Some(at_most)
+    }
+
+    fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
+        let merged = self.merged(levels, run)?;
+        Some(merged.versions - merged.droppable)
     }
 }
 
@@ -158,6 +188,8 @@ fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>, Rates) {
             under_way.push(merge);
         } else if let Some(list) = line.strip_prefix(RATES) {
             rates = Rates::read(list);
+        } else if let Some(keys) = line.strip_prefix(KEYS) {
+            rates.keys = Some(keys.parse().unwrap());
         } else if line.starts_with("options") {
             chooses = policy(line);
         } else if !line.starts_with('#') && !line.starts_with(ANSWER) {

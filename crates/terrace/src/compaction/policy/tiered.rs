@@ -17,8 +17,11 @@
 //! A sub-level may only go down with all older ones of its level, so while some of a level is under way,
 //! what arrives there waits, and goes down together.
 
+use std::ops::RangeInclusive;
+
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::Estimates;
+use crate::compaction::overdue::by_sub_levels;
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
 use crate::compaction::policy::{
     Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
@@ -93,10 +96,11 @@ impl Tiered {
         under_way: &[Claim],
     ) -> Option<Choice> {
         let last = self.last_full(levels, number, under_way);
-        let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
         if last == LOWEST {
-            return self.onto_oldest(reason, inputs, levels, last);
+            let above = (number..last).flat_map(|n| all_of(levels, n)).collect();
+            return self.onto_oldest(reason, above, levels, last);
         }
+        let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
         match self.last_level {
             LastLevel::Leveled {
                 level1_bytes,
@@ -109,16 +113,22 @@ impl Tiered {
         }
     }
 
-    /// To the oldest sub-level of the inputs' own level, all of which takes part.
+    /// What comes from above and the younger sub-levels of a level, merged into its oldest one. Of
+    /// that takes part what they overlap, so that a merge which was cut short does what is left.
     pub(super) fn onto_oldest(
         &self,
         reason: Reason,
-        inputs: Vec<Input>,
+        mut inputs: Vec<Input>,
         levels: &KeyspaceLevels,
         number: u8,
     ) -> Option<Choice> {
         let output = oldest(levels, number)?;
-        assemble(reason, inputs, Vec::new(), output, &self.same_form_as_above)
+        let level = levels.levels.get(usize::from(number))?;
+        let is_younger = |input: &Input| input.place.age != output.age;
+        inputs.extend(all(number, level).filter(is_younger));
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        let dragged = dragged(levels, output, &hull);
+        assemble(reason, inputs, dragged, output, &self.same_form_as_above)
     }
 
     /// Onto the level that is kept as one sub-level; both go to the next if it would be too large.
@@ -131,16 +141,33 @@ impl Tiered {
         most_bytes: u64,
     ) -> Option<Choice> {
         let level = levels.levels.get(usize::from(last))?;
-        let same_form = &self.same_form_as_above;
         if last < LOWEST && bytes(&inputs) + level.size_bytes() > most_bytes {
             inputs.extend(all(last, level));
-            return onto_next(reason, inputs, levels, last, same_form);
+            return onto_next(reason, inputs, levels, last, &self.same_form_as_above);
         }
-        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
-        let is_one = level.sub_levels.len() == 1;
-        let dragged = all(last, level).filter(|i| !is_one || i.table.bounds.overlaps(&hull));
-        let dragged = dragged.collect();
-        assemble(reason, inputs, dragged, oldest(levels, last)?, same_form)
+        self.onto_oldest(reason, inputs, levels, last)
+    }
+}
+
+impl Tiered {
+    /// The uppermost of these levels that is full and may go down. The upper levels first: they hold
+    /// writers back, and take along what is full below.
+    pub(super) fn pick_full(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        mut within: RangeInclusive<u8>,
+    ) -> Option<Choice> {
+        within.find_map(|number| {
+            let may_go = self.is_full(levels, number, 0) && is_at_rest(levels, number, under_way);
+            let count = sub_levels(levels, number);
+            let reason = match number {
+                0 => Reason::Level0SubLevels(count),
+                level => Reason::SubLevels { level, count },
+            };
+            let down = || self.down_from(levels, number, reason, under_way);
+            unless_claimed(may_go.then(down)??, under_way)
+        })
     }
 }
 
@@ -151,19 +178,7 @@ impl Policy for Tiered {
         under_way: &[Claim],
         _: &dyn Estimates,
     ) -> Option<Choice> {
-        let full = (0..=LOWEST)
-            .filter(|&number| self.is_full(levels, number, 0))
-            .filter(|&number| is_at_rest(levels, number, under_way));
-        // The upper levels first: they hold writers back, and take along what is full below.
-        full.filter_map(|number| {
-            let count = sub_levels(levels, number);
-            let reason = match number {
-                0 => Reason::Level0SubLevels(count),
-                level => Reason::SubLevels { level, count },
-            };
-            self.down_from(levels, number, reason, under_way)
-        })
-        .find_map(|choice| unless_claimed(choice, under_way))
+        self.pick_full(levels, under_way, 0..=LOWEST)
     }
 
     /// Level 0, if it is full, and of the others the sub-levels beyond those that make them full: a full
@@ -179,6 +194,10 @@ impl Policy for Tiered {
             newest.map(|sub_level| sub_level.size_bytes()).sum::<u64>()
         };
         (0u8..).zip(&levels.levels).map(over).sum()
+    }
+
+    fn overdue(&self, levels: &KeyspaceLevels, under_way: &[Claim], _: &dyn Estimates) -> f64 {
+        by_sub_levels(levels, under_way, self.sub_levels)
     }
 }
 
@@ -220,15 +239,11 @@ pub(super) fn all_of(levels: &KeyspaceLevels, number: u8) -> impl Iterator<Item 
     level.into_iter().flat_map(move |level| all(number, level))
 }
 
-/// Whether nothing of a level is on its way down.
+/// Whether nothing of a level takes part in a merge.
 pub(super) fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> bool {
     let level = levels.levels.get(usize::from(number));
     let mut tables = level.into_iter().flat_map(Level::tables);
-    !tables.any(|table| {
-        under_way
-            .iter()
-            .any(|claim| claim.carries_down(table.number))
-    })
+    !tables.any(|table| under_way.iter().any(|claim| claim.takes(table.number)))
 }
 
 fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
@@ -238,7 +253,7 @@ fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
 
 /// Where a level goes: to a sub-level of its own in the next one. It may be there already, if it is a
 /// base or a merge that was cut short began it.
-fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
+pub(super) fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     let below = oldest(levels, number)?.below();
     let next = levels.levels.get(usize::from(below.level))?;
     let mut sub_levels = next.sub_levels.iter();
@@ -246,8 +261,8 @@ fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     Some(begun.map_or(below, |sub_level| place(below.level, sub_level)))
 }
 
-/// What the output's sub-level has in the range.
-fn dragged(levels: &KeyspaceLevels, output: Place, hull: &KeyRange) -> Vec<Input> {
+/// What a sub-level has in the range.
+pub(super) fn dragged(levels: &KeyspaceLevels, output: Place, hull: &KeyRange) -> Vec<Input> {
     let Some(level) = levels.levels.get(usize::from(output.level)) else {
         return Vec::new();
     };

@@ -19,12 +19,14 @@ fn answer(line: &str) -> String {
     let mut pressure = Pressure {
         level0_sub_levels: 0,
         debt_bytes: 0,
+        overdue_permille: 0,
         free_sixteenths: 48,
     };
     for measure in line.split_whitespace() {
         let (name, value) = measure.split_once('=').unwrap();
         match name {
             "level0" => pressure.level0_sub_levels = value.parse().unwrap(),
+            "overdue_permille" => pressure.overdue_permille = value.parse().unwrap(),
             "debt_gib" => pressure.debt_bytes = value.parse::<u64>().unwrap() * GIB,
             "free" => pressure.free_sixteenths = value.parse().unwrap(),
             _ => panic!("no measure {name}"),
@@ -56,6 +58,7 @@ fn delay(level0_sub_levels: usize, debt_gib: u64, taken_sixteenths: u64) -> u64 
     let pressure = Pressure {
         level0_sub_levels,
         debt_bytes: debt_gib * GIB,
+        overdue_permille: 0,
         free_sixteenths: 48 - taken_sixteenths,
     };
     match slowdown(pressure, LIMITS) {

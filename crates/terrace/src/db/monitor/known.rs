@@ -1,0 +1,79 @@
+//! What is known of the levels: of a run as long as its sub-levels have the tables that they had when it was
+//! looked at, whatever changes beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::samples::Samples;
+use super::unions::Unions;
+use crate::compaction::estimates::{Duplicates, Estimates, droppable_share};
+use crate::compaction::run::Run;
+use crate::levels::KeyspaceLevels;
+use crate::{KeyspaceId, SequenceNumber};
+
+/// Of all keyspaces.
+#[derive(Default)]
+pub(crate) struct Known {
+    keyspaces: BTreeMap<KeyspaceId, Arc<KnownKeyspace>>,
+}
+
+/// Of one.
+pub(super) struct KnownKeyspace {
+    pub(super) levels: Arc<KeyspaceLevels>,
+    /// The live ones, and last the visible number.
+    pub(super) snapshots: Vec<SequenceNumber>,
+    /// By the runs' names, if there were no snapshots.
+    pub(super) duplicates: BTreeMap<Vec<u64>, Duplicates>,
+    pub(super) unions: Unions,
+    pub(super) samples: Samples,
+}
+
+impl KnownKeyspace {
+    /// Whether it is still true.
+    pub(super) fn is_of(&self, levels: &Arc<KeyspaceLevels>, snapshots: &[SequenceNumber]) -> bool {
+        let live = |snapshots: &[SequenceNumber]| snapshots.len().saturating_sub(1);
+        let (ours, theirs) = (live(&self.snapshots), live(snapshots));
+        Arc::ptr_eq(&self.levels, levels) && self.snapshots.get(..ours) == snapshots.get(..theirs)
+    }
+}
+
+impl Known {
+    pub(super) fn new(keyspaces: BTreeMap<KeyspaceId, Arc<KnownKeyspace>>) -> Self {
+        Known { keyspaces }
+    }
+
+    fn of(&self, levels: &KeyspaceLevels) -> Option<&KnownKeyspace> {
+        self.keyspaces.get(&levels.id).map(|known| &**known)
+    }
+}
+
+impl Estimates for Known {
+    fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+        let known = self.of(levels)?;
+        let duplicates = known.duplicates.get(&run.name()).copied();
+        duplicates.filter(|_| known.unions.are_of(run))
+    }
+
+    fn merged_now(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        at_most: Duplicates,
+    ) -> Option<Duplicates> {
+        let known = self.of(levels)?;
+        if known.snapshots.len() < 2 {
+            return Some(at_most);
+        }
+        // The samples of ingested tables have numbers that do not count.
+        if run.tables().any(|table| table.assigned) {
+            return None;
+        }
+        let versions = known.samples.of_run(run)?;
+        let share = droppable_share(versions, &known.snapshots, run.is_oldest_of(levels));
+        Some(at_most.share(share))
+    }
+
+    fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
+        self.of(levels)?.unions.keys_about(run)
+    }
+}

@@ -1,0 +1,145 @@
+//! What the store knows of the duplicates in its levels.
+//!
+//! For each sub-level one union of its tables' sketches is kept, and brought up to date when its tables
+//! have changed ([`unions`]). From them follows, once for each version of the levels, what merging each run
+//! would drop that the policy asks about. The samples of the tables ([`samples`]) are read only where they are
+//! needed: they say what snapshots keep, and which keys have the duplicates. Nothing of it is
+//! stored, so nothing of it can be stale after a crash.
+//!
+//! A merge that freed less than half of what was predicted is a *setback*: no run with its outputs
+//! is tried again before it has a quarter more versions, so that what cannot be dropped (a snapshot that
+//! nobody lets go, a sketch that is wrong) is not merged for ever.
+
+mod known;
+mod samples;
+mod setbacks;
+mod unions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::compaction::policy::{Choice, described_by};
+use crate::compaction::run::Run;
+use crate::db::Store;
+use crate::levels::KeyspaceLevels;
+use crate::options::CompactionPolicy;
+use crate::sync::Mutex;
+use crate::{KeyspaceId, SequenceNumber};
+
+pub(crate) use self::known::Known;
+use self::known::KnownKeyspace;
+use self::samples::Samples;
+use self::setbacks::Setbacks;
+use self::unions::Unions;
+
+/// Kept between two looks at the levels.
+#[derive(Default)]
+pub(crate) struct Monitor {
+    keyspaces: Mutex<BTreeMap<KeyspaceId, Watched>>,
+    setbacks: Mutex<Setbacks>,
+}
+
+/// What is kept of a keyspace.
+#[derive(Default)]
+struct Watched {
+    unions: Unions,
+    samples: Samples,
+    known: Option<Arc<KnownKeyspace>>,
+}
+
+impl Store {
+    /// What merges of the present version would drop, as far as the policy wants to know.
+    pub(crate) fn known_duplicates(&self) -> Known {
+        let asks = matches!(
+            self.options.compaction_policy,
+            CompactionPolicy::Dedup | CompactionPolicy::Score
+        );
+        if !asks {
+            return Known::default();
+        }
+        self.known_of(|levels| {
+            let policy = described_by(&self.options, self.form_of(levels), false);
+            policy.runs(levels)
+        })
+    }
+
+    /// What merges of these runs of the present version would drop.
+    pub(crate) fn known_of(&self, runs: impl Fn(&KeyspaceLevels) -> Vec<Run>) -> Known {
+        let mut keyspaces = self.monitor.keyspaces.lock();
+        // Not before: whoever waits for the lock is not to go back to what was listed then.
+        let version = Arc::clone(&self.view.load().version);
+        // After the version, so that all snapshots of what is in it are among them.
+        let snapshots = self.snapshots.stripes(|| self.visible());
+        keyspaces.retain(|id, _| version.keyspaces.contains_key(id));
+        let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
+            let watched = keyspaces.entry(levels.id).or_default();
+            let known = watched.known.take();
+            let known = known.filter(|known| known.is_of(levels, &snapshots));
+            let known =
+                known.unwrap_or_else(|| Arc::new(self.look_at(levels, &snapshots, watched, &runs)));
+            watched.known = Some(Arc::clone(&known));
+            (levels.id, known)
+        };
+        Known::new(version.keyspaces.values().map(of_keyspace).collect())
+    }
+
+    fn look_at(
+        &self,
+        levels: &Arc<KeyspaceLevels>,
+        snapshots: &[SequenceNumber],
+        watched: &mut Watched,
+        runs: impl Fn(&KeyspaceLevels) -> Vec<Run>,
+    ) -> KnownKeyspace {
+        let runs = runs(levels);
+        let asked: BTreeSet<u64> = runs
+            .iter()
+            .flat_map(|run| run.sub_levels().iter().map(|(place, _)| place.sub_level))
+            .collect();
+        let busy = self.jobs.outputs_of(levels.id);
+        let is_asked = |number: u64| asked.contains(&number);
+        watched.unions.bring_up_to_date(
+            levels,
+            is_asked,
+            |number| busy.contains(&number),
+            &self.tables,
+        );
+        let duplicates = watched.unions.of_runs(levels, &runs);
+        let mut setbacks = self.monitor.setbacks.lock();
+        setbacks.forget_all_but(levels);
+        let is_set_back = |run: &Run| setbacks.is_set_back(levels.id, run);
+        let tried = runs.iter().filter(|run| !is_set_back(run));
+        let duplicates = tried
+            .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
+            .collect();
+        drop(setbacks);
+        // Needed for what snapshots keep.
+        if snapshots.len() > 1 {
+            let read = watched
+                .samples
+                .bring_up_to_date(levels, &self.tables, self.hash_seed);
+            if read.is_err() {
+                watched.samples = Samples::default();
+            }
+        } else {
+            watched.samples = Samples::default();
+        }
+        KnownKeyspace {
+            levels: Arc::clone(levels),
+            snapshots: snapshots.to_vec(),
+            duplicates,
+            unions: watched.unions.clone(),
+            samples: watched.samples.clone(),
+        }
+    }
+}
+
+impl Monitor {
+    /// A merge has ended that was expected to drop something. Whether it was a setback.
+    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
+        let is_setback = self.setbacks.lock().compare(keyspace, choice, dropped);
+        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&keyspace) {
+            watched.known = None;
+        }
+        is_setback
+    }
+}

@@ -1,0 +1,105 @@
+//! The samples of a keyspace's tables, thinned to one rarity so that all of them together are no more than
+//! [`MOST_VERSIONS`], however many tables there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_storage::Purpose;
+
+use crate::Result;
+use crate::compaction::run::Run;
+use crate::levels::KeyspaceLevels;
+use crate::table::{SampledVersion, TableCache, key_hash};
+
+/// About as many versions of a keyspace are kept.
+const MOST_VERSIONS: u64 = 1 << 15;
+
+/// By the tables' numbers.
+#[derive(Clone, Default)]
+pub(super) struct Samples {
+    /// Leading zeros that the hash of a key has at least.
+    zeros: u32,
+    by_table: BTreeMap<u64, Arc<[SampledVersion]>>,
+}
+
+impl Samples {
+    /// Of all tables.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn bring_up_to_date(
+        &mut self,
+        levels: &KeyspaceLevels,
+        tables: &TableCache,
+        hash_seed: u64,
+    ) -> Result<()> {
+        let before = std::mem::take(&mut self.by_table);
+        let entries: u64 = levels.tables().map(|(_, table)| table.entries).sum();
+        self.thin(zeros_for(entries));
+        let zeros_before = self.zeros;
+        let hash = |user_key: &[u8]| key_hash(user_key, hash_seed);
+        let mut read = Vec::new();
+        for (_, table) in levels.tables() {
+            if let Some(known) = before.get(&table.number) {
+                self.by_table.insert(table.number, Arc::clone(known));
+            } else {
+                let sample = table.open(tables)?.key_sample(Purpose::Compaction)?;
+                let thinned = sample.thinned(self.zeros, hash);
+                read.push((table.number, thinned.cloned().collect::<Vec<_>>()));
+                self.thin(sample.zeros());
+            }
+        }
+        self.by_table.extend(
+            read.into_iter()
+                .map(|(number, versions)| (number, versions.into())),
+        );
+        if self.zeros > zeros_before || !before.is_empty() {
+            self.thin_all(hash);
+        }
+        Ok(())
+    }
+
+    fn thin(&mut self, zeros: u32) {
+        self.zeros = self.zeros.max(zeros);
+    }
+
+    fn thin_all(&mut self, hash: impl Fn(&[u8]) -> u64) {
+        let zeros = self.zeros;
+        let is_in = |version: &&SampledVersion| hash(&version.user_key).leading_zeros() >= zeros;
+        for versions in self.by_table.values_mut() {
+            if !versions.iter().all(|version| is_in(&version)) {
+                *versions = versions.iter().filter(is_in).cloned().collect();
+            }
+        }
+    }
+
+    /// The versions of a run's tables that count; `None` if some were not read.
+    pub(super) fn of_run(&self, run: &Run) -> Option<Vec<&SampledVersion>> {
+        let mut versions = Vec::new();
+        for table in run.tables() {
+            let of_table = self.by_table.get(&table.number)?.iter();
+            versions.extend(of_table.filter(|version| table.bounds.contains(&version.user_key)));
+        }
+        Some(versions)
+    }
+}
+
+/// The rarity at which so many entries make a sample of about the most versions.
+fn zeros_for(entries: u64) -> u32 {
+    let times = entries.div_ceil(MOST_VERSIONS).max(1);
+    times.next_power_of_two().trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_entries_as_there_may_be_are_thinned_to_the_most() {
+        assert_eq!(zeros_for(0), 0);
+        assert_eq!(zeros_for(MOST_VERSIONS), 0);
+        assert_eq!(zeros_for(MOST_VERSIONS + 1), 1);
+        assert_eq!(zeros_for(MOST_VERSIONS << 20), 20);
+        assert_eq!(zeros_for(u64::MAX), 49);
+    }
+}

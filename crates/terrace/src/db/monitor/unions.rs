@@ -1,0 +1,172 @@
+//! One union of sketches for each sub-level.
+//!
+//! Tables that came are read from their files; if some went all are read again, for a sketch forgets
+//! nothing. Where a merge is just replacing tables that would be done once for each of its slices, so
+//! it waits for the merge to end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_storage::Purpose;
+
+use crate::Result;
+use crate::compaction::estimates::Duplicates;
+use crate::compaction::run::Run;
+use crate::levels::{KeyspaceLevels, Place, SubLevel};
+use crate::table::{Sketch, TableCache};
+
+/// By the sub-levels' numbers.
+#[derive(Clone, Default)]
+pub(super) struct Unions {
+    by_sub_level: BTreeMap<u64, Union>,
+}
+
+/// Of the tables of a sub-level.
+#[derive(Clone)]
+struct Union {
+    tables: Vec<u64>,
+    /// `None` if a table was written without a sketch.
+    keys: Option<Arc<Sketch>>,
+}
+
+impl Unions {
+    /// Of the sub-levels that are asked about. What cannot be read is tried again the next time.
+    pub(super) fn bring_up_to_date(
+        &mut self,
+        levels: &KeyspaceLevels,
+        is_asked: impl Fn(u64) -> bool,
+        is_busy: impl Fn(u64) -> bool,
+        tables: &TableCache,
+    ) {
+        let mut before = std::mem::take(&mut self.by_sub_level);
+        for (place, sub_level) in levels.sub_levels() {
+            let number = place.sub_level;
+            let known = before.remove(&number);
+            if !is_asked(number) {
+                continue;
+            }
+            if is_busy(number) {
+                self.by_sub_level.extend(known.map(|union| (number, union)));
+            } else if let Ok(union) = union_of(sub_level, known, tables) {
+                self.by_sub_level.insert(number, union);
+            }
+        }
+    }
+
+    /// What merging each of these runs would drop if there were no snapshots, by their names. It cannot
+    /// be known of a table that counts for a part of its keys only, what is left of a merge that was
+    /// cut short, nor where a merge is under way.
+    pub(super) fn of_runs(
+        &self,
+        levels: &KeyspaceLevels,
+        runs: &[Run],
+    ) -> BTreeMap<Vec<u64>, Duplicates> {
+        let mut begun: Option<(Place, usize, Sketch)> = None;
+        let mut known = BTreeMap::new();
+        for run in runs {
+            if run.tables().any(|table| table.narrowed) {
+                continue;
+            }
+            let Some(oldest) = run.oldest() else { continue };
+            // The same with one sub-level more is the usual next one.
+            let goes_on = |(of, count, _): &mut (Place, usize, Sketch)| {
+                *of == oldest && *count + 1 == run.count()
+            };
+            let united = match begun.take_if(goes_on) {
+                Some((_, _, mut keys)) => {
+                    let added = run.sub_levels().first();
+                    let added = added.and_then(|(_, sub_level)| self.current(sub_level));
+                    added.map(|added| {
+                        keys.unite(added);
+                        keys
+                    })
+                }
+                None => self.united(run),
+            };
+            let Some(keys) = united else { continue };
+            let tombstones = if run.is_oldest_of(levels) {
+                run.tables().map(|table| table.tombstones).sum()
+            } else {
+                0
+            };
+            let duplicates = Duplicates::new(run.versions(), keys.estimate(), tombstones);
+            known.insert(run.name(), duplicates);
+            begun = Some((oldest, run.count(), keys));
+        }
+        known
+    }
+
+    /// Whether the sub-levels of a run have the tables that they had.
+    pub(super) fn are_of(&self, run: &Run) -> bool {
+        let mut sub_levels = run.sub_levels().iter();
+        sub_levels.all(|(_, sub_level)| self.current(sub_level).is_some())
+    }
+
+    /// About the distinct keys of a run: those of its sub-levels as they were last seen. A merge leaves a
+    /// key in its sub-level as long as any is left.
+    pub(super) fn keys_about(&self, run: &Run) -> Option<f64> {
+        let seen = run.sub_levels().iter();
+        let mut seen = seen
+            .filter_map(|(place, _)| self.by_sub_level.get(&place.sub_level)?.keys.as_ref())
+            .peekable();
+        seen.peek()?;
+        let mut keys = Sketch::default();
+        seen.for_each(|sketch| keys.unite(sketch));
+        Some(keys.estimate())
+    }
+
+    fn united(&self, run: &Run) -> Option<Sketch> {
+        let mut keys = Sketch::default();
+        for (_, sub_level) in run.sub_levels() {
+            keys.unite(self.current(sub_level)?);
+        }
+        Some(keys)
+    }
+
+    /// The union of a sub-level, if it is of the tables that are listed.
+    fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
+        let union = self.by_sub_level.get(&sub_level.number)?;
+        let is_current = union.tables == numbers(sub_level);
+        union.keys.as_deref().filter(|_| is_current)
+    }
+}
+
+/// The numbers of a sub-level's tables, ascending.
+fn numbers(sub_level: &SubLevel) -> Vec<u64> {
+    let mut numbers: Vec<u64> = sub_level.tables.iter().map(|table| table.number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// # Errors
+/// Those of reading.
+fn union_of(sub_level: &SubLevel, before: Option<Union>, tables: &TableCache) -> Result<Union> {
+    let listed = numbers(sub_level);
+    let is_listed = |number: &u64| listed.binary_search(number).is_ok();
+    let mut begun = before.filter(|before| before.tables.iter().all(is_listed));
+    if let Some(begun) = begun.take_if(|begun| begun.tables == listed) {
+        return Ok(begun);
+    }
+    let (read, keys) = match begun {
+        Some(Union {
+            tables,
+            keys: Some(keys),
+        }) => (tables, Arc::unwrap_or_clone(keys)),
+        _ => (Vec::new(), Sketch::default()),
+    };
+    let mut keys = Some(keys);
+    for table in &sub_level.tables {
+        if read.binary_search(&table.number).is_ok() {
+            continue;
+        }
+        let of_table = table.open(tables)?.key_sketch(Purpose::Compaction)?;
+        keys = keys.zip(of_table).map(|(mut keys, of_table)| {
+            keys.unite(&of_table);
+            keys
+        });
+    }
+    Ok(Union {
+        tables: listed,
+        keys: keys.map(Arc::new),
+    })
+}
