@@ -162,9 +162,8 @@ pub struct Options {
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
-    /// Filter bits a key in the lowest level, where nearly all keys are; 0 for no filter. Tables of
-    /// level 0 have twice, those of levels between one and a half times as many. Default: 10 (about
-    /// 1 % false positives).
+    /// Filter bits a key, on average; 0 for no filters. Small sub-levels have more, the large ones
+    /// nearly as many: see [`KeyspaceOptions::filter_bits_per_key`]. Default: 10.
     pub filter_bits_per_key: u32,
     /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
     /// for levels 0 and 1, LZ4 below.

@@ -137,6 +137,8 @@ fn bless() {
     let table = fs::read(golden.join("table-v1-ranges.bin")).unwrap();
     save("table", "ranges", &table);
     save("block", "ranges", range_tombstones(&table));
+    let table = fs::read(golden.join("table-v1-fuse.bin")).unwrap();
+    save("table", "fuse", &table);
     for (name, bytes) in &image.files {
         if name == "CURRENT" {
             save("current", "seed", bytes);

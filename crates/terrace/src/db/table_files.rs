@@ -8,10 +8,10 @@ use terrace_storage::{File, Purpose, Storage};
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
 use crate::key::InternalKey;
-use crate::levels::{KeyspaceLevels, Place, TableMeta};
+use crate::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{TableOptions, TableWriter, table_path};
+use crate::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_path};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Finished files that wait to be made durable together.
@@ -65,7 +65,16 @@ impl Store {
             direct: self.options.direct_io,
         };
         let form = self.form_of(levels).clone();
-        TableFiles::new(home, levels.id, form, place, purpose).above(levels.deepest_level())
+        let memory = FilterMemory {
+            bits_per_key: f64::from(form.filter_bits_per_key),
+            level_ratio: form.level_ratio,
+            flush_bytes: self.options.arena_bytes,
+        };
+        let filter = memory.form_at(levels, place);
+        TableFiles {
+            filter,
+            ..TableFiles::new(home, levels.id, form, place, purpose)
+        }
     }
 
     /// Removes a finished file of a keyspace that was dropped meanwhile.
@@ -93,14 +102,13 @@ pub(crate) struct TableFiles<'a> {
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
     place: Place,
-    /// The lowest level of the keyspace that holds tables.
-    deepest_level: u8,
+    filter: FilterForm,
     open: Option<(u64, TableWriter<'a>)>,
     files: NewFiles,
 }
 
 impl<'a> TableFiles<'a> {
-    /// As if nothing lay below the place, unless [`TableFiles::above`] says more.
+    /// For filters of the average memory: what else there is in the keyspace is not known.
     pub(crate) fn new(
         home: TableHome<'a>,
         keyspace: KeyspaceId,
@@ -111,23 +119,18 @@ impl<'a> TableFiles<'a> {
         TableFiles {
             home,
             keyspace,
-            form,
             place,
-            deepest_level: place.level,
+            filter: FilterForm {
+                kind: FilterKind::Fuse,
+                bits_per_key: f64::from(form.filter_bits_per_key),
+            },
+            form,
             open: None,
             files: NewFiles {
                 purpose,
                 numbers: Vec::new(),
                 unsynced: Vec::new(),
             },
-        }
-    }
-
-    /// For a keyspace whose lowest level with tables is this one.
-    fn above(self, deepest_level: u8) -> Self {
-        TableFiles {
-            deepest_level,
-            ..self
         }
     }
 
@@ -157,7 +160,7 @@ impl<'a> TableFiles<'a> {
                 block_bytes: form.block_bytes,
                 restart_interval: form.restart_interval,
                 compression: form.compression_of(usize::from(self.place.level)),
-                filter_bits_per_key: form.filter_bits_of(self.place.level, self.deepest_level),
+                filter: self.filter,
                 hash_seed: home.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,

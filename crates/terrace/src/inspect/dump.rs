@@ -88,6 +88,11 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         ("compression", properties.compression.name().to_owned()),
         ("age when written", properties.age_hint.to_string()),
     ];
+    if let Some((kind, bytes)) = properties.filter() {
+        let bits = bytes as f64 * 8.0 / properties.entries.max(1) as f64;
+        let text = format!("{}, {bits:.1} bits an entry", kind.name());
+        summary.push(("filter", text));
+    }
     if let Some(ranges) = &properties.range_tombstones {
         let (start, end) = (escape(&ranges.start), escape(&ranges.end));
         let text = format!("{} from {start} up to {end}", ranges.count);

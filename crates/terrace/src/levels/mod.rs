@@ -21,6 +21,7 @@ mod dump;
 mod edit;
 mod edit_coding;
 mod fields;
+mod filter_memory;
 pub(crate) mod fuzz;
 mod manifest;
 mod record;
@@ -41,6 +42,7 @@ pub(crate) use edit::{
     ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
     TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
+pub(crate) use filter_memory::FilterMemory;
 pub(crate) use manifest::{
     Manifest, ManifestError, ManifestOptions, load, manifest_file_name, manifest_number, manifests,
     read_file, remains, write_manifest,

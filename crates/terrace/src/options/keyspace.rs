@@ -28,10 +28,10 @@ pub struct KeyspaceOptions {
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
-    /// Filter bits a key in the lowest level, where nearly all keys are; 0 for no filter. Tables of
-    /// level 0 have twice, those of levels between one and a half times as many; what comes in the
-    /// order of its keys is moved down as it is, and keeps them. Default: 10 (about 1 % false
-    /// positives; 0.2 % with 15 bits, 0.04 % with 20).
+    /// Filter bits a key, on average; 0 for no filters. Each table has as many as make the fewest gets
+    /// of absent keys look into a table in vain: small sub-levels have more than large ones, which
+    /// have a little less than the average. Default: 10 (with the leveled policy 0.3 to 0.8 % of such
+    /// gets; half as many with one bit more).
     pub filter_bits_per_key: u32,
     /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
     /// for levels 0 and 1, LZ4 below.
@@ -63,22 +63,6 @@ impl KeyspaceOptions {
     pub(crate) fn compression_of(&self, level: usize) -> Compression {
         let given = self.compression.get(level).or(self.compression.last());
         given.copied().unwrap_or(Compression::None)
-    }
-
-    /// The filter bits of a level's tables, `deepest_level` being the lowest that holds any.
-    ///
-    /// A get that finds its record far down asks each level above it in vain with that level's chance
-    /// of a false positive, and those levels hold little: a bit a key costs least there. The best
-    /// use of a given memory makes the chance ten times smaller in a level that is ten times smaller
-    /// (Dayan, Athanassoulis, Idreos: Monkey, SIGMOD 2017), for which half of the usual 10 bits are
-    /// about right. Of level 0 a get may have to ask several tables, each a fraction of level 1.
-    pub(crate) fn filter_bits_of(&self, level: u8, deepest_level: u8) -> u32 {
-        let asked = self.filter_bits_per_key;
-        match level {
-            0 => 2 * asked,
-            _ if level < deepest_level => asked + asked / 2,
-            _ => asked,
-        }
     }
 
     /// Refuses values that no keyspace can work with, naming the option and what it accepts.
@@ -121,19 +105,5 @@ mod tests {
         let options = KeyspaceOptions::default();
         assert_eq!(options.compression_of(1), Compression::None);
         assert_eq!(options.compression_of(6), Compression::Lz4);
-    }
-
-    #[test]
-    fn tables_that_a_get_asks_in_vain_have_the_better_filters() {
-        let options = KeyspaceOptions::default();
-        let bits = |level| options.filter_bits_of(level, 3);
-        assert_eq!([0, 1, 2, 3, 6].map(bits), [20, 15, 15, 10, 10]);
-        assert_eq!(options.filter_bits_of(0, 0), 20);
-        assert_eq!(options.filter_bits_of(1, 0), 10);
-        let unfiltered = KeyspaceOptions {
-            filter_bits_per_key: 0,
-            ..options
-        };
-        assert_eq!([0, 1, 3].map(|l| unfiltered.filter_bits_of(l, 3)), [0; 3]);
     }
 }

@@ -176,7 +176,7 @@ impl Checker<'_> {
         let sample = properties.key_sample.as_ref();
         let behind = [
             properties.top_index,
-            properties.filter,
+            properties.filter.map(|filter| filter.handle),
             properties.sketch,
             sample.map(|sample| sample.handle),
             ranges,

@@ -1,39 +1,63 @@
-//! The split-block Bloom filter that Apache Parquet specifies.
+//! Which user keys may be in a table, by a few bits a key.
 //!
-//! A key sets one bit in each of the eight 32-bit words of one 32-byte block, so that a probe
-//! touches a single cache line. Everything is derived from one 64-bit hash of the user key, which
+//! There are two kinds. Everything of either is derived from one 64-bit hash of the user key, which
 //! a reader computes once for all tables.
+
+mod chance;
+mod fuse;
+mod fuse_builder;
+mod split_block;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const FILTER_BLOCK_BYTES: usize = 32;
-const WORDS: usize = 8;
-/// The odd multipliers of the Parquet specification.
-const SALTS: [u32; WORDS] = [
-    0x47b6_137b,
-    0x4497_4d91,
-    0x8824_ad5b,
-    0xa2b7_289d,
-    0x7054_95c7,
-    0x2df1_424b,
-    0x9efc_4947,
-    0x5c6b_fb31,
-];
+use self::fuse::Fuse;
+use self::split_block::SplitBlock;
 
-/// The hash of a user key that filters (and later sketches) are fed with. `seed` is the store's.
+/// The hash of a user key that filters and sketches are fed with. `seed` is the store's.
 pub(crate) fn key_hash(user_key: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(user_key, seed)
 }
 
-fn block_index(hash: u64, block_count: usize) -> usize {
-    (((hash >> 32) * block_count as u64) >> 32) as usize
+/// The kinds of filters, by their numbers in files; 0 is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum FilterKind {
+    /// Quickly built, and probed with one cache line.
+    SplitBlock = 1,
+    /// Errs far less often for the same memory; dear to build.
+    Fuse = 2,
 }
 
-fn masks(hash: u64) -> impl Iterator<Item = u32> {
-    let low = hash as u32;
-    SALTS
-        .into_iter()
-        .map(move |salt| 1 << (low.wrapping_mul(salt) >> 27))
+impl FilterKind {
+    pub(super) fn from_number(number: u64) -> Option<Self> {
+        match number {
+            1 => Some(FilterKind::SplitBlock),
+            2 => Some(FilterKind::Fuse),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FilterKind::SplitBlock => "split-block Bloom",
+            FilterKind::Fuse => "binary fuse",
+        }
+    }
+}
+
+/// The filter that a table is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterForm {
+    /// The table has a split-block filter where that errs less often, as for a few hundred keys.
+    pub(crate) kind: FilterKind,
+    /// 0 for none.
+    pub(crate) bits_per_key: f64,
+}
+
+impl FilterForm {
+    pub(super) fn is_none(&self) -> bool {
+        self.bits_per_key <= 0.0
+    }
 }
 
 /// The hashes of a table's keys, until it is known how many there are.
@@ -64,106 +88,82 @@ impl FilterBuilder {
         self.count
     }
 
-    /// The filter's contents.
-    pub(super) fn build(&self, bits_per_key: u32) -> Vec<u8> {
-        let bits = (self.count as u64).saturating_mul(u64::from(bits_per_key));
-        let blocks = bits.div_ceil(FILTER_BLOCK_BYTES as u64 * 8).max(1) as usize;
-        let mut contents = vec![0; blocks * FILTER_BLOCK_BYTES];
-        let (words, _) = contents.as_chunks_mut::<4>();
-        for &hash in self.chunks.iter().flatten() {
-            let first = block_index(hash, blocks) * WORDS;
-            let block = words.get_mut(first..first + WORDS).unwrap_or_default();
-            for (word, mask) in block.iter_mut().zip(masks(hash)) {
-                *word = (u32::from_le_bytes(*word) | mask).to_le_bytes();
+    /// The kind of the filter and its contents.
+    pub(super) fn build(&self, form: FilterForm) -> (FilterKind, Vec<u8>) {
+        self.build_within(form, fuse_builder::MOST_ATTEMPTS)
+    }
+
+    fn build_within(&self, form: FilterForm, attempts: u64) -> (FilterKind, Vec<u8>) {
+        let bits_per_key = form.bits_per_key;
+        let hashes = || self.chunks.iter().flatten().copied();
+        if form.kind == FilterKind::Fuse {
+            let chance = FilterKind::SplitBlock.chance(bits_per_key, self.count);
+            let fuse = fuse_builder::build(hashes, self.count, bits_per_key, chance, attempts);
+            if let Some(contents) = fuse {
+                return (FilterKind::Fuse, contents);
             }
         }
-        contents
+        let bits = bits_per_key * self.count as f64;
+        (FilterKind::SplitBlock, split_block::build(hashes(), bits))
     }
 }
 
 /// A filter as read from a table.
 #[derive(Debug)]
-pub(super) struct Filter {
-    blocks: Vec<[u32; WORDS]>,
+pub(super) enum Filter {
+    SplitBlock(SplitBlock),
+    Fuse(Fuse),
 }
 
 impl Filter {
-    /// `None` unless the length is that of one or more blocks.
-    pub(super) fn new(contents: &[u8]) -> Option<Self> {
-        let (blocks, rest) = contents.as_chunks::<FILTER_BLOCK_BYTES>();
-        if blocks.is_empty() || !rest.is_empty() {
-            return None;
+    /// `None` unless these can be the contents of a filter of the kind.
+    pub(super) fn new(kind: FilterKind, contents: Vec<u8>) -> Option<Self> {
+        match kind {
+            FilterKind::SplitBlock => SplitBlock::new(&contents).map(Filter::SplitBlock),
+            FilterKind::Fuse => Fuse::new(contents).map(Filter::Fuse),
         }
-        let decode = |block: &[u8; FILTER_BLOCK_BYTES]| {
-            let mut words = [0; WORDS];
-            for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
-                *word = u32::from_le_bytes(*bytes);
-            }
-            words
-        };
-        Some(Filter {
-            blocks: blocks.iter().map(decode).collect(),
-        })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.blocks.capacity() * FILTER_BLOCK_BYTES
+        match self {
+            Filter::SplitBlock(filter) => filter.memory_bytes(),
+            Filter::Fuse(filter) => filter.memory_bytes(),
+        }
     }
 
     /// `false` only if no key with this hash was added.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
-        self.blocks
-            .get(block_index(hash, self.blocks.len()))
-            .is_none_or(|block| {
-                block
-                    .iter()
-                    .zip(masks(hash))
-                    .all(|(word, mask)| word & mask != 0)
-            })
+        match self {
+            Filter::SplitBlock(filter) => filter.may_contain(hash),
+            Filter::Fuse(filter) => filter.may_contain(hash),
+        }
+    }
+}
+
+/// For the bench of filters: a filter of a kind, by its number.
+#[doc(hidden)]
+pub struct FilterBench(Filter);
+
+impl FilterBench {
+    /// Builds the filter and reads what was built; its kind may have become another.
+    pub fn new(kind: u64, bits_per_key: f64, hashes: impl Iterator<Item = u64>) -> Option<Self> {
+        let kind = FilterKind::from_number(kind)?;
+        let mut builder = FilterBuilder::default();
+        hashes.for_each(|hash| builder.add(hash));
+        let (kind, contents) = builder.build(FilterForm { kind, bits_per_key });
+        Filter::new(kind, contents).map(FilterBench)
+    }
+
+    /// Whether a key of this hash may have been added.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.0.may_contain(hash)
+    }
+
+    /// Memory of the filter.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hashes(range: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
-        range.map(|n| key_hash(&n.to_le_bytes(), 7))
-    }
-
-    fn build(hashes: impl Iterator<Item = u64>, bits_per_key: u32) -> Vec<u8> {
-        let mut builder = FilterBuilder::default();
-        hashes.for_each(|hash| builder.add(hash));
-        builder.build(bits_per_key)
-    }
-
-    #[test]
-    fn every_key_is_found_and_few_others() {
-        for (bits_per_key, most_false_positives) in [(10, 200), (16, 30)] {
-            let filter = Filter::new(&build(hashes(0..10_000), bits_per_key)).unwrap();
-            assert!(hashes(0..10_000).all(|h| filter.may_contain(h)));
-            let wrong = hashes(10_000..20_000)
-                .filter(|&h| filter.may_contain(h))
-                .count();
-            assert!(wrong < most_false_positives, "{wrong} of 10000");
-        }
-    }
-
-    #[test]
-    fn a_filter_of_odd_length_is_refused() {
-        assert!(Filter::new(&[]).is_none());
-        assert!(Filter::new(&[0; 33]).is_none());
-        assert!(Filter::new(&[0; 64]).is_some_and(|f| !f.may_contain(1)));
-    }
-
-    /// The example of a filter with one block: bits as computed by hand from the specification.
-    #[test]
-    fn the_bits_are_those_of_the_specification() {
-        let filter = build([1].into_iter(), 10);
-        let expected: Vec<u8> = SALTS
-            .iter()
-            .flat_map(|salt| (1u32 << (salt >> 27)).to_le_bytes())
-            .collect();
-        assert_eq!(filter, expected);
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use terrace_storage::{self as storage, File, Operation, Purpose};
 
 use super::block::{Block, BlockCursor};
 use super::cache::BlockCache;
-use super::filter::{Filter, key_hash};
+use super::filter::{Filter, FilterKind, key_hash};
 use super::range_block::{self, RangeSummary};
 use super::reader::{CursorOptions, TableReader};
 use super::salvage::forgive_damage;
@@ -19,7 +19,9 @@ use crate::key::{InternalKey, MAX_SEQUENCE};
 /// it for one of range tombstones, and for the footer's summary of these.
 pub fn fuzz_block(bytes: &[u8]) {
     let _ = RangeSummary::decode(bytes);
-    let _ = Filter::new(bytes).map(|filter| filter.may_contain(1));
+    for kind in [FilterKind::SplitBlock, FilterKind::Fuse] {
+        let _ = Filter::new(kind, bytes.to_vec()).map(|filter| filter.may_contain(1));
+    }
     let Ok(block) = Block::new(bytes.to_vec()) else {
         return;
     };

@@ -52,7 +52,10 @@ impl TableReader {
         let sample = properties.key_sample.as_ref();
         let others = [
             (BlockRole::TopIndex, properties.top_index),
-            (BlockRole::Filter, properties.filter),
+            (
+                BlockRole::Filter,
+                properties.filter.map(|filter| filter.handle),
+            ),
             (BlockRole::Sketch, properties.sketch),
             (BlockRole::KeySample, sample.map(|sample| sample.handle)),
             (

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use terrace_storage::Purpose;
 
 use super::compression::Compression;
+use super::filter::{FilterForm, FilterKind};
 use super::format::{BlockHandle, Malformed};
 use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
@@ -33,7 +34,8 @@ mod field {
     pub(super) const SKETCH: u64 = 15;
     pub(super) const KEY_SAMPLE: u64 = 16;
     pub(super) const RANGE_TOMBSTONES: u64 = 17;
-    pub(super) const LAST_KNOWN: u64 = RANGE_TOMBSTONES;
+    pub(super) const FILTER_KIND: u64 = 18;
+    pub(super) const LAST_KNOWN: u64 = FILTER_KIND;
 }
 
 /// How a table is written.
@@ -43,8 +45,7 @@ pub(crate) struct TableOptions {
     pub(crate) block_bytes: usize,
     pub(crate) restart_interval: usize,
     pub(crate) compression: Compression,
-    /// 0 writes no filter.
-    pub(crate) filter_bits_per_key: u32,
+    pub(crate) filter: FilterForm,
     /// The store's seed of [`key_hash`](super::key_hash).
     pub(crate) hash_seed: u64,
     pub(crate) keyspace: KeyspaceId,
@@ -53,6 +54,13 @@ pub(crate) struct TableOptions {
     /// The file is written past the page cache.
     pub(crate) direct: bool,
     pub(crate) purpose: Purpose,
+}
+
+/// A filter's kind, and the block of its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FilterPlace {
+    pub(super) kind: FilterKind,
+    pub(super) handle: BlockHandle,
 }
 
 /// What a table says of itself.
@@ -74,7 +82,7 @@ pub(crate) struct TableProperties {
     pub(crate) compression: Compression,
     /// `None` without entries.
     pub(super) top_index: Option<BlockHandle>,
-    pub(super) filter: Option<BlockHandle>,
+    pub(super) filter: Option<FilterPlace>,
     /// Of distinct user keys. Tables that were written before there were any have none.
     pub(super) sketch: Option<BlockHandle>,
     /// `None` if no key was chosen, too.
@@ -89,6 +97,12 @@ impl TableProperties {
     pub(crate) fn user_keys(&self) -> Option<(&[u8], &[u8])> {
         let user_key = |key| InternalKey::decode(key).map(|key| key.user_key);
         user_key(&self.smallest).zip(user_key(&self.largest))
+    }
+
+    /// The filter's kind, and the bytes of its block.
+    pub(crate) fn filter(&self) -> Option<(FilterKind, u64)> {
+        let filter = self.filter?;
+        Some((filter.kind, filter.handle.length_bytes))
     }
 
     /// The number of range tombstones.
@@ -131,7 +145,7 @@ impl TableProperties {
             handle(&mut out, field::TOP_INDEX, top_index);
         }
         if let Some(filter) = self.filter {
-            handle(&mut out, field::FILTER, filter);
+            handle(&mut out, field::FILTER, filter.handle);
         }
         if let Some(sketch) = self.sketch {
             handle(&mut out, field::SKETCH, sketch);
@@ -146,11 +160,25 @@ impl TableProperties {
             summary.encode_into(&mut value);
             bytes(&mut out, field::RANGE_TOMBSTONES, &value);
         }
+        // Tables are as before wherever they can be.
+        if let Some(filter) = self.filter.filter(|f| f.kind != FilterKind::SplitBlock) {
+            number(&mut out, field::FILTER_KIND, filter.kind as u64);
+        }
         out
     }
 
     pub(super) fn decode(contents: &[u8], file_bytes: u64) -> Result<Self, FooterFault> {
         let fields = Fields::parse(contents)?;
+        let filter_kind = match fields.get(field::FILTER_KIND) {
+            None => Some(FilterKind::SplitBlock),
+            Some(_) => match fields.number(field::FILTER_KIND) {
+                None | Some(0) => None,
+                Some(number) => {
+                    let kind = FilterKind::from_number(number);
+                    Some(kind.ok_or(FooterFault::UnknownFilter(number))?)
+                }
+            },
+        };
         let properties = || {
             let keyspace = u32::try_from(fields.number(field::KEYSPACE)?).ok()?;
             let compression = u8::try_from(fields.number(field::COMPRESSION)?).ok()?;
@@ -161,6 +189,11 @@ impl TableProperties {
             let key = |number| match fields.get(number) {
                 Some(_) => fields.key(number),
                 None => Some(Vec::new()),
+            };
+            // A kind without a filter would be the kind of nothing.
+            let filter = |kind, handle: Option<BlockHandle>| match handle {
+                Some(handle) => Some(Some(FilterPlace { kind, handle })),
+                None => fields.get(field::FILTER_KIND).is_none().then_some(None),
             };
             let key_sample = match fields.get(field::KEY_SAMPLE) {
                 Some(bytes) => Some(SampleSummary::decode(bytes)?),
@@ -184,7 +217,7 @@ impl TableProperties {
                 age_hint: fields.number(field::AGE_HINT)?,
                 compression: Compression::from_number(compression)?,
                 top_index: handle(field::TOP_INDEX)?,
-                filter: handle(field::FILTER)?,
+                filter: filter(filter_kind?, handle(field::FILTER)?)?,
                 sketch: handle(field::SKETCH)?,
                 key_sample,
                 range_tombstones,
@@ -226,6 +259,7 @@ impl TableProperties {
 pub(super) enum FooterFault {
     Malformed(Malformed),
     UnknownField(u64),
+    UnknownFilter(u64),
 }
 
 struct Fields<'a> {
@@ -278,7 +312,11 @@ mod tests {
     use super::*;
     use crate::key::{Kind, MAX_KEY_BYTES};
 
-    fn sample(filter: Option<BlockHandle>) -> TableProperties {
+    fn sample(handle: Option<BlockHandle>) -> TableProperties {
+        with_filter(FilterKind::SplitBlock, handle)
+    }
+
+    fn with_filter(kind: FilterKind, handle: Option<BlockHandle>) -> TableProperties {
         let encoded = |key: InternalKey<'_>| {
             let mut bytes = Vec::new();
             key.encode_into(&mut bytes);
@@ -301,8 +339,8 @@ mod tests {
                 offset: 5000,
                 length_bytes: 30,
             }),
-            filter,
-            sketch: filter,
+            filter: handle.map(|handle| FilterPlace { kind, handle }),
+            sketch: handle,
             key_sample: None,
             range_tombstones: None,
             file_bytes: 9000,
@@ -332,7 +370,14 @@ mod tests {
             sketch: None,
             ..with_ranges.clone()
         };
-        let all = [sample(None), sample(Some(handle)), with_ranges, only_ranges];
+        let fused = with_filter(FilterKind::Fuse, Some(handle));
+        let all = [
+            sample(None),
+            sample(Some(handle)),
+            fused,
+            with_ranges,
+            only_ranges,
+        ];
         for properties in all {
             let decoded = TableProperties::decode(&properties.encode(), 9000);
             assert_eq!(decoded, Ok(properties));
@@ -352,6 +397,36 @@ mod tests {
             TableProperties::decode(&required, 9000),
             Err(FooterFault::UnknownField(200))
         );
+    }
+
+    #[test]
+    fn an_unknown_kind_of_filter_is_told_from_a_wrong_one() {
+        let handle = BlockHandle {
+            offset: 16,
+            length_bytes: 45,
+        };
+        let with_kind = |handle, kind: &[u8]| {
+            let mut footer = sample(handle).encode();
+            put_varint(&mut footer, field::FILTER_KIND << 1);
+            put_bytes(&mut footer, kind);
+            TableProperties::decode(&footer, 9000)
+        };
+        assert_eq!(with_kind(Some(handle), &[1]), Ok(sample(Some(handle))));
+        assert_eq!(
+            with_kind(Some(handle), &[2]),
+            Ok(with_filter(FilterKind::Fuse, Some(handle)))
+        );
+        let unknown = with_kind(Some(handle), &[3]);
+        assert_eq!(unknown, Err(FooterFault::UnknownFilter(3)));
+        let wrong = [
+            (Some(handle), vec![0]),
+            (Some(handle), vec![2, 2]),
+            (None, vec![2]),
+        ];
+        for (handle, kind) in wrong {
+            let decoded = with_kind(handle, &kind);
+            assert!(matches!(decoded, Err(FooterFault::Malformed(_))));
+        }
     }
 
     #[test]

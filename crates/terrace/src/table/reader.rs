@@ -21,7 +21,7 @@ use super::cursor::TableCursor;
 use super::filter::Filter;
 use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
-use super::properties::{FooterFault, TableProperties};
+use super::properties::{FilterPlace, FooterFault, TableProperties};
 use super::range_block;
 use super::read_ahead::Runs;
 use super::resident_blocks::BlockPlace;
@@ -195,6 +195,10 @@ impl TableReader {
                     &source.path,
                     format!("field {number} of the table's footer is not known"),
                 ),
+                FooterFault::UnknownFilter(number) => Error::unsupported(
+                    &source.path,
+                    format!("the table's filter is of kind {number}, which is not known"),
+                ),
             })?;
         let filter = match read_filter(&source, &properties, footer, Purpose::Read) {
             Ok(filter) => filter,
@@ -351,11 +355,11 @@ pub(super) fn read_filter(
     footer: BlockHandle,
     purpose: Purpose,
 ) -> Result<Option<Filter>> {
-    let Some(handle) = properties.filter else {
+    let Some(FilterPlace { kind, handle }) = properties.filter else {
         return Ok(None);
     };
     source.check_place(handle, footer.offset, footer.offset)?;
-    let filter = Filter::new(&source.read(handle, purpose)?.contents);
+    let filter = Filter::new(kind, source.read(handle, purpose)?.contents);
     let fault = Malformed::new(0, "the filter's length is wrong");
     let filter = filter.ok_or_else(|| source.corruption(handle, fault))?;
     Ok(Some(filter))

@@ -18,7 +18,7 @@ use super::filter::FilterBuilder;
 use super::format::{self, BLOCK_TRAILER_BYTES, BlockHandle, PAGE_BYTES, TRAILER_BYTES};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::key_sample::SampleSummary;
-use super::properties::{TableOptions, TableProperties};
+use super::properties::{FilterPlace, TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
 use super::sketches::{Sketches, SketchesBuilder};
 use super::tally::Tally;
@@ -117,7 +117,7 @@ impl<'a> TableWriter<'a> {
             self.end_data_block(Some(key))?;
         }
         let hash = self.sketches.count(key, value, new_user_key);
-        if new_user_key && self.options.filter_bits_per_key > 0 {
+        if new_user_key && !self.options.filter.is_none() {
             self.filter.add(hash);
         }
         self.tally.count(key, value);
@@ -161,10 +161,10 @@ impl<'a> TableWriter<'a> {
 
     /// About what the file's length would be if it were finished now.
     pub(crate) fn estimated_bytes(&self) -> u64 {
-        let filter_bits = self.filter.count() as u64 * u64::from(self.options.filter_bits_per_key);
+        let filter_bits = self.filter.count() as f64 * self.options.filter.bits_per_key;
         let pending =
             self.data.length_bytes() + self.index.length_bytes() + self.ranges.length_bytes();
-        self.output.offset() + pending as u64 + filter_bits / 8
+        self.output.offset() + pending as u64 + filter_bits as u64 / 8
     }
 
     /// Writes what is left and syncs the file. The caller makes its name durable by syncing the
@@ -285,18 +285,18 @@ impl<'a> TableWriter<'a> {
         (Some(sketch), sample)
     }
 
-    fn write_filter(&mut self) -> Result<Option<BlockHandle>> {
-        if self.options.filter_bits_per_key == 0 {
+    fn write_filter(&mut self) -> Result<Option<FilterPlace>> {
+        if self.options.filter.is_none() {
             return Ok(None);
         }
-        let contents = {
+        let (kind, contents) = {
             let _build = stage(Stage::FilterBuild);
-            self.filter.build(self.options.filter_bits_per_key)
+            self.filter.build(self.options.filter)
         };
         let offset = self.output.offset();
         let handle = seal_plain(&contents, offset, &mut self.output.buffer);
         self.output.write_if_large(self.options.purpose)?;
-        Ok(Some(handle))
+        Ok(Some(FilterPlace { kind, handle }))
     }
 }
 

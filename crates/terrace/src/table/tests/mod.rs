@@ -27,7 +27,10 @@ fn options(compression: Compression, block_bytes: usize) -> TableOptions {
         block_bytes,
         restart_interval: 16,
         compression,
-        filter_bits_per_key: 10,
+        filter: FilterForm {
+            kind: FilterKind::SplitBlock,
+            bits_per_key: 10.0,
+        },
         hash_seed: SEED,
         keyspace: KeyspaceId::DEFAULT,
         age_hint: 3,

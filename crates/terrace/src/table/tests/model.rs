@@ -26,14 +26,22 @@ fn versions() -> impl Strategy<Value = Vec<Version>> {
     })
 }
 
+fn filter_form() -> impl Strategy<Value = FilterForm> {
+    let kind = prop::sample::select(vec![FilterKind::SplitBlock, FilterKind::Fuse]);
+    (kind, 0u32..24).prop_map(|(kind, bits)| FilterForm {
+        kind,
+        bits_per_key: f64::from(bits),
+    })
+}
+
 fn table_options() -> impl Strategy<Value = TableOptions> {
     let compression =
         prop::sample::select(vec![Compression::None, Compression::Lz4, Compression::Zstd]);
     let block_bytes = prop::sample::select(vec![1, 40, 200, 4096]);
-    (compression, block_bytes, 1usize..18, 0u32..12).prop_map(
-        |(compression, block_bytes, restart_interval, filter_bits_per_key)| TableOptions {
+    (compression, block_bytes, 1usize..18, filter_form()).prop_map(
+        |(compression, block_bytes, restart_interval, filter)| TableOptions {
             restart_interval,
-            filter_bits_per_key,
+            filter,
             ..options(compression, block_bytes)
         },
     )
