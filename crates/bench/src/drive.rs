@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::arguments::{Bench, Common, Memory};
 use crate::contest::{self, Program, Setup, Variant};
 use crate::output::Output;
-use crate::run::Plan;
+use crate::run::{INTERVAL_MS, Plan};
 use crate::settings::Settings;
 use crate::workload::Workload;
 use crate::{Result, memory_limit, reopen, report, told, work};
@@ -123,6 +123,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         phases: work.phases.clone(),
         rates: rates(work, common.rate),
         warm_up: common.warm_up / 100.0,
+        sample_interval_ms: INTERVAL_MS,
         seed: common.runs.seed,
         settings: Settings {
             bounded,

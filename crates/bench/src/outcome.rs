@@ -177,9 +177,22 @@ pub struct PhaseOutcome {
     pub usage: Usage,
     /// Bytes of the store's files at the end, as allocated on the disk.
     pub space_bytes: u64,
+    /// The same without the files that are beside tables, as the store tells: logs, journals, arenas.
+    #[serde(default)]
+    pub table_space_bytes: u64,
+    /// The most of that at any moment of the phase, to settled, at which somebody looked.
+    #[serde(default)]
+    pub peak_table_space_bytes: u64,
+    /// Bytes of tables that flushes and merges wrote, to the last acknowledgement, by the store's own
+    /// count, if it has one.
+    #[serde(default)]
+    pub acknowledged_table_bytes_written: Option<u64>,
+    /// The same to settled.
+    #[serde(default)]
+    pub table_bytes_written: Option<u64>,
     /// Bytes of keys and values that were alive at the end; 0 if unknown.
     pub live_bytes: u64,
-    /// Every tenth of a second, or less often in long phases.
+    /// Every tenth of a second, or as often as the plan says; less often in long phases.
     pub timeline: Vec<Sample>,
     /// What the store did meanwhile.
     pub marks: Vec<Mark>,
@@ -260,6 +273,9 @@ pub struct Sample {
     pub read_bytes: u64,
     /// Bytes of the store's files.
     pub space_bytes: u64,
+    /// The same without the files that are beside tables.
+    #[serde(default)]
+    pub table_space_bytes: u64,
     /// Resident memory, bytes.
     pub resident_bytes: u64,
     /// Processor time, seconds.

@@ -52,10 +52,23 @@ pub trait Store: Send + Sync {
     /// the wait for their space.
     fn settle(&self) -> Result<Instant>;
 
-    /// What goes on in the background. Asked ten times a second, so it must be cheap. By default
+    /// What goes on in the background. Asked ten times a second or more, so it must be cheap. By default
     /// nothing does, or the store does not tell.
     fn activity(&self) -> Activity {
         Activity::default()
+    }
+
+    /// Whether a file, named by its path within the store's directory, holds no tables but what was
+    /// written last (a log, a journal, an arena), or nothing that is of the data: its bytes are then told
+    /// apart from those of tables. By default none does.
+    fn is_beside_tables(&self, _file: &Path) -> bool {
+        false
+    }
+
+    /// Bytes of tables that flushes and merges have written since it was opened, by the store's own
+    /// count, if it has one.
+    fn table_bytes_written(&self) -> Option<u64> {
+        None
     }
 
     /// Where the time of its operations went since it was opened, if it watches itself.

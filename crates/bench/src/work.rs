@@ -258,6 +258,7 @@ pub mod tests {
                 phases: workload.phases,
                 rates: BTreeMap::new(),
                 warm_up: 0.25,
+                sample_interval_ms: crate::run::INTERVAL_MS,
                 seed: 3,
                 settings: Settings::default(),
                 label: String::new(),

@@ -327,6 +327,7 @@ fn timeline(phase: &PhaseOutcome, growing: f64) -> Vec<Sample> {
             write_bytes: part(phase.usage.write_bytes),
             read_bytes: part(phase.usage.read_bytes),
             space_bytes: space as u64,
+            table_space_bytes: space as u64,
             resident_bytes: memory as u64,
             processor_s: done * (phase.usage.user_s + phase.usage.system_s),
         });

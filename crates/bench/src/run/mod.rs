@@ -21,6 +21,7 @@ use crate::store::Contestant;
 use crate::workload::{Dataset, Phase};
 
 pub use phase::Progress;
+pub use timeline::INTERVAL_MS;
 
 /// What every contestant goes through.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Plan {
     /// Of its operations each phase that does not begin empty does so many more beforehand, which are
     /// not measured: caches are as they are after a while, and not as a load left them.
     pub warm_up: f64,
+    /// Between two samples of a phase, ms; longer in a phase that has many.
+    pub sample_interval_ms: u64,
     /// From which all streams are made.
     pub seed: u64,
     /// What all stores are told.

@@ -61,6 +61,7 @@ pub fn run(
     let warm = warmed_up(context, phase, rate)?;
     sync_files(context.directory)?;
     let profile_before = context.store.time_profile().unwrap_or_default();
+    let tables_before = context.store.table_bytes_written().unwrap_or(0);
     usage::reset_peaks();
     let before = Counters::now(device.as_ref())?;
     let watched = watch(context, phase, warm.streams, rate)?;
@@ -73,6 +74,9 @@ pub fn run(
     *live_bytes = phase.live_bytes(dataset, seed, *live_bytes, inserted_bytes);
     let (gap_from_ns, gap_ns) = completions::longest_gap(&all.completions, all.end_ns);
     let usage = without_waiting(used, all.spun);
+    let beside = |file: &Path| context.store.is_beside_tables(file);
+    let space = space::allocated(context.directory, &beside)?;
+    let since = |written: Option<u64>| written.map(|now| now.saturating_sub(tables_before));
     Ok(PhaseOutcome {
         name: format!("{}{}", phase.name, context.plan.label),
         operations: if phase.counts_rows() {
@@ -94,7 +98,11 @@ pub fn run(
         user_written_bytes: all.tally.written_bytes,
         user_read_bytes: all.tally.read_bytes,
         usage,
-        space_bytes: space::allocated_bytes(context.directory)?,
+        space_bytes: space.bytes,
+        table_space_bytes: space.table_bytes,
+        peak_table_space_bytes: watched.timeline.peak_table_space_bytes,
+        acknowledged_table_bytes_written: since(watched.tables_acknowledged),
+        table_bytes_written: since(context.store.table_bytes_written()),
         live_bytes: live_bytes.unwrap_or(0),
         timeline: watched.timeline.samples,
         marks: watched.timeline.marks,
@@ -175,6 +183,8 @@ struct WatchedPhase {
     clients: Vec<ClientOutcome>,
     /// From the start until nothing was left to do.
     settled: Option<Duration>,
+    /// What the store counted of its tables at the last acknowledgement.
+    tables_acknowledged: Option<u64>,
     timeline: Timeline,
 }
 
@@ -205,26 +215,29 @@ fn watch(
         directory: context.directory,
         counts: &measured,
         start: &shared.start,
+        interval: Duration::from_millis(context.plan.sample_interval_ms),
         progress: &tell,
     };
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampler = scope.spawn(|| timeline::record(&watched, &done));
         let outcome = clients(&shared, streams, &counts, rate, u64::MAX).and_then(|clients| {
+            let tables = context.store.table_bytes_written();
             // After reads, too: they may have started merges.
             let settled = context.store.settle()?;
             let settled = settled.saturating_duration_since(shared.start.at());
-            Ok((clients, phase.settles.then_some(settled)))
+            Ok((clients, tables, phase.settles.then_some(settled)))
         });
         done.store(true, Ordering::Release);
         sampler.thread().unpark();
         let timeline = sampler
             .join()
             .map_err(|_| Error::from("the sampler panicked"))??;
-        let (clients, settled) = outcome?;
+        let (clients, tables_acknowledged, settled) = outcome?;
         Ok(WatchedPhase {
             clients,
             settled,
+            tables_acknowledged,
             timeline,
         })
     })

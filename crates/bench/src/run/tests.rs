@@ -426,6 +426,7 @@ fn plan_of(workloads: &str, clients: u32, rates: BTreeMap<String, f64>) -> Plan 
         phases: workload.phases,
         rates,
         warm_up: 1.0,
+        sample_interval_ms: INTERVAL_MS,
         seed: 3,
         settings: Settings::default(),
         label: String::new(),

@@ -1,18 +1,20 @@
-//! A phase over time: samples ten times a second, and what the store did meanwhile.
+//! A phase over time: samples at an interval, ten times a second by default, and what the store did
+//! meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::measure::space;
+use crate::measure::space::{self, Space};
 use crate::measure::usage::{self, Io};
 use crate::outcome::{Mark, MarkKind, Sample};
 use crate::run::client::Count;
 use crate::run::start::Start;
 use crate::store::{Activity, Store};
 
-const INTERVAL: Duration = Duration::from_millis(100);
+/// The usual one between samples.
+pub const INTERVAL_MS: u64 = 100;
 
 /// Looking at all files takes the processor from the store, with thousands of them for milliseconds: so
 /// many times as long nobody looks again.
@@ -28,6 +30,8 @@ pub struct Watched<'a> {
     /// Of those clients whose operations count.
     pub counts: &'a [&'a Count],
     pub start: &'a Start,
+    /// Between samples, to begin with.
+    pub interval: Duration,
     /// Called at each sample with the operations so far.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -37,6 +41,8 @@ pub struct Watched<'a> {
 pub struct Timeline {
     pub samples: Vec<Sample>,
     pub marks: Vec<Mark>,
+    /// The most bytes of tables, those of samples that are gone included.
+    pub peak_table_space_bytes: u64,
 }
 
 /// Samples until `done` is set, by a thread that is then unparked.
@@ -47,14 +53,16 @@ pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
     // Whatever fails, the clients must not wait for this thread in vain.
     let start = watched.start.wait();
     let before = before?;
-    let mut space = Space::default();
-    let mut interval = INTERVAL;
+    let mut space = LastLook::default();
+    let mut interval = watched.interval;
     let mut due = Duration::ZERO;
     loop {
         let last = done.load(Ordering::Acquire);
         let sample = before.sample(watched, start, &mut space, last)?;
         (watched.progress)(sample.operations);
         open.observe(watched.store.activity(), sample.at_s, &mut timeline.marks);
+        timeline.peak_table_space_bytes =
+            (timeline.peak_table_space_bytes).max(sample.table_space_bytes);
         timeline.samples.push(sample);
         if timeline.samples.len() >= MOST_SAMPLES {
             halve(&mut timeline.samples);
@@ -104,9 +112,10 @@ impl Baseline {
         &self,
         watched: &Watched<'_>,
         start: Instant,
-        space: &mut Space,
+        look: &mut LastLook,
         is_last: bool,
     ) -> Result<Sample> {
+        let space = look.space(watched, is_last)?;
         let io = Io::now()?;
         let operations = watched
             .counts
@@ -118,7 +127,8 @@ impl Baseline {
             operations,
             write_bytes: io.write_bytes.saturating_sub(self.io.write_bytes),
             read_bytes: io.read_bytes.saturating_sub(self.io.read_bytes),
-            space_bytes: space.bytes(watched.directory, is_last)?,
+            space_bytes: space.bytes,
+            table_space_bytes: space.table_bytes,
             resident_bytes: usage::resident_bytes()?,
             processor_s: (usage::processor_time()?.saturating_sub(self.processor)).as_secs_f64(),
         })
@@ -127,19 +137,20 @@ impl Baseline {
 
 /// What the files take, as of the last look.
 #[derive(Default)]
-struct Space {
-    bytes: u64,
-    next_look: Option<Instant>,
+struct LastLook {
+    space: Space,
+    next: Option<Instant>,
 }
 
-impl Space {
-    fn bytes(&mut self, directory: &Path, is_last: bool) -> Result<u64> {
+impl LastLook {
+    fn space(&mut self, watched: &Watched<'_>, is_last: bool) -> Result<Space> {
         let now = Instant::now();
-        if is_last || self.next_look.is_none_or(|next| next <= now) {
-            self.bytes = space::allocated_bytes(directory)?;
-            self.next_look = Some(now + now.elapsed() * (SPACE_PAUSE + 1));
+        if is_last || self.next.is_none_or(|next| next <= now) {
+            let beside = |file: &Path| watched.store.is_beside_tables(file);
+            self.space = space::allocated(watched.directory, &beside)?;
+            self.next = Some(now + now.elapsed() * (SPACE_PAUSE + 1));
         }
-        Ok(self.bytes)
+        Ok(self.space)
     }
 }
 
@@ -198,30 +209,107 @@ impl OpenMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Direction;
 
     fn mark(kind: MarkKind, from_s: f64, to_s: f64) -> Mark {
         Mark { kind, from_s, to_s }
     }
 
+    /// A store that keeps nothing, and has a log.
+    struct Logged;
+
+    impl Store for Logged {
+        fn put(&self, _: &[u8], _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn delete(&self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn get(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn scan(
+            &self,
+            _: Option<&[u8]>,
+            _: u64,
+            _: Direction,
+            _: &mut dyn FnMut(&[u8], &[u8]),
+        ) -> Result<()> {
+            Ok(())
+        }
+
+        fn settle(&self) -> Result<Instant> {
+            Ok(Instant::now())
+        }
+
+        fn is_beside_tables(&self, file: &Path) -> bool {
+            file == Path::new("log")
+        }
+    }
+
+    fn with_watched<Found>(directory: &Path, look: impl FnOnce(&Watched<'_>) -> Found) -> Found {
+        look(&Watched {
+            store: &Logged,
+            directory,
+            counts: &[],
+            start: &Start::of(1),
+            interval: Duration::from_millis(1),
+            progress: &|_| {},
+        })
+    }
+
     #[test]
     fn space_is_looked_at_now_and_then_and_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
-        let mut space = Space {
-            bytes: 7,
-            next_look: Some(Instant::now() + Duration::from_secs(3600)),
+        let of = |bytes| Space {
+            bytes,
+            table_bytes: bytes,
+        };
+        let mut look = LastLook {
+            space: of(7),
+            next: Some(Instant::now() + Duration::from_secs(3600)),
         };
         std::fs::write(directory.path().join("file"), [1; 5000]).unwrap();
-        assert_eq!(space.bytes(directory.path(), false).unwrap(), 7);
-        let at_the_end = space.bytes(directory.path(), true).unwrap();
-        assert_eq!(
-            at_the_end,
-            space::allocated_bytes(directory.path()).unwrap()
-        );
-        let next_look = space.next_look.unwrap();
-        assert!(next_look < Instant::now() + Duration::from_secs(1800));
-        space.next_look = Some(Instant::now());
-        space.bytes = 7;
-        assert_eq!(space.bytes(directory.path(), false).unwrap(), at_the_end);
+        with_watched(directory.path(), |watched| {
+            assert_eq!(look.space(watched, false).unwrap(), of(7));
+            let at_the_end = look.space(watched, true).unwrap();
+            let bytes = space::allocated_bytes(directory.path()).unwrap();
+            assert_eq!(at_the_end, of(bytes));
+            let next_look = look.next.unwrap();
+            assert!(next_look < Instant::now() + Duration::from_secs(1800));
+            look.next = Some(Instant::now());
+            look.space = of(7);
+            assert_eq!(look.space(watched, false).unwrap(), at_the_end);
+        });
+    }
+
+    /// What lasted for one sample of many is the peak all the same, and a log is no part of it.
+    #[test]
+    fn the_peak_is_of_tables_and_outlives_its_sample() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        std::fs::write(file("log"), [1; 900_000]).unwrap();
+        std::fs::write(file("table"), [1; 300_000]).unwrap();
+        let done = AtomicBool::new(false);
+        let timeline = with_watched(directory.path(), |watched| {
+            std::thread::scope(|scope| {
+                let sampler = scope.spawn(|| record(watched, &done));
+                std::thread::sleep(Duration::from_millis(50));
+                std::fs::remove_file(file("table")).unwrap();
+                std::thread::sleep(Duration::from_millis(50));
+                done.store(true, Ordering::Release);
+                sampler.thread().unpark();
+                sampler.join().unwrap().unwrap()
+            })
+        });
+        let last = timeline.samples.last().unwrap();
+        assert_eq!(last.table_space_bytes, 0);
+        assert!(last.space_bytes >= 900_000, "{last:?}");
+        let peak = timeline.peak_table_space_bytes;
+        assert!((300_000..310_000).contains(&peak), "{peak}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use terrace::{
     Compression, Db, Durability, ForwardPolicy, IterOptions, Options, ReadBufferOptions,
-    TimeProfile, WriteBatch, WriteOptions,
+    Purpose, TimeProfile, WriteBatch, WriteOptions,
 };
 use toml::{Table, Value};
 
@@ -56,6 +56,9 @@ pub const CONTESTANTS: &[Contestant] = &[
         open: |directory, settings| open(directory, settings, &[("read_buffer.policy", "all")]),
     },
 ];
+
+/// Names of the files that hold new writes (docs/formats.md).
+const ARENA_PREFIX: &[u8] = b"arena-";
 
 struct Terrace {
     db: Db,
@@ -285,6 +288,17 @@ impl Store for Terrace {
             self.db.compact()?;
         }
         Ok(settled)
+    }
+
+    fn is_beside_tables(&self, file: &Path) -> bool {
+        let name = file.file_name().unwrap_or_default();
+        name.as_encoded_bytes().starts_with(ARENA_PREFIX)
+    }
+
+    fn table_bytes_written(&self) -> Option<u64> {
+        let io = self.db.statistics().io;
+        let written = |purpose| io.of(purpose).written_bytes;
+        Some(written(Purpose::Flush) + written(Purpose::Compaction))
     }
 
     fn activity(&self) -> Activity {

@@ -11,7 +11,7 @@ use super::stores::{LOG, MODEL_OPTION, REGION, REGION_MODELLED};
 use crate::contest::{self, Program, Setup, Variant};
 use crate::outcome::Contest;
 use crate::reproduce::report::{Bar, Chart, Claim, Section, Table, Whose};
-use crate::run::Plan;
+use crate::run::{INTERVAL_MS, Plan};
 use crate::workload::ycsb::UpdateStyle;
 use crate::workload::{Options, named};
 use crate::{Error, Result};
@@ -129,6 +129,7 @@ pub fn plan(setting: &Setting, workloads: &str, records: u64) -> Result<Plan> {
         seed: setting.seed,
         settings: setting.settings(),
         warm_up: WARM_UP,
+        sample_interval_ms: INTERVAL_MS,
         label: String::new(),
     })
 }

@@ -63,3 +63,23 @@ fn an_option_that_there_is_not_is_refused() {
         assert!(!error.to_string().is_empty());
     }
 }
+
+#[test]
+fn arenas_are_told_apart_from_tables_and_what_tables_took_is_counted() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let opened = (CONTESTANTS[0].open)(directory.path(), &settings(&[])).unwrap();
+    let store = opened.store;
+    store.put(b"key", &[7; 5000]).unwrap();
+    assert_eq!(store.table_bytes_written(), Some(0));
+    store.settle().unwrap();
+    let written = store.table_bytes_written().unwrap();
+    assert!((5000..50_000).contains(&written), "{written}");
+    let names = std::fs::read_dir(directory.path()).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    let beside = |file: &std::ffi::OsString| store.is_beside_tables(Path::new(file));
+    let (beside, rest): (Vec<_>, Vec<_>) = names.iter().partition(|name| beside(name));
+    assert!(!beside.is_empty() && !rest.is_empty(), "{names:?}");
+    let is_arena = |name: &std::ffi::OsString| name.to_string_lossy().contains("arena");
+    assert!(beside.iter().all(|name| is_arena(name)) && !rest.iter().any(|name| is_arena(name)));
+    store.close().unwrap();
+}
