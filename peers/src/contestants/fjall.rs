@@ -1,8 +1,10 @@
 //! fjall: an LSM tree in Rust.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
+use fjall::compaction::Leveled;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
@@ -21,10 +23,16 @@ pub const CONTESTANT: Contestant = Contestant {
     open,
 };
 
-const OWN: &[Accepted] = &[(
-    "max_journaling_bytes",
-    "bytes of journals before memtables are flushed, at least 64 MiB",
-)];
+const OWN: &[Accepted] = &[
+    (
+        "max_journaling_bytes",
+        "bytes of journals before memtables are flushed, at least 64 MiB",
+    ),
+    (
+        "table_target_bytes",
+        "bytes of a table, of which the first sorted level holds four; 64 MiB",
+    ),
+];
 
 /// fjall halts writers at this many sealed memtables.
 const SEALED_HALT: usize = 4;
@@ -32,6 +40,8 @@ const SEALED_HALT: usize = 4;
 /// has at least one.
 const FIRST_LEVEL_SLOWDOWN: usize = 20;
 const MIN_JOURNALING_BYTES: u64 = 64 << 20;
+/// fjall's default.
+const TABLE_TARGET_BYTES: u64 = 64 << 20;
 
 struct Fjall {
     database: Database,
@@ -47,6 +57,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
             format!("fjall.max_journaling_bytes is less than {MIN_JOURNALING_BYTES}").into(),
         );
     }
+    let table_target_bytes = own.or("table_target_bytes", TABLE_TARGET_BYTES)?;
     let syncs = settings.durability == DurabilityClass::PowerCut;
     let mut told = Told::default();
 
@@ -86,6 +97,8 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
         told.say("data_block_compression_policy", "none");
         CompressionPolicy::disabled()
     };
+    told.say("table_target_size", table_target_bytes);
+    let leveled = Leveled::default().with_table_target_size(table_target_bytes);
     told.no_direct_io();
     let keyspace = database.keyspace("default", || {
         KeyspaceCreateOptions::default()
@@ -93,6 +106,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
             .data_block_size_policy(BlockSizePolicy::all(settings.block_bytes))
             .data_block_compression_policy(compression)
             .filter_policy(FilterPolicy::all(filter))
+            .compaction_strategy(Arc::new(leveled))
             // Written to the system by the sync that each write asks for, not twice.
             .manual_journal_persist(syncs)
     })?;
@@ -179,6 +193,11 @@ impl Store for Fjall {
             || Ok(self.database.compactions_completed()),
             || Ok(self.is_flushing() || self.is_compacting()),
         )
+    }
+
+    /// Its journals.
+    fn is_beside_tables(&self, file: &Path) -> bool {
+        file.extension().is_some_and(|extension| extension == "jnl")
     }
 
     fn activity(&self) -> Activity {

@@ -1,6 +1,7 @@
 //! RocksDB, told what the page "Setup Options and Basic Tuning" of its wiki advises.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -8,9 +9,10 @@ use std::time::Instant;
 use rocksdb::properties::{
     ACTUAL_DELAYED_WRITE_RATE, IS_WRITE_STOPPED, NUM_RUNNING_COMPACTIONS, NUM_RUNNING_FLUSHES,
 };
+use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, InfoLogger, LogLevel, Options, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, InfoLogger, LogLevel,
+    Options, ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 use terrace_bench::Result;
 use terrace_bench::settings::{DurabilityClass, Settings};
@@ -64,6 +66,14 @@ const OWN: &[Accepted] = &[
         "level0_file_num_compaction_trigger",
         "tables of the first level that start a compaction; 4",
     ),
+    (
+        "compaction_style",
+        "level or universal; level, as by default",
+    ),
+    (
+        "statistics",
+        "true or false: tickers, among them what flushes and compactions write; false",
+    ),
 ];
 
 /// Flushes leave so much in the first level before it is merged, by default.
@@ -75,6 +85,8 @@ struct RocksDb {
     read: ReadOptions,
     write: WriteOptions,
     ended: Arc<Ended>,
+    /// Where statistics are kept, the options have them.
+    counted: Option<Options>,
 }
 
 /// Counted from what RocksDB logs: its listeners cannot be had from Rust, and its statistics would
@@ -124,6 +136,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     let mut write = WriteOptions::default();
     write.set_sync(sync);
     told.say("WriteOptions::sync", sync);
+    let counted = statistics(&mut options, &own, &mut told)?;
     let durability = if sync {
         "power cut: write-ahead log synced with each write"
     } else {
@@ -135,6 +148,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
             read: ReadOptions::default(),
             write,
             ended,
+            counted,
         }),
         durability: durability.into(),
         settings: told.0,
@@ -212,6 +226,8 @@ fn options(
     told.say("max_bytes_for_level_base", level_base);
     told.say("target_file_size_base", table_bytes);
     told.say("level_compaction_dynamic_level_bytes", true);
+    let style: Style = own.or("compaction_style", Style::Level)?;
+    told.say("compaction_style", format!("{style:?}").to_lowercase());
     told.say("compression", "none");
     told.say("bytes_per_sync", bytes_per_sync);
     told.say("wal_bytes_per_sync", wal_bytes_per_sync);
@@ -228,6 +244,7 @@ fn options(
     options.set_max_bytes_for_level_base(level_base);
     options.set_target_file_size_base(table_bytes);
     options.set_level_compaction_dynamic_level_bytes(true);
+    options.set_compaction_style(style.into());
     options.set_compression_type(DBCompressionType::None);
     options.set_bytes_per_sync(bytes_per_sync);
     options.set_wal_bytes_per_sync(wal_bytes_per_sync);
@@ -238,6 +255,50 @@ fn options(
         options.set_row_cache(&Cache::new_lru_cache(row_cache_bytes));
     }
     Ok(options)
+}
+
+/// What `compaction_style` accepts.
+#[derive(Clone, Copy, Debug)]
+enum Style {
+    Level,
+    Universal,
+}
+
+impl FromStr for Style {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Style, ()> {
+        match text {
+            "level" => Ok(Style::Level),
+            "universal" => Ok(Style::Universal),
+            _ => Err(()),
+        }
+    }
+}
+
+impl From<Style> for DBCompactionStyle {
+    fn from(style: Style) -> DBCompactionStyle {
+        match style {
+            Style::Level => DBCompactionStyle::Level,
+            Style::Universal => DBCompactionStyle::Universal,
+        }
+    }
+}
+
+/// Tickers without histograms and timers, where they are asked for; the options then have them.
+fn statistics(
+    options: &mut Options,
+    own: &OwnOptions,
+    told: &mut Told,
+) -> Result<Option<Options>> {
+    let counts = own.or("statistics", false)?;
+    told.say("statistics", counts);
+    if !counts {
+        return Ok(None);
+    }
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    Ok(Some(options.clone()))
 }
 
 impl RocksDb {
@@ -297,6 +358,17 @@ impl Store for RocksDb {
         options.set_flush(true);
         self.db.wait_for_compact(&options)?;
         Ok(Instant::now())
+    }
+
+    /// The log's files; what it logs for people is not written.
+    fn is_beside_tables(&self, file: &Path) -> bool {
+        file.extension().is_some_and(|extension| extension == "log")
+    }
+
+    fn table_bytes_written(&self) -> Option<u64> {
+        let options = self.counted.as_ref()?;
+        let tickers = [Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
+        Some(tickers.map(|ticker| options.get_ticker_count(ticker)).iter().sum())
     }
 
     fn activity(&self) -> Activity {

@@ -34,6 +34,26 @@ Examples:
   terrace reproduce wbl --region-model 300:2.0:6.6 --json | jq '.claims[]'
   terrace reproduce wbl --tiny")]
     Wbl(Wbl),
+    /// PlexDB: deduplication compaction in a tiered LSM-tree (a paper of 2020)
+    #[command(after_help = "\
+Every key is written ten times, in random order; then keys that are there and keys that are not are
+read. Measured are the space that tables take while that goes on, what is written for each byte that
+comes in, and throughput: of Terrace leveled, tiered, lazy, and deduplicating at each of the paper's
+thresholds, and of the other stores that the program has (`peers reproduce plexdb`: RocksDB leveled and
+universal, LevelDB, fjall). The paper's numbers stand beside ours, and the report ends with its claims
+and what is left of each.
+
+All stores have the same memory, in the paper's proportion: a write buffer of a hundredth of the distinct
+data, 16 bits of filter a key, 1 GB for metadata beside 20 GB that are written. Files and levels are the
+same multiples of a write buffer in all. Tables are read past the page cache where a store can.
+
+Examples:
+  terrace reproduce plexdb --directory /mnt/disk --html plexdb.html
+  terrace reproduce plexdb --scale 0.02 --points terrace-leveled,terrace-dedup-1.4
+  terrace reproduce plexdb --repeats 3 --zipfian
+  terrace reproduce plexdb --json | jq '.figures.updates.points[] | [.name, .space.mean.median]'
+  terrace reproduce plexdb --tiny")]
+    Plexdb(Plexdb),
     /// One run, told on standard input: how the others start their runs
     #[command(hide = true)]
     RunOne,
@@ -61,6 +81,38 @@ pub struct Wbl {
     /// LATENCY_NS:WRITE_GBPS:READ_GBPS
     #[arg(long, value_name = "MODEL")]
     pub region_model: Option<RegionModel>,
+    /// A few thousand records, small buffers, one run: to see that it works
+    #[arg(long, conflicts_with_all = ["scale", "repeats"])]
+    pub tiny: bool,
+    /// Print everything as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Write the report as a page too, one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `plexdb`
+#[derive(Clone, Debug, Args)]
+pub struct Plexdb {
+    /// Of the paper's 20 GB that are written, a tenth of it distinct
+    #[arg(long, default_value_t = 0.1)]
+    pub scale: f64,
+    /// Where stores are made: the medium to be measured
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+    /// Runs of each point, in turn
+    #[arg(long, default_value_t = 1)]
+    pub repeats: u32,
+    /// Only these points [default: all whose store is there]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub points: Vec<String>,
+    /// The same number of writes once more, of keys that are chosen zipfian (0.99): Terrace's points only
+    #[arg(long)]
+    pub zipfian: bool,
+    /// All streams of operations are made from it
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
     /// A few thousand records, small buffers, one run: to see that it works
     #[arg(long, conflicts_with_all = ["scale", "repeats"])]
     pub tiny: bool,

@@ -2,11 +2,14 @@
 //! claim.
 //!
 //! - [`wbl`]: write-behind logging, figure by figure
+//! - [`plexdb`]: deduplication compaction: what policies write, and the space that they take
 //! - [`region_model`]: persistent memory that is not there
 //! - [`report`]: what a reproduction found; `text` and [`page`] show it
 
 pub mod arguments;
 pub mod page;
+pub mod plexdb;
+mod plot;
 pub mod region_model;
 pub mod report;
 #[cfg(test)]
@@ -38,6 +41,15 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
             let report = wbl::reproduce(&program, asked, command)?;
             output.show(&report, || text::text(&report), || Ok(page::page(&report)))
         }
+        Reproduce::Plexdb(asked) => {
+            let output = Output {
+                json: asked.json,
+                html: asked.html.as_deref(),
+            };
+            output.check()?;
+            let report = plexdb::reproduce(&program, asked, command)?;
+            output.show(&report, || text::text(&report), || Ok(page::page(&report)))
+        }
     }
 }
 
@@ -45,6 +57,8 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
 fn extended(program: &Program) -> Program {
     let mut program = program.clone();
     program.contestants.extend(wbl::CONTESTANTS);
+    let points = plexdb::contestants(&program);
+    program.contestants.extend(points);
     program
 }
 

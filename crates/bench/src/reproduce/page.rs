@@ -1,7 +1,8 @@
-//! A reproduction as one page of HTML: tables and bars, no script, nothing to be fetched.
+//! A reproduction as one page of HTML: tables, bars and plots, no script, nothing to be fetched.
 
 use std::fmt::Write;
 
+use super::plot;
 use super::report::{Chart, Claim, Reproduction, Section, Table, Verdict, Whose};
 use crate::report::html::escape;
 use crate::report::numbers::digits;
@@ -77,6 +78,9 @@ fn write_section(page: &mut String, section: &Section) {
     );
     for chart in &section.charts {
         write_chart(page, chart);
+    }
+    for drawn in &section.plots {
+        plot::write(page, drawn);
     }
     for table in &section.tables {
         write_table(page, table);

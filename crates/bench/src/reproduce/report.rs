@@ -40,6 +40,9 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Some of them as bars.
     pub charts: Vec<Chart>,
+    /// Some of them as one against another.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
 }
 
 impl Section {
@@ -92,6 +95,34 @@ pub struct Bar {
     pub whose: Whose,
     /// In the chart's unit; may be negative.
     pub value: f64,
+}
+
+/// Two quantities, both above zero, one against the other; in a page both axes are logarithmic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// The quantity from left to right.
+    pub across: String,
+    /// The quantity from bottom to top.
+    pub up: String,
+    /// In order.
+    pub points: Vec<Point>,
+}
+
+/// A value of each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// What it is of.
+    pub label: String,
+    /// Whose it is.
+    pub whose: Whose,
+    /// From left to right.
+    pub across: f64,
+    /// From bottom to top.
+    pub up: f64,
+    /// Points of one name are joined by a line, in their order.
+    pub curve: Option<String>,
 }
 
 /// Who measured a value.

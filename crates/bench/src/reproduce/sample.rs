@@ -1,7 +1,9 @@
 //! A made-up report for tests of how reports are shown: names try to be more than text.
 
 use crate::outcome::Machine;
-use crate::reproduce::report::{Bar, Chart, Claim, Reproduction, Section, Table, Verdict, Whose};
+use crate::reproduce::report::{
+    Bar, Chart, Claim, Plot, Point, Reproduction, Section, Table, Verdict, Whose,
+};
 
 /// The report; the same each time.
 pub fn reproduction() -> Reproduction<u32> {
@@ -9,6 +11,13 @@ pub fn reproduction() -> Reproduction<u32> {
         label: label.into(),
         whose,
         value,
+    };
+    let point = |label: &str, whose, across| Point {
+        label: label.into(),
+        whose,
+        across,
+        up: 10.0 / across,
+        curve: (whose == Whose::Ours).then(|| "curve".into()),
     };
     let mut table = Table::new("Gains", &["workload", "here %"]);
     table.rows.push(vec!["A<b>".into(), "-3.00".into()]);
@@ -25,6 +34,16 @@ pub fn reproduction() -> Reproduction<u32> {
             modelled: true,
             notes: vec!["word ".repeat(60)],
             tables: vec![table],
+            plots: vec![Plot {
+                title: "Space and writes".into(),
+                across: "space".into(),
+                up: "written".into(),
+                points: vec![
+                    point("B<b>", Whose::Paper, 1.2),
+                    point("a rather long name of a point", Whose::Ours, 1.25),
+                    point("C", Whose::Ours, 9.0),
+                ],
+            }],
             charts: vec![Chart {
                 title: "Gain".into(),
                 unit: "%".into(),

@@ -57,6 +57,10 @@ fn the_page_is_text_and_bars_and_fetches_nothing() {
         "{page}"
     );
     assert!(page.contains("bar ours\" style=\"margin-left:0.00%;width:33.33%\""));
+    // Three points, two of them on a curve.
+    assert_eq!(page.matches("<circle").count(), 3);
+    assert!(page.contains("B&lt;b&gt; (published)</text>") && !page.contains("B<b>"));
+    assert_eq!(page.matches("<polyline").count(), 1);
 }
 
 #[test]

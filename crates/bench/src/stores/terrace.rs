@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use terrace::{
-    Compression, Db, Durability, ForwardPolicy, IterOptions, Options, ReadBufferOptions,
-    Purpose, TimeProfile, WriteBatch, WriteOptions,
+    Compression, Db, Durability, ForwardPolicy, IterOptions, Options, Purpose, ReadBufferOptions,
+    TimeProfile, WriteBatch, WriteOptions,
 };
 use toml::{Table, Value};
 

@@ -223,6 +223,19 @@ impl Store for LevelDb {
         )
     }
 
+    /// Its log, and what it writes for people.
+    fn is_beside_tables(&self, file: &Path) -> bool {
+        let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+        name.ends_with(b".log") || name == b"LOG" || name == b"LOG.old"
+    }
+
+    /// Its count is in whole MiB for each level.
+    fn table_bytes_written(&self) -> Option<u64> {
+        let stats = self.database.property(c"leveldb.stats")?;
+        let (first, others) = shape::written(&stats);
+        Some((first + others) << 20)
+    }
+
     fn activity(&self) -> Activity {
         let stats = self.database.property(c"leveldb.stats").unwrap_or_default();
         let written = shape::written(&stats);

@@ -103,6 +103,7 @@ pub fn section(found: &AgainstNovelsm, modelled: bool) -> Section {
                 .into(),
         ],
         tables: vec![table],
+        plots: Vec::new(),
         charts: vec![Chart {
             title: "Gain in throughput".into(),
             unit: "%".into(),

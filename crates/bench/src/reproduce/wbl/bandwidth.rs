@@ -273,6 +273,7 @@ pub fn section(found: &Bandwidths, modelled: bool) -> Section {
              arena. {persist}"
         )],
         tables: vec![table],
+        plots: Vec::new(),
         charts: vec![Chart {
             title: "Bandwidth".into(),
             unit: "GB/s".into(),

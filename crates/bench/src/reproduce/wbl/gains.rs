@@ -175,6 +175,7 @@ pub fn section(gains: &Gains, modelled: bool) -> Section {
             ),
         ],
         tables: gains.comparisons.iter().map(|c| table(c, &gains.region)).collect(),
+        plots: Vec::new(),
         charts: vec![Chart {
             title: "Gain in throughput".into(),
             unit: "%".into(),

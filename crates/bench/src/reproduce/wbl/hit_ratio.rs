@@ -191,6 +191,7 @@ pub fn section(found: &HitRatios, setting: &Setting) -> Section {
                 .into(),
         ],
         tables: vec![measured_table(found), simulated_table(found)],
+        plots: Vec::new(),
         charts: vec![chart(found)],
     }
 }

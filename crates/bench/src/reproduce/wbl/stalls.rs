@@ -210,6 +210,7 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
                 .into(),
         ],
         tables: vec![table],
+        plots: Vec::new(),
         charts: vec![Chart {
             title: "Time that writers were held back".into(),
             unit: "ms".into(),

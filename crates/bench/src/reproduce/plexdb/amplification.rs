@@ -1,0 +1,298 @@
+//! What is written against the space that it takes: a policy's place between the two.
+
+use super::measured::{Figure, Measured};
+use super::paper;
+use super::points::Point;
+use crate::report::numbers::digits;
+use crate::reproduce::report::{self, Bar, Chart, Plot, Section, Table, Whose};
+
+/// The paper's load.
+pub fn section(points: &[Measured]) -> Section {
+    Section {
+        figure: "20 GB, 9 updates a key".into(),
+        title: "space and write amplification".into(),
+        notes: notes(points),
+        tables: vec![space(points, true), written(points, true)],
+        charts: vec![
+            chart(
+                "Space, mean over the second half of the load",
+                "times the distinct data",
+                points,
+                &paper::SPACE,
+                |point| Some(point.space.mean.median),
+            ),
+            chart(
+                "Write amplification, tables, to settled",
+                "times the bytes that came in",
+                points,
+                &paper::WRITES,
+                |point| Some(point.written.settled_tables?.median),
+            ),
+        ],
+        plots: vec![plot(points, true)],
+        ..Section::default()
+    }
+}
+
+/// The same number of writes of other keys, of which the paper has nothing.
+pub fn zipfian_section(points: &[Measured]) -> Section {
+    Section {
+        figure: "Zipfian updates".into(),
+        title: "space and write amplification where some keys are written far more often".into(),
+        notes: vec![
+            "Each record once, in random order; then nine times as many writes, each of a record that \
+             is chosen zipfian (0.99), hot ones anywhere. No experiment of the paper: every level \
+             holds many versions of few keys."
+                .into(),
+        ],
+        tables: vec![space(points, false), written(points, false)],
+        plots: vec![plot(points, false)],
+        ..Section::default()
+    }
+}
+
+fn notes(points: &[Measured]) -> Vec<String> {
+    let mut notes = vec![
+        "Space is that of all files but those that hold what was written last (arenas, logs, \
+         journals), divided by keys and values of the distinct records. The mean is over the time \
+         between half of the writes and the last acknowledgement, the peak over all of the time to \
+         settled, as far as a look every 50 ms or so can see; both hold what merges read and write at \
+         the time. Settled is when nothing is left to merge."
+            .into(),
+        "Write amplification of tables is by each store's own count of what flushes and merges wrote. \
+         That of the process is the system's count, logs included: all that reached the device's \
+         queue, so that a log that is removed before it is written back is not in it, and of Terrace's \
+         arenas, which are mapped and used again, only what was written back."
+            .into(),
+        "Published numbers stand beside what is the same by name or by policy; LSM-trie is no contestant \
+         (tables in hash order allow no scans), and beside the tiered tree, which has no deduplication \
+         either."
+            .into(),
+    ];
+    let silent: Vec<&str> = points
+        .iter()
+        .filter(|point| point.written.settled_tables.is_none())
+        .map(|point| point.name.as_str())
+        .collect();
+    if !silent.is_empty() {
+        notes.push(format!(
+            "No count of its tables: {}. In the plot it stands with all that its process wrote.",
+            silent.join(", ")
+        ));
+    }
+    notes
+}
+
+/// What the paper calls what a point stands for.
+fn published(point: &Measured, numbers: &[(&str, f64)]) -> Option<f64> {
+    let known = Point::named(&point.name)?;
+    paper::of(numbers, known.paper?)
+}
+
+/// With least and most where there are repeats.
+pub fn text(figure: Figure) -> String {
+    let Figure {
+        median,
+        least,
+        most,
+    } = figure;
+    match least < most {
+        true => format!("{} [{}..{}]", digits(median), digits(least), digits(most)),
+        false => digits(median),
+    }
+}
+
+/// A number that may be missing.
+pub fn or_dash(figure: Option<String>) -> String {
+    figure.unwrap_or_else(|| "-".into())
+}
+
+fn space(points: &[Measured], with_paper: bool) -> Table {
+    let mut table = Table::new(
+        "Space, times the distinct data",
+        &["store", "second half", "peak", "settled"],
+    );
+    for point in points {
+        let space = point.space;
+        let figures = [space.mean, space.peak, space.settled].map(text);
+        table
+            .rows
+            .push([vec![point.name.clone()], figures.to_vec()].concat());
+    }
+    if with_paper {
+        publish(&mut table, points, &paper::SPACE);
+    }
+    table
+}
+
+fn written(points: &[Measured], with_paper: bool) -> Table {
+    let mut table = Table::new(
+        "Write amplification, times the bytes that came in",
+        &[
+            "store",
+            "tables, load",
+            "tables, settled",
+            "process, settled",
+        ],
+    );
+    for point in points {
+        let written = point.written;
+        table.rows.push(vec![
+            point.name.clone(),
+            or_dash(written.load_tables.map(text)),
+            or_dash(written.settled_tables.map(text)),
+            text(written.settled_process),
+        ]);
+    }
+    if with_paper {
+        publish(&mut table, points, &paper::WRITES);
+    }
+    table
+}
+
+/// A last column with the paper's numbers; its LSM-trie has a row of its own.
+fn publish(table: &mut Table, points: &[Measured], numbers: &[(&str, f64)]) {
+    table.header.push("published".into());
+    for (row, point) in table.rows.iter_mut().zip(points) {
+        row.push(or_dash(
+            published(point, numbers).map(|number| format!("about {}", digits(number))),
+        ));
+    }
+    if let Some(number) = paper::of(numbers, LSM_TRIE) {
+        let mut row = vec![format!("({LSM_TRIE})")];
+        row.resize(table.header.len() - 1, "-".into());
+        row.push(format!("above {}", digits(number)));
+        table.rows.push(row);
+    }
+}
+
+const LSM_TRIE: &str = "LSM-trie";
+
+fn chart(
+    title: &str,
+    unit: &str,
+    points: &[Measured],
+    numbers: &[(&str, f64)],
+    read: fn(&Measured) -> Option<f64>,
+) -> Chart {
+    let published = numbers.iter().map(|(store, value)| Bar {
+        label: store.to_string(),
+        whose: Whose::Paper,
+        value: *value,
+    });
+    let ours = points.iter().filter_map(|point| {
+        Some(Bar {
+            label: point.name.clone(),
+            whose: Whose::Ours,
+            value: read(point)?,
+        })
+    });
+    Chart {
+        title: title.into(),
+        unit: unit.into(),
+        bars: published.chain(ours).collect(),
+    }
+}
+
+fn plot(points: &[Measured], with_paper: bool) -> Plot {
+    let ours = points.iter().map(|point| report::Point {
+        label: point.name.clone(),
+        whose: Whose::Ours,
+        across: point.space.mean.median,
+        up: point.written.usual().median,
+        curve: Point::named(&point.name)
+            .and_then(Point::curve)
+            .map(str::to_string),
+    });
+    // Those of which the paper has both numbers.
+    let published = paper::SPACE.iter().filter_map(|(store, space)| {
+        Some(report::Point {
+            label: store.to_string(),
+            whose: Whose::Paper,
+            across: *space,
+            up: paper::of(&paper::WRITES, store)?,
+            curve: None,
+        })
+    });
+    let published = published.filter(|_| with_paper);
+    Plot {
+        title: "Space against writes: further to the left and further down is better".into(),
+        across: "space, times the distinct data (second half of the load)".into(),
+        up: "write amplification (settled)".into(),
+        points: ours.chain(published).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::plexdb::claims::tests::{measured, point};
+
+    #[test]
+    fn published_numbers_stand_beside_their_points() {
+        let section = section(&measured());
+        let [space, written] = &section.tables[..] else {
+            panic!("{:?}", section.tables)
+        };
+        let row = |table: &Table, name: &str| {
+            let mut rows = table.rows.iter();
+            rows.find(|row| row[0] == name).unwrap().clone()
+        };
+        assert_eq!(
+            row(space, "leveldb"),
+            ["leveldb", "1.20", "1.20", "1.20", "about 1.20"]
+        );
+        assert_eq!(row(space, "terrace-dedup-1.8")[4], "about 2.00");
+        assert_eq!(row(space, "terrace-dedup-1.4")[4], "-");
+        assert_eq!(
+            row(space, "(LSM-trie)"),
+            ["(LSM-trie)", "-", "-", "-", "above 11.0"]
+        );
+        assert_eq!(row(written, "leveldb")[4], "about 10.0");
+        for table in &section.tables {
+            assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+        }
+        let bars = section.charts[0].bars.iter();
+        assert_eq!(bars.filter(|bar| bar.whose == Whose::Paper).count(), 4);
+    }
+
+    #[test]
+    fn thresholds_are_a_curve_and_the_paper_has_a_point_with_both_numbers() {
+        let plot = plot(&measured(), true);
+        let curve = plot.points.iter().filter(|point| point.curve.is_some());
+        assert_eq!(curve.count(), 4);
+        let published: Vec<_> = plot
+            .points
+            .iter()
+            .filter(|p| p.whose == Whose::Paper)
+            .collect();
+        assert_eq!(published.len(), 1);
+        assert_eq!((published[0].across, published[0].up), (1.2, 10.0));
+    }
+
+    #[test]
+    fn a_store_without_a_count_of_its_own_is_told() {
+        let mut silent = point("fjall", 1.3, 9.0);
+        silent.written.settled_tables = None;
+        let section = section(&[silent]);
+        assert!(
+            section
+                .notes
+                .iter()
+                .any(|note| note.contains("tables: fjall."))
+        );
+        assert_eq!(section.tables[1].rows[0][2], "-");
+        assert!(
+            section.charts[1]
+                .bars
+                .iter()
+                .all(|bar| bar.whose == Whose::Paper)
+        );
+        assert_eq!(
+            zipfian_section(&[point("fjall", 1.3, 9.0)]).tables[0]
+                .header
+                .len(),
+            4
+        );
+    }
+}

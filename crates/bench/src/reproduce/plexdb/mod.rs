@@ -1,0 +1,118 @@
+//! Deduplication compaction (PlexDB, 2020): a tiered tree that merges a level for its duplicates.
+//!
+//! [`points`] is the table of what is measured; [`contests`] runs it, [`measured`] reads it off, and
+//! each section has a file.
+
+mod amplification;
+mod claims;
+mod contests;
+mod measured;
+mod paper;
+mod points;
+mod setting;
+mod throughput;
+
+use serde::{Deserialize, Serialize};
+
+use super::arguments::Plexdb;
+use super::report::{Reproduction, Section};
+use crate::contest::{self, Program};
+use crate::outcome::Contest;
+use crate::{Result, machine};
+use points::Point;
+use setting::Setting;
+
+pub use measured::{Figure, Lookups, Measured, Space, Written};
+pub use points::contestants;
+
+/// All that was measured, as numbers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    /// The paper's load.
+    pub updates: Loaded,
+    /// As many writes of keys that are chosen zipfian, if that was asked for.
+    pub zipfian: Option<Loaded>,
+}
+
+/// One load of all points.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Loaded {
+    /// What the report is made of.
+    pub points: Vec<Measured>,
+    /// All runs.
+    pub contest: Contest,
+}
+
+impl Loaded {
+    fn of(contest: Contest, setting: &Setting) -> Self {
+        Loaded {
+            points: measured::measured(&contest, setting.data_bytes()),
+            contest,
+        }
+    }
+}
+
+/// Measures every point.
+///
+/// # Errors
+/// Arguments that make no sense, a directory that cannot be written to, and a store that fails.
+pub fn reproduce(
+    program: &Program,
+    asked: &Plexdb,
+    command: &str,
+) -> Result<Reproduction<Figures>> {
+    let setting = Setting::of(asked)?;
+    let points = contests::chosen(program, &asked.points)?;
+    contest::check_directory(&setting.directory)?;
+    say("updates in random order");
+    let updates = contests::updates(program, &setting, &points, command)?;
+    let zipfian = match asked.zipfian {
+        true => Some(zipfian(program, &setting, &points, command)?),
+        false => None,
+    };
+    let figures = Figures {
+        updates: Loaded::of(updates, &setting),
+        zipfian: zipfian.map(|contest| Loaded::of(contest, &setting)),
+    };
+    let mut machine = machine::describe(&setting.directory);
+    machine.harness = figures.updates.contest.machine.harness.clone();
+    Ok(Reproduction {
+        command: command.into(),
+        paper: paper::TITLE.into(),
+        model: None,
+        conditions: setting.conditions(),
+        machine,
+        sections: sections(&figures),
+        claims: claims::claims(&figures.updates.points),
+        figures,
+    })
+}
+
+fn zipfian(
+    program: &Program,
+    setting: &Setting,
+    points: &[&Point],
+    command: &str,
+) -> Result<Contest> {
+    let own = points.iter().copied().filter(|point| point.is_terrace());
+    let own: Vec<&Point> = own.collect();
+    if own.is_empty() {
+        return Err("--zipfian is of Terrace's points, and --points names none of them".into());
+    }
+    say("zipfian updates");
+    contests::zipfian(program, setting, &own, command)
+}
+
+/// How far it is; contests tell of their own runs.
+fn say(part: &str) {
+    eprintln!("plexdb: {part}");
+}
+
+fn sections(figures: &Figures) -> Vec<Section> {
+    let points = &figures.updates.points;
+    let mut sections = vec![amplification::section(points), throughput::section(points)];
+    if let Some(zipfian) = &figures.zipfian {
+        sections.push(amplification::zipfian_section(&zipfian.points));
+    }
+    sections
+}

@@ -1,0 +1,250 @@
+//! What is measured: a store with options, each a point in the plot of space and writes.
+
+use std::collections::BTreeMap;
+
+use super::setting::Setting;
+use crate::contest::Program;
+use crate::store::Contestant;
+
+/// A store of the program's, told something of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Its name in reports and in `--points`.
+    pub name: &'static str,
+    /// The contestant that it is.
+    pub store: &'static str,
+    /// What the paper calls what it stands for, where it has that.
+    pub paper: Option<&'static str>,
+    /// Options by the store's own names, beside [sizes](sizes).
+    pub options: &'static [(&'static str, &'static str)],
+}
+
+/// Leveled, in the same engine.
+pub const LEVELED: &str = "terrace-leveled";
+/// Without deduplication, in the same engine.
+pub const TIERED: &str = "terrace-tiered";
+/// The paper's baseline itself.
+pub const LEVELDB: &str = "leveldb";
+
+const TERRACE: &str = "terrace";
+
+const fn terrace(name: &'static str, options: &'static [(&'static str, &'static str)]) -> Point {
+    Point {
+        name,
+        store: TERRACE,
+        paper: None,
+        options,
+    }
+}
+
+const fn dedup(
+    name: &'static str,
+    paper: &'static str,
+    options: &'static [(&'static str, &'static str)],
+) -> Point {
+    Point {
+        paper: Some(paper),
+        ..terrace(name, options)
+    }
+}
+
+const fn peer(
+    name: &'static str,
+    store: &'static str,
+    options: &'static [(&'static str, &'static str)],
+) -> Point {
+    Point {
+        name,
+        store,
+        paper: None,
+        options,
+    }
+}
+
+/// All of them, in the order of reports; those of stores that a program lacks are left out. Thresholds
+/// ascend.
+pub const POINTS: [Point; 11] = [
+    terrace(LEVELED, &[("compaction_policy", "leveled")]),
+    terrace(TIERED, &[("compaction_policy", "tiered")]),
+    terrace("terrace-lazy", &[("compaction_policy", "lazy")]),
+    dedup(
+        "terrace-dedup-1.2",
+        "PlexDB 1.2",
+        &[("compaction_policy", "dedup"), (THRESHOLD, "1.2")],
+    ),
+    dedup(
+        "terrace-dedup-1.4",
+        "PlexDB 1.4",
+        &[("compaction_policy", "dedup"), (THRESHOLD, "1.4")],
+    ),
+    dedup(
+        "terrace-dedup-1.6",
+        "PlexDB 1.6",
+        &[("compaction_policy", "dedup"), (THRESHOLD, "1.6")],
+    ),
+    dedup(
+        "terrace-dedup-1.8",
+        "PlexDB 1.8",
+        &[("compaction_policy", "dedup"), (THRESHOLD, "1.8")],
+    ),
+    peer(
+        "rocksdb-leveled",
+        "rocksdb",
+        &[("compaction_style", "level"), ("statistics", "true")],
+    ),
+    peer(
+        "rocksdb-universal",
+        "rocksdb",
+        &[("compaction_style", "universal"), ("statistics", "true")],
+    ),
+    Point {
+        paper: Some("LevelDB"),
+        ..peer(LEVELDB, LEVELDB, &[])
+    },
+    peer("fjall", "fjall", &[]),
+];
+
+const THRESHOLD: &str = "dedup_threshold";
+const SCORE: &str = "least_score";
+
+/// Options that make a curve of points: its name, and the option.
+const CURVES: [(&str, &str); 2] = [("dedup", THRESHOLD), ("score", SCORE)];
+
+impl Point {
+    /// One of [`POINTS`].
+    pub fn named(name: &str) -> Option<&'static Point> {
+        POINTS.iter().find(|point| point.name == name)
+    }
+
+    /// At which rate of duplicates it merges a level, if it does.
+    pub fn threshold(&self) -> Option<f64> {
+        self.number(THRESHOLD)
+    }
+
+    /// The curve that it lies on, with others of one option.
+    pub fn curve(&self) -> Option<&'static str> {
+        let found = CURVES
+            .iter()
+            .find(|(_, option)| self.number(option).is_some());
+        found.map(|(name, _)| *name)
+    }
+
+    /// Whether it is the engine of this repository.
+    pub fn is_terrace(&self) -> bool {
+        self.store == TERRACE
+    }
+
+    fn number(&self, option: &str) -> Option<f64> {
+        let found = self.options.iter().find(|(name, _)| *name == option);
+        found.and_then(|(_, value)| value.parse().ok())
+    }
+
+    /// All that it is told beside what all stores are.
+    pub fn told(&self, setting: &Setting) -> BTreeMap<String, String> {
+        let own = self.options.iter();
+        let own = own.map(|(name, value)| (name.to_string(), value.to_string()));
+        sizes(self.store, setting.buffer_bytes)
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .chain(own)
+            .collect()
+    }
+}
+
+/// The shape of a tree, as a multiple of a write buffer: a table is as large as one, level 0 is merged at
+/// four, level 1 holds four, and each level is ten times the one above. What a store does not let be set is
+/// told in the report's conditions.
+fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
+    match store {
+        TERRACE => vec![
+            ("table_bytes", buffer_bytes),
+            ("level0_merge", 4),
+            ("level1_bytes", 4 * buffer_bytes),
+            ("level_ratio", 10),
+            // As its defaults are to its default buffer.
+            ("slice_bytes", 4 * buffer_bytes),
+            ("debt_slowdown_bytes", 256 * buffer_bytes),
+            ("debt_stop_bytes", 1024 * buffer_bytes),
+            ("manifest_bytes", (buffer_bytes / 16).max(64 << 10)),
+            // All that there are, as for the others.
+            ("max_open_tables", 10_000),
+        ],
+        // The rest follows from the buffer.
+        "rocksdb" => vec![("level0_file_num_compaction_trigger", 4)],
+        LEVELDB => vec![("max_file_bytes", buffer_bytes)],
+        "fjall" => vec![("table_target_bytes", buffer_bytes)],
+        _ => Vec::new(),
+    }
+}
+
+/// A contestant for each point whose store the program has: opened as that store is, under the point's
+/// name. A run's process finds it so.
+pub fn contestants(program: &Program) -> Vec<Contestant> {
+    let of_store = |point: &Point| {
+        let mut known = program.contestants.iter();
+        let store = known.find(|contestant| contestant.name == point.store)?;
+        Some(Contestant {
+            name: point.name,
+            ..*store
+        })
+    };
+    let is_new = |contestant: &Contestant| {
+        !(program.contestants.iter()).any(|known| known.name == contestant.name)
+    };
+    POINTS.iter().filter_map(of_store).filter(is_new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_have_names_of_their_own_and_curves_ascend() {
+        let mut names: Vec<_> = POINTS.iter().map(|point| point.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), POINTS.len());
+        let thresholds: Vec<f64> = POINTS.iter().filter_map(Point::threshold).collect();
+        assert_eq!(thresholds, [1.2, 1.4, 1.6, 1.8]);
+        let curves = POINTS.iter().filter_map(Point::curve);
+        assert_eq!(curves.collect::<Vec<_>>(), ["dedup"; 4]);
+        assert!(
+            [LEVELED, TIERED, LEVELDB]
+                .map(Point::named)
+                .iter()
+                .all(Option::is_some)
+        );
+    }
+
+    /// A name of an option or a policy that there is not would fail in the first run of a long contest.
+    #[test]
+    fn terrace_accepts_what_its_points_are_told() {
+        let setting = Setting::tiny_for_tests();
+        for point in POINTS.iter().filter(|point| point.is_terrace()) {
+            let mut settings = setting.settings();
+            settings.own = point.told(&setting);
+            let options = crate::stores::terrace::options(&settings, &[]).unwrap();
+            assert_eq!(options.level1_bytes, 4 * setting.buffer_bytes);
+            let policy = options.compaction_policy.to_string();
+            assert!(point.name.contains(&policy), "{}: {policy}", point.name);
+            if let Some(threshold) = point.threshold() {
+                assert!((options.dedup_threshold - threshold).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn only_stores_that_are_there_have_points() {
+        let program = Program {
+            contestants: crate::stores::terrace::CONTESTANTS.to_vec(),
+            default_contestants: Vec::new(),
+            child_arguments: Vec::new(),
+        };
+        let names: Vec<_> = contestants(&program).iter().map(|c| c.name).collect();
+        assert_eq!(names.len(), 7);
+        assert!(
+            names.iter().all(|name| name.starts_with("terrace-")),
+            "{names:?}"
+        );
+    }
+}

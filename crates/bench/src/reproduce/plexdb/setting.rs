@@ -1,0 +1,280 @@
+//! The paper's setting at a scale, and what it leaves open.
+
+use std::path::PathBuf;
+
+use super::paper;
+use crate::Result;
+use crate::reproduce::arguments::Plexdb;
+use crate::settings::Settings;
+use crate::told::mib;
+use crate::workload::Dataset;
+use crate::workload::updates::{self, Updates};
+
+/// A write buffer is this part of the distinct data.
+const BUFFER_PART: u64 = 100;
+/// With less no store works; a multiple of what Terrace's arenas grow by.
+const LEAST_BUFFER_BYTES: u64 = 64 << 10;
+const BUFFER_STEP_BYTES: u64 = 4096;
+/// The least with which a store caches anything.
+const LEAST_CACHE_BYTES: u64 = 1 << 20;
+/// Of `--tiny`.
+const TINY_SCALE: f64 = 0.0003;
+/// One record in so many is read, existing and absent ones.
+const READ_PART: u64 = 10;
+/// Fewer take no time that could be measured.
+const LEAST_READS: u64 = 10_000;
+
+/// Of the writes, after the first, of each record on average.
+pub const UPDATES: Updates = Updates::USUAL;
+/// One that is filled, and one that is written to tables: what LevelDB has.
+const WRITE_BUFFERS: u32 = 2;
+
+/// What all points share.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Of the paper's volume.
+    pub scale: f64,
+    /// Distinct.
+    pub records: u64,
+    /// Of one write buffer.
+    pub buffer_bytes: u64,
+    /// For what is read.
+    pub cache_bytes: u64,
+    /// Reads of records that are there, and of as many that are not.
+    pub reads: u64,
+    /// Runs of each point.
+    pub repeats: u32,
+    /// From which streams are made.
+    pub seed: u64,
+    /// Where stores are made.
+    pub directory: PathBuf,
+}
+
+impl Setting {
+    /// As it was asked for.
+    ///
+    /// # Errors
+    /// Numbers that make no sense.
+    pub fn of(asked: &Plexdb) -> Result<Self> {
+        if !asked.scale.is_finite() || asked.scale <= 0.0 || asked.scale > 1.0 {
+            return Err("--scale must be above 0 and at most 1".into());
+        }
+        if asked.repeats == 0 {
+            return Err("there must be at least one repeat".into());
+        }
+        let scale = if asked.tiny { TINY_SCALE } else { asked.scale };
+        // Of whole groups the number of writes is exact.
+        let records = UPDATES.whole_groups(updates::dataset(UPDATES, scale).records);
+        let data_bytes = of_records(records).expected_bytes();
+        let buffer_bytes = data_bytes / BUFFER_PART / BUFFER_STEP_BYTES * BUFFER_STEP_BYTES;
+        let cache_bytes = (scale * paper::METADATA_BYTES) as u64;
+        Ok(Setting {
+            scale,
+            records,
+            buffer_bytes: buffer_bytes.max(LEAST_BUFFER_BYTES),
+            cache_bytes: cache_bytes.max(LEAST_CACHE_BYTES),
+            reads: match asked.tiny {
+                true => records,
+                false => (records / READ_PART).max(LEAST_READS),
+            },
+            repeats: asked.repeats,
+            seed: asked.seed,
+            directory: asked.directory.clone(),
+        })
+    }
+
+    /// The records.
+    pub fn dataset(&self) -> Dataset {
+        of_records(self.records)
+    }
+
+    /// Bytes of keys and values of all records, once each.
+    pub fn data_bytes(&self) -> u64 {
+        self.dataset().expected_bytes()
+    }
+
+    /// Of all records together, the first ones included.
+    pub fn writes(&self) -> u64 {
+        self.records * u64::from(1 + UPDATES.mean)
+    }
+
+    /// What all stores are told.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            cache_bytes: self.cache_bytes,
+            direct_cache_bytes: self.cache_bytes,
+            write_buffer_bytes: self.buffer_bytes,
+            direct_write_buffer_bytes: self.buffer_bytes,
+            write_buffers: WRITE_BUFFERS,
+            filter_bits_per_key: paper::FILTER_BITS,
+            direct_io: true,
+            expected_data_bytes: self.data_bytes(),
+            expected_records: self.records,
+            ..Settings::default()
+        }
+    }
+
+    /// What a reader must know of it.
+    pub fn conditions(&self) -> Vec<(String, String)> {
+        let part = self.data_bytes() as f64 / self.buffer_bytes as f64;
+        let data = format!(
+            "{} records of a key of 10 B and a value of 200 B, {} of distinct data; {} writes, {} in \
+             all, {:.5} of the paper's 20 GB",
+            self.records,
+            mib(self.data_bytes()),
+            self.writes(),
+            mib(self.writes() * self.record_bytes()),
+            self.scale
+        );
+        [
+            ("data", data),
+            (
+                "write buffer",
+                format!(
+                    "{} KiB, 1/{part:.0} of the distinct data: the one that is filled; another may be \
+                     on its way into tables, in fjall up to four",
+                    self.buffer_bytes >> 10
+                ),
+            ),
+            (
+                "shape",
+                "tables of one write buffer (LevelDB: of 1 MiB at least), level 0 is merged at four, \
+                 level 1 holds four (LevelDB: 10 MiB, whatever the buffer), each level ten times the \
+                 one above; tiered levels hold ten sorted runs; RocksDB's universal style as it comes"
+                    .into(),
+            ),
+            (
+                "memory for reads",
+                format!(
+                    "{}, as the paper's 1 GB of metadata is to 20 GB; here it holds blocks of data, \
+                     too, in all stores",
+                    mib(self.cache_bytes)
+                ),
+            ),
+            (
+                "filters",
+                format!(
+                    "{} bits a key; Terrace has up to twice as many in the small upper levels",
+                    paper::FILTER_BITS
+                ),
+            ),
+            (
+                "reads of tables",
+                "past the page cache in Terrace and RocksDB, through it in LevelDB and fjall, which \
+                 cannot do otherwise: all their data is in memory then"
+                    .into(),
+            ),
+            (
+                "reads",
+                format!(
+                    "{} uniform over all records, and as many of keys that are not there, each after \
+                     as many that are not measured",
+                    self.reads
+                ),
+            ),
+            ("clients, repeats", format!("1, {}", self.repeats)),
+            ("values", "do not compress, and nothing is compressed".into()),
+            (
+                "durability",
+                "an acknowledged write survives the death of the process, in all stores".into(),
+            ),
+            ("seed", self.seed.to_string()),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .into()
+    }
+
+    fn record_bytes(&self) -> u64 {
+        self.data_bytes() / self.records.max(1)
+    }
+
+    #[cfg(test)]
+    pub fn tiny_for_tests() -> Setting {
+        Setting {
+            scale: TINY_SCALE,
+            records: 19 * 100,
+            buffer_bytes: LEAST_BUFFER_BYTES,
+            cache_bytes: LEAST_CACHE_BYTES,
+            reads: 100,
+            repeats: 1,
+            seed: 3,
+            directory: PathBuf::from("."),
+        }
+    }
+}
+
+fn of_records(records: u64) -> Dataset {
+    Dataset {
+        records,
+        ..updates::dataset(UPDATES, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        asked: Plexdb,
+    }
+
+    fn setting(line: &str) -> Result<Setting> {
+        let words = std::iter::once("plexdb").chain(line.split_whitespace());
+        Setting::of(&Typed::try_parse_from(words).unwrap().asked)
+    }
+
+    #[test]
+    fn proportions_are_the_papers_at_every_scale() {
+        for scale in ["0.01", "0.1", "1"] {
+            let setting = setting(&format!("--scale {scale}")).unwrap();
+            let volume = setting.scale * UPDATES.full_bytes();
+            let data = setting.data_bytes() as f64;
+            assert!((volume / data - 10.0).abs() < 0.01, "{setting:?}");
+            let part = data / setting.buffer_bytes as f64;
+            assert!((100.0..103.0).contains(&part), "{part}");
+            assert!((setting.cache_bytes as f64 / volume - 0.05).abs() < 1e-6);
+            assert_eq!(setting.settings().filter_bits_per_key, 16);
+            assert!(setting.settings().direct_io);
+        }
+        assert_eq!(setting("").unwrap().scale, 0.1);
+    }
+
+    #[test]
+    fn a_buffer_that_is_too_large_for_the_data_is_told() {
+        let told = |line| {
+            let conditions = setting(line).unwrap().conditions();
+            let (_, told) = conditions
+                .into_iter()
+                .find(|(name, _)| name == "write buffer")
+                .unwrap();
+            told
+        };
+        assert!(
+            told("--scale 0.1").contains("1/100 of the"),
+            "{}",
+            told("--scale 0.1")
+        );
+        assert!(
+            told("--tiny").starts_with("64 KiB, 1/9 of the"),
+            "{}",
+            told("--tiny")
+        );
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_are_refused() {
+        for (line, what) in [
+            ("--scale 0", "above 0"),
+            ("--scale 1.5", "at most 1"),
+            ("--scale nan", "above 0"),
+            ("--repeats 0", "one repeat"),
+        ] {
+            let error = setting(line).unwrap_err().to_string();
+            assert!(error.contains(what), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One quantity against another, drawn as SVG within a page: points with their names, and lines that join
+//! those of a curve. Both axes are logarithmic, for a store may take ten times as much as another.
+
+mod labels;
+mod scale;
+
+use std::fmt::Write;
+
+use self::labels::Labels;
+use self::scale::Scale;
+use super::report::{Plot, Point, Whose};
+use crate::report::html::escape;
+use crate::report::numbers::digits;
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 420.0;
+/// What names and numbers of the axes take.
+const LEFT: f64 = 56.0;
+const BELOW: f64 = 44.0;
+const MARGIN: f64 = 14.0;
+const RADIUS: f64 = 4.5;
+
+/// Draws it, unless it has no points. Writing to a `String` cannot fail, so results of `write!` are
+/// dropped.
+pub fn write(page: &mut String, plot: &Plot) {
+    let drawn = |point: &&Point| point.across > 0.0 && point.up > 0.0;
+    let points: Vec<&Point> = plot.points.iter().filter(drawn).collect();
+    let across = Scale::of(points.iter().map(|p| p.across), LEFT, WIDTH - MARGIN);
+    let up = Scale::of(points.iter().map(|p| p.up), HEIGHT - BELOW, MARGIN);
+    let (Some(across), Some(up)) = (across, up) else {
+        return;
+    };
+    let title = escape(&plot.title);
+    let _ = writeln!(
+        page,
+        "<h3>{title}</h3>\n<div class=\"plot\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{title}\">"
+    );
+    write_axes(page, plot, &across, &up);
+    write_curves(page, &points, &across, &up);
+    write_points(page, &points, &across, &up);
+    page.push_str("</svg></div>\n");
+}
+
+fn write_axes(page: &mut String, plot: &Plot, across: &Scale, up: &Scale) {
+    let bottom = HEIGHT - BELOW;
+    for value in across.ticks() {
+        let x = across.place(value);
+        let _ = writeln!(
+            page,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{MARGIN}\" y2=\"{bottom}\"/><text class=\"axis\" \
+             x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 16.0,
+            tick(value)
+        );
+    }
+    for value in up.ticks() {
+        let y = up.place(value);
+        let _ = writeln!(
+            page,
+            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text class=\"axis\" \
+             x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - MARGIN,
+            LEFT - 6.0,
+            y + 4.0,
+            tick(value)
+        );
+    }
+    let _ = writeln!(
+        page,
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+         <text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" \
+         text-anchor=\"middle\">{}</text>",
+        f64::midpoint(LEFT, WIDTH - MARGIN),
+        HEIGHT - 8.0,
+        escape(&plot.across),
+        f64::midpoint(MARGIN, bottom),
+        escape(&plot.up)
+    );
+}
+
+/// As short as it can be: `1.5`, `10`.
+fn tick(value: f64) -> String {
+    let text = digits(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+fn write_curves(page: &mut String, points: &[&Point], across: &Scale, up: &Scale) {
+    let mut names: Vec<&str> = points.iter().filter_map(|p| p.curve.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let of_curve = points.iter().filter(|p| p.curve.as_deref() == Some(name));
+        let places: Vec<String> = of_curve
+            .map(|p| format!("{:.1},{:.1}", across.place(p.across), up.place(p.up)))
+            .collect();
+        let _ = writeln!(page, "<polyline points=\"{}\"/>", places.join(" "));
+    }
+}
+
+fn write_points(page: &mut String, points: &[&Point], across: &Scale, up: &Scale) {
+    let places: Vec<(f64, f64)> = points
+        .iter()
+        .map(|point| (across.place(point.across), up.place(point.up)))
+        .collect();
+    let mut labels = Labels::beside(&places, (LEFT, WIDTH), (0.0, HEIGHT - BELOW));
+    for (point, (x, y)) in points.iter().zip(&places) {
+        let (class, whose) = match point.whose {
+            Whose::Paper => ("paper", " (published)"),
+            Whose::Ours => ("ours", ""),
+        };
+        let label = format!("{}{whose}", point.label);
+        let (left, baseline) = labels.place((*x, *y), &label);
+        let _ = writeln!(
+            page,
+            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\"/>\
+             <text x=\"{left:.1}\" y=\"{baseline:.1}\">{}</text>",
+            escape(&label)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! A logarithmic axis: where a value lies, and which values are marked.
+
+/// Of the least value and of the greatest, so much room besides.
+const ROOM: f64 = 1.12;
+
+/// What can be marked, times any power of ten.
+const MARKED: [f64; 8] = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0];
+
+/// Fewer marks than these are too few: then all that can be marked is.
+const FEW: usize = 4;
+
+/// From a value to its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    least: f64,
+    most: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// So that all values lie between these two places; `None` without values.
+    pub fn of(values: impl Iterator<Item = f64> + Clone, from: f64, to: f64) -> Option<Scale> {
+        let least = values.clone().reduce(f64::min)? / ROOM;
+        let most = values.reduce(f64::max)? * ROOM;
+        (least > 0.0 && most.is_finite()).then_some(Scale {
+            least,
+            most,
+            from,
+            to,
+        })
+    }
+
+    /// Where a value lies.
+    pub fn place(&self, value: f64) -> f64 {
+        let share = (value / self.least).ln() / (self.most / self.least).ln();
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Round values between the ends, ascending.
+    pub fn ticks(&self) -> Vec<f64> {
+        let coarse = self.multiples(&[1.0, 2.0, 5.0]);
+        match coarse.len() < FEW {
+            true => self.multiples(&MARKED),
+            false => coarse,
+        }
+    }
+
+    fn multiples(&self, of: &[f64]) -> Vec<f64> {
+        let (first, last) = (self.least.log10().floor(), self.most.log10().floor());
+        let powers = (first as i32..=last as i32).map(|power| 10f64.powi(power));
+        powers
+            .flat_map(|power| of.iter().map(move |times| times * power))
+            .filter(|value| (self.least..=self.most).contains(value))
+            .collect()
+    }
+}
