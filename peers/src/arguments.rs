@@ -54,6 +54,7 @@ The same experiments and options as `terrace reproduce`.
 
 Examples:
   peers reproduce wbl --directory /mnt/disk --html wbl.html
+  peers reproduce plexdb --directory /mnt/disk --html plexdb.html
   peers reproduce wbl --tiny")]
     Reproduce {
         /// The experiment

@@ -177,7 +177,7 @@ pub struct PhaseOutcome {
     pub usage: Usage,
     /// Bytes of the store's files at the end, as allocated on the disk.
     pub space_bytes: u64,
-    /// The same without the files that are beside tables, as the store tells: logs, journals, arenas.
+    /// The same without the files that are beside tables, as the store tells: logs, journals, arenas, manifests.
     #[serde(default)]
     pub table_space_bytes: u64,
     /// The most of that at any moment of the phase, to settled, at which somebody looked.

@@ -58,9 +58,9 @@ pub trait Store: Send + Sync {
         Activity::default()
     }
 
-    /// Whether a file, named by its path within the store's directory, holds no tables but what was
-    /// written last (a log, a journal, an arena), or nothing that is of the data: its bytes are then told
-    /// apart from those of tables. By default none does.
+    /// Whether a file, named by its path within the store's directory, holds what was written last (a
+    /// log, a journal, an arena) or nothing of the data (a manifest): its bytes are then told apart from
+    /// those of tables. By default none does.
     fn is_beside_tables(&self, _file: &Path) -> bool {
         false
     }

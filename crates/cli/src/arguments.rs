@@ -215,6 +215,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   terrace reproduce wbl
+  terrace reproduce plexdb --html plexdb.html
   terrace reproduce wbl --help")]
     Reproduce {
         /// The experiment

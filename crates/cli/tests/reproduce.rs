@@ -89,6 +89,84 @@ fn a_model_of_memory_marks_all_that_it_touched() {
     );
 }
 
+fn plexdb(shell: &Shell, more: &[&str]) -> String {
+    let directory = directory();
+    let mut arguments = vec!["reproduce", "plexdb", "--tiny", "--directory"];
+    arguments.push(directory.path().to_str().unwrap());
+    arguments.extend(more);
+    let ran = shell.run(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    ran.stdout
+}
+
+#[test]
+fn plexdb_sets_every_policy_beside_the_papers_numbers() {
+    let shell = Shell::new();
+    let html = shell.path("plexdb.html");
+    let text = plexdb(&shell, &["--html", html.to_str().unwrap()]);
+    for part in [
+        "space and write amplification",
+        "throughput of writes and reads",
+        "terrace-lazy",
+        "terrace-dedup-1.8",
+        "(LSM-trie)",
+        "above 11.0",
+        "== What is left of the claims",
+        "cannot be told here",
+        "64 KiB, 1/9 of the distinct data",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert!(!text.contains("zipfian"), "{text}");
+    let page = std::fs::read_to_string(html).unwrap();
+    assert!(page.contains("<svg ") && page.ends_with("</html>\n"));
+}
+
+/// Every number is that of the runs: tables take what distinct data takes at least, and are written at
+/// least as often as they are flushed.
+#[test]
+fn plexdb_measures_what_tables_take_and_what_they_cost() {
+    let shell = Shell::new();
+    let points = "terrace-leveled,terrace-tiered,terrace-dedup-1.2";
+    let json = plexdb(&shell, &["--points", points, "--zipfian", "--json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["sections"].as_array().unwrap().len(), 3);
+    for load in ["updates", "zipfian"] {
+        let measured = report["figures"][load]["points"].as_array().unwrap();
+        assert_eq!(measured.len(), 3);
+        for point in measured {
+            let number = |path: &str| point.pointer(&format!("{path}/median")).unwrap().as_f64();
+            let [mean, peak, settled] =
+                ["/space/mean", "/space/peak", "/space/settled"].map(|path| number(path).unwrap());
+            assert!(settled > 1.0 && peak >= settled && peak >= mean, "{point}");
+            let tables = number("/written/settled_tables").unwrap();
+            let loaded = number("/written/load_tables").unwrap();
+            assert!(tables >= loaded && loaded > 0.3 && tables < 20.0, "{point}");
+            assert_eq!(point["reads"].is_null(), load == "zipfian");
+        }
+    }
+    let leveled = &report["figures"]["updates"]["contest"]["runs"][0];
+    assert_eq!(leveled["store"], "terrace-leveled");
+    let told = leveled["settings"].as_array().unwrap();
+    assert!(told.contains(&serde_json::json!(["table_bytes", "65536"])));
+}
+
+#[test]
+fn plexdb_refuses_what_it_has_not() {
+    let shell = Shell::new();
+    for (arguments, what) in [
+        (&["--scale", "0"][..], "above 0"),
+        (&["--points", "nobody"], "terrace-dedup-1.2"),
+        (&["--points", "leveldb"], "no point leveldb here"),
+        (&["--tiny", "--scale", "0.1"], "cannot be used with"),
+    ] {
+        let ran = shell.run(&[&["reproduce", "plexdb"][..], arguments].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_wrong_usage() {
     let shell = Shell::new();
@@ -108,6 +186,9 @@ fn what_makes_no_sense_is_wrong_usage() {
 
 #[test]
 fn the_help_has_examples() {
-    let help = Shell::new().out(&["reproduce", "wbl", "--help"]);
-    assert!(help.contains("terrace reproduce wbl --tiny"), "{help}");
+    for experiment in ["wbl", "plexdb"] {
+        let help = Shell::new().out(&["reproduce", experiment, "--help"]);
+        let example = format!("terrace reproduce {experiment} --tiny");
+        assert!(help.contains(&example), "{help}");
+    }
 }

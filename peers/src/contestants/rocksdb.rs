@@ -286,11 +286,7 @@ impl From<Style> for DBCompactionStyle {
 }
 
 /// Tickers without histograms and timers, where they are asked for; the options then have them.
-fn statistics(
-    options: &mut Options,
-    own: &OwnOptions,
-    told: &mut Told,
-) -> Result<Option<Options>> {
+fn statistics(options: &mut Options, own: &OwnOptions, told: &mut Told) -> Result<Option<Options>> {
     let counts = own.or("statistics", false)?;
     told.say("statistics", counts);
     if !counts {
@@ -360,15 +356,22 @@ impl Store for RocksDb {
         Ok(Instant::now())
     }
 
-    /// The log's files; what it logs for people is not written.
+    /// Its log, and its manifest, of which it allocates 4 MiB at once; what it logs for people is not
+    /// written.
     fn is_beside_tables(&self, file: &Path) -> bool {
-        file.extension().is_some_and(|extension| extension == "log")
+        let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+        name.ends_with(b".log") || name.starts_with(b"MANIFEST-") || name.starts_with(b"OPTIONS-")
     }
 
     fn table_bytes_written(&self) -> Option<u64> {
         let options = self.counted.as_ref()?;
         let tickers = [Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
-        Some(tickers.map(|ticker| options.get_ticker_count(ticker)).iter().sum())
+        Some(
+            tickers
+                .map(|ticker| options.get_ticker_count(ticker))
+                .iter()
+                .sum(),
+        )
     }
 
     fn activity(&self) -> Activity {

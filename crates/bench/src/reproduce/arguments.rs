@@ -47,10 +47,14 @@ All stores have the same memory, in the paper's proportion: a write buffer of a 
 data, 16 bits of filter a key, 1 GB for metadata beside 20 GB that are written. Files and levels are the
 same multiples of a write buffer in all. Tables are read past the page cache where a store can.
 
+Where writes come as fast as a store takes them its merges may lag behind, and space during the load is
+then that of what is still to be merged, too. With --rate all have the same time for the same work.
+
 Examples:
   terrace reproduce plexdb --directory /mnt/disk --html plexdb.html
   terrace reproduce plexdb --scale 0.02 --points terrace-leveled,terrace-dedup-1.4
   terrace reproduce plexdb --repeats 3 --zipfian
+  terrace reproduce plexdb --rate 60000
   terrace reproduce plexdb --json | jq '.figures.updates.points[] | [.name, .space.mean.median]'
   terrace reproduce plexdb --tiny")]
     Plexdb(Plexdb),
@@ -104,6 +108,9 @@ pub struct Plexdb {
     /// Runs of each point, in turn
     #[arg(long, default_value_t = 1)]
     pub repeats: u32,
+    /// Writes a second [default: as many as each store takes, with merges that may lag behind]
+    #[arg(long)]
+    pub rate: Option<f64>,
     /// Only these points [default: all whose store is there]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub points: Vec<String>,

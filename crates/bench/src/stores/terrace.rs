@@ -57,8 +57,8 @@ pub const CONTESTANTS: &[Contestant] = &[
     },
 ];
 
-/// Names of the files that hold new writes (docs/formats.md).
-const ARENA_PREFIX: &[u8] = b"arena-";
+/// Names of the files that hold new writes, and of those that list tables (docs/formats.md).
+const BESIDE_TABLES: [&[u8]; 2] = [b"arena-", b"MANIFEST-"];
 
 struct Terrace {
     db: Db,
@@ -292,7 +292,8 @@ impl Store for Terrace {
 
     fn is_beside_tables(&self, file: &Path) -> bool {
         let name = file.file_name().unwrap_or_default();
-        name.as_encoded_bytes().starts_with(ARENA_PREFIX)
+        let name = name.as_encoded_bytes();
+        BESIDE_TABLES.iter().any(|prefix| name.starts_with(prefix))
     }
 
     fn table_bytes_written(&self) -> Option<u64> {

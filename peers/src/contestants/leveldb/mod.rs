@@ -223,10 +223,11 @@ impl Store for LevelDb {
         )
     }
 
-    /// Its log, and what it writes for people.
+    /// Its log, its manifest, and what it writes for people.
     fn is_beside_tables(&self, file: &Path) -> bool {
         let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-        name.ends_with(b".log") || name == b"LOG" || name == b"LOG.old"
+        let beside: [&[u8]; 2] = [b"MANIFEST-", b"LOG"];
+        name.ends_with(b".log") || beside.iter().any(|prefix| name.starts_with(prefix))
     }
 
     /// Its count is in whole MiB for each level.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use terrace_bench::conformance;
+use terrace_bench::measure::space;
 use terrace_bench::settings::Settings;
 use terrace_bench::store::{Contestant, Direction, Opened, Store};
 
@@ -113,6 +114,43 @@ fn data_outlives_settling_and_reopening() {
             assert!(scan(&*store, None, u64::MAX, Direction::Backward) == reversed);
             store.close().unwrap();
         }
+    });
+}
+
+/// Logs and journals hold a part of the data for a while: they are no tables.
+#[test]
+fn tables_are_told_apart_from_logs_and_what_was_written_to_them_is_counted() {
+    const BYTES: u64 = 1_000 * 4_000;
+    each(|contestant, directory| {
+        let mut settings = small();
+        if contestant.name == "rocksdb" {
+            settings.own.insert("statistics".into(), "true".into());
+        }
+        let store = opened(contestant, directory, &settings).store;
+        for number in 0..1_000 {
+            let key = key(number * 1_009 % 1_000);
+            store.put(&key, &[7; 4_000]).unwrap();
+        }
+        let beside = |file: &Path| store.is_beside_tables(file);
+        let logs = || {
+            let space = space::allocated(directory, &beside).unwrap();
+            space.bytes - space.table_bytes
+        };
+        let has_log = ["rocksdb", "leveldb", "fjall"].contains(&contestant.name);
+        assert_eq!(logs() > 0, has_log, "{}", contestant.name);
+        store.settle().unwrap();
+        let space = space::allocated(directory, &beside).unwrap();
+        assert!(space.table_bytes >= BYTES, "{}: {space:?}", contestant.name);
+        let written = store.table_bytes_written();
+        let counts = ["rocksdb", "leveldb"].contains(&contestant.name);
+        assert_eq!(written.is_some(), counts, "{}", contestant.name);
+        // LevelDB's count is in whole MiB for each level.
+        let rounded = 2 << 20;
+        assert!(
+            written.is_none_or(|written| written + rounded >= BYTES),
+            "{written:?}"
+        );
+        store.close().unwrap();
     });
 }
 

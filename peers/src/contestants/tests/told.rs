@@ -136,3 +136,44 @@ fn rocksdbs_log_is_written_back_as_by_default() {
         assert!(told.contains(&(name.into(), value.into())), "{told:?}");
     }
 }
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocksdb_merges_as_it_is_told() {
+    for (style, told) in [(None, "level"), (Some("universal"), "universal")] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = small();
+        let style = style.map(|style: &str| ("compaction_style".to_string(), style.to_string()));
+        settings.own.extend(style);
+        let path = directory.path().join("store");
+        let had = opened(&super::super::rocksdb::CONTESTANT, &path, &settings).settings;
+        assert!(
+            had.contains(&("compaction_style".into(), told.into())),
+            "{had:?}"
+        );
+    }
+    let mut settings = small();
+    settings
+        .own
+        .insert("compaction_style".into(), "fifo".into());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let error = refusal(&super::super::rocksdb::CONTESTANT, &path, &settings);
+    assert!(error.contains("level or universal"), "{error}");
+}
+
+/// Buffers and tables of a size: the shape of its tree is then the same at every size of the buffer.
+#[test]
+fn fjall_has_tables_as_large_as_it_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = small();
+    settings
+        .own
+        .insert("table_target_bytes".into(), "262144".into());
+    let path = directory.path().join("store");
+    let had = opened(&super::super::fjall::CONTESTANT, &path, &settings).settings;
+    assert!(
+        had.contains(&("table_target_size".into(), "262144".into())),
+        "{had:?}"
+    );
+}

@@ -2,7 +2,7 @@
 
 use super::measured::{Figure, Measured};
 use super::paper;
-use super::points::Point;
+use super::points::{FJALL, Point};
 use crate::report::numbers::digits;
 use crate::reproduce::report::{self, Bar, Chart, Plot, Section, Table, Whose};
 
@@ -54,7 +54,7 @@ pub fn zipfian_section(points: &[Measured]) -> Section {
 fn notes(points: &[Measured]) -> Vec<String> {
     let mut notes = vec![
         "Space is that of all files but those that hold what was written last (arenas, logs, \
-         journals), divided by keys and values of the distinct records. The mean is over the time \
+         journals) and manifests, divided by keys and values of the distinct records. The mean is over the time \
          between half of the writes and the last acknowledgement, the peak over all of the time to \
          settled, as far as a look every 50 ms or so can see; both hold what merges read and write at \
          the time. Settled is when nothing is left to merge."
@@ -79,6 +79,13 @@ fn notes(points: &[Measured]) -> Vec<String> {
             "No count of its tables: {}. In the plot it stands with all that its process wrote.",
             silent.join(", ")
         ));
+    }
+    if points.iter().any(|point| point.name == FJALL) {
+        notes.push(
+            "fjall lets go of the files of merged tables only once later writes have come: settled, \
+             after the last of them, it still has those of its last merges."
+                .into(),
+        );
     }
     notes
 }

@@ -96,6 +96,9 @@ fn hold(
     let told = points
         .iter()
         .map(|point| (point.name.to_string(), point.told(setting)));
+    let written = phases.iter().filter(|phase| phase.settles);
+    let rates = written.filter_map(|phase| Some((phase.name.clone(), setting.rate?)));
+    let rates: BTreeMap<String, f64> = rates.collect();
     let setup = Setup {
         command: command.into(),
         title: paper::TITLE.into(),
@@ -104,7 +107,7 @@ fn hold(
             plan: Plan {
                 dataset: setting.dataset(),
                 phases,
-                rates: BTreeMap::new(),
+                rates,
                 warm_up,
                 sample_interval_ms: SAMPLE_INTERVAL_MS,
                 seed: setting.seed,

@@ -15,7 +15,7 @@ mod throughput;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::Plexdb;
-use super::report::{Reproduction, Section};
+use super::report::{Claim, Reproduction, Section, Verdict};
 use crate::contest::{self, Program};
 use crate::outcome::Contest;
 use crate::{Result, machine};
@@ -83,7 +83,7 @@ pub fn reproduce(
         conditions: setting.conditions(),
         machine,
         sections: sections(&figures),
-        claims: claims::claims(&figures.updates.points),
+        claims: claims(&figures, &setting),
         figures,
     })
 }
@@ -106,6 +106,17 @@ fn zipfian(
 /// How far it is; contests tell of their own runs.
 fn say(part: &str) {
     eprintln!("plexdb: {part}");
+}
+
+fn claims(figures: &Figures, setting: &Setting) -> Vec<Claim> {
+    let mut claims = claims::claims(&figures.updates.points);
+    if !setting.tells() {
+        for claim in &mut claims {
+            claim.verdict = Verdict::CannotBeTold;
+            claim.because = format!("So little data makes no tree. {}", claim.because);
+        }
+    }
+    claims
 }
 
 fn sections(figures: &Figures) -> Vec<Section> {

@@ -25,6 +25,8 @@ pub const LEVELED: &str = "terrace-leveled";
 pub const TIERED: &str = "terrace-tiered";
 /// The paper's baseline itself.
 pub const LEVELDB: &str = "leveldb";
+/// Another leveled tree.
+pub const FJALL: &str = "fjall";
 
 const TERRACE: &str = "terrace";
 
@@ -101,7 +103,7 @@ pub const POINTS: [Point; 11] = [
         paper: Some("LevelDB"),
         ..peer(LEVELDB, LEVELDB, &[])
     },
-    peer("fjall", "fjall", &[]),
+    peer(FJALL, FJALL, &[]),
 ];
 
 const THRESHOLD: &str = "dedup_threshold";
@@ -172,7 +174,7 @@ fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
         // The rest follows from the buffer.
         "rocksdb" => vec![("level0_file_num_compaction_trigger", 4)],
         LEVELDB => vec![("max_file_bytes", buffer_bytes)],
-        "fjall" => vec![("table_target_bytes", buffer_bytes)],
+        FJALL => vec![("table_target_bytes", buffer_bytes)],
         _ => Vec::new(),
     }
 }

@@ -42,6 +42,8 @@ pub struct Setting {
     pub cache_bytes: u64,
     /// Reads of records that are there, and of as many that are not.
     pub reads: u64,
+    /// Writes a second that come in; `None`: as many as a store takes.
+    pub rate: Option<f64>,
     /// Runs of each point.
     pub repeats: u32,
     /// From which streams are made.
@@ -58,6 +60,12 @@ impl Setting {
     pub fn of(asked: &Plexdb) -> Result<Self> {
         if !asked.scale.is_finite() || asked.scale <= 0.0 || asked.scale > 1.0 {
             return Err("--scale must be above 0 and at most 1".into());
+        }
+        if asked
+            .rate
+            .is_some_and(|rate| !rate.is_finite() || rate <= 0.0)
+        {
+            return Err("--rate must be above 0".into());
         }
         if asked.repeats == 0 {
             return Err("there must be at least one repeat".into());
@@ -77,6 +85,7 @@ impl Setting {
                 true => records,
                 false => (records / READ_PART).max(LEAST_READS),
             },
+            rate: asked.rate,
             repeats: asked.repeats,
             seed: asked.seed,
             directory: asked.directory.clone(),
@@ -96,6 +105,12 @@ impl Setting {
     /// Of all records together, the first ones included.
     pub fn writes(&self) -> u64 {
         self.records * u64::from(1 + UPDATES.mean)
+    }
+
+    /// Whether a tree grows as deep as claims are about: else a write buffer and what is merged at a
+    /// time are too much of the data.
+    pub fn tells(&self) -> bool {
+        self.data_bytes() >= self.buffer_bytes * BUFFER_PART / 2
     }
 
     /// What all stores are told.
@@ -172,6 +187,13 @@ impl Setting {
                     self.reads
                 ),
             ),
+            (
+                "pace of writes",
+                match self.rate {
+                    Some(rate) => format!("{rate} a second"),
+                    None => "as many as a store takes; its merges may lag behind".into(),
+                },
+            ),
             ("clients, repeats", format!("1, {}", self.repeats)),
             ("values", "do not compress, and nothing is compressed".into()),
             (
@@ -196,6 +218,7 @@ impl Setting {
             buffer_bytes: LEAST_BUFFER_BYTES,
             cache_bytes: LEAST_CACHE_BYTES,
             reads: 100,
+            rate: None,
             repeats: 1,
             seed: 3,
             directory: PathBuf::from("."),
@@ -258,6 +281,8 @@ mod tests {
             "{}",
             told("--scale 0.1")
         );
+        assert!(setting("--scale 0.01").unwrap().tells());
+        assert!(!setting("--tiny").unwrap().tells());
         assert!(
             told("--tiny").starts_with("64 KiB, 1/9 of the"),
             "{}",
@@ -272,6 +297,7 @@ mod tests {
             ("--scale 1.5", "at most 1"),
             ("--scale nan", "above 0"),
             ("--repeats 0", "one repeat"),
+            ("--rate 0", "--rate must be above 0"),
         ] {
             let error = setting(line).unwrap_err().to_string();
             assert!(error.contains(what), "{line}: {error}");

@@ -79,7 +79,13 @@ fn arenas_are_told_apart_from_tables_and_what_tables_took_is_counted() {
     let beside = |file: &std::ffi::OsString| store.is_beside_tables(Path::new(file));
     let (beside, rest): (Vec<_>, Vec<_>) = names.iter().partition(|name| beside(name));
     assert!(!beside.is_empty() && !rest.is_empty(), "{names:?}");
-    let is_arena = |name: &std::ffi::OsString| name.to_string_lossy().contains("arena");
-    assert!(beside.iter().all(|name| is_arena(name)) && !rest.iter().any(|name| is_arena(name)));
+    let holds = |names: &[&std::ffi::OsString], word: &str| {
+        names
+            .iter()
+            .any(|name| name.to_string_lossy().contains(word))
+    };
+    for word in ["arena", "MANIFEST"] {
+        assert!(holds(&beside, word) && !holds(&rest, word), "{names:?}");
+    }
     store.close().unwrap();
 }
