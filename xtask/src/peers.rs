@@ -138,11 +138,9 @@ fn experiment(root: &Path, build: &[&str], name: &str) -> Outcome {
     println!("$ cargo run ... -- reproduce {name} --tiny");
     match capture(&mut command, EXPERIMENT_LIMIT) {
         Ok(ended) if ended.status.is_some_and(|status| status.success()) => Outcome::Passed,
-        Ok(ended) if ended.output.contains(CANNOT_MAP) => {
-            Outcome::Skipped(format!(
-                "`reproduce {name}` alone: no region can be mapped in target/"
-            ))
-        }
+        Ok(ended) if ended.output.contains(CANNOT_MAP) => Outcome::Skipped(format!(
+            "`reproduce {name}` alone: no region can be mapped in target/"
+        )),
         Ok(ended) => {
             println!("{}", ended.output);
             Outcome::Failed(format!("peers reproduce {name} --tiny"))

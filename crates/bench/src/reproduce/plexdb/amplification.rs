@@ -157,20 +157,32 @@ fn written(points: &[Measured], with_paper: bool) -> Table {
     table
 }
 
-/// A last column with the paper's numbers; its LSM-trie has a row of its own.
+/// A last column with the paper's numbers; those of its stores for which no point stands have rows of
+/// their own.
 fn publish(table: &mut Table, points: &[Measured], numbers: &[(&str, f64)]) {
     table.header.push("published".into());
     for (row, point) in table.rows.iter_mut().zip(points) {
-        row.push(or_dash(
-            published(point, numbers).map(|number| format!("about {}", digits(number))),
-        ));
+        row.push(or_dash(published(point, numbers).map(about)));
     }
-    if let Some(number) = paper::of(numbers, LSM_TRIE) {
-        let mut row = vec![format!("({LSM_TRIE})")];
+    let has_point = |store: &str| {
+        let mut names = points
+            .iter()
+            .filter_map(|point| Point::named(&point.name)?.paper);
+        names.any(|name| name == store)
+    };
+    for (store, number) in numbers.iter().filter(|(store, _)| !has_point(store)) {
+        let mut row = vec![format!("({store})")];
         row.resize(table.header.len() - 1, "-".into());
-        row.push(format!("above {}", digits(number)));
+        row.push(match *store == LSM_TRIE {
+            true => format!("above {}", digits(*number)),
+            false => about(*number),
+        });
         table.rows.push(row);
     }
+}
+
+fn about(number: f64) -> String {
+    format!("about {}", digits(number))
 }
 
 const LSM_TRIE: &str = "LSM-trie";
@@ -256,6 +268,7 @@ mod tests {
             ["(LSM-trie)", "-", "-", "-", "above 11.0"]
         );
         assert_eq!(row(written, "leveldb")[4], "about 10.0");
+        assert!(!written.rows.iter().any(|row| row[0] == "(LevelDB)"));
         for table in &section.tables {
             assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
         }
