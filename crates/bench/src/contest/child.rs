@@ -141,8 +141,16 @@ fn listen<Outcome: DeserializeOwned>(
 /// Only what prevents the parent from being told; a job that fails is told to it.
 pub fn run_one(program: &Program) -> Result<()> {
     let told = Mutex::new(Instant::now());
+    let hang = Mutex::new(Hang::default());
     let progress = |now: Progress| {
         const INTERVAL: Duration = Duration::from_millis(200);
+        if let Ok(mut hang) = hang.lock()
+            && hang.lasts(&now, Instant::now())
+        {
+            // Its clients cannot be called back from a store that never answers.
+            let _ = tell(&Message::<()>::Failed(Hang::told(&now)));
+            std::process::exit(1);
+        }
         let Ok(mut last) = told.lock() else { return };
         if last.elapsed() >= INTERVAL {
             *last = Instant::now();
@@ -153,6 +161,45 @@ pub fn run_one(program: &Program) -> Result<()> {
     match perform(program, &progress) {
         Ok(()) => Ok(()),
         Err(error) => tell(&Message::<()>::Failed(error.to_string())),
+    }
+}
+
+/// A store that completes nothing, whatever it waits for: nobody would ever see the others' figures.
+#[derive(Default)]
+struct Hang {
+    last: Option<(String, u64, Instant)>,
+}
+
+impl Hang {
+    const AFTER: Duration = Duration::from_secs(300);
+    /// A scan of everything is one operation, and may take longer.
+    const LEAST_OPERATIONS: u64 = 1000;
+
+    /// Whether nothing was completed for so long, while something was asked for.
+    fn lasts(&mut self, progress: &Progress, now: Instant) -> bool {
+        match &self.last {
+            Some((phase, operations, since))
+                if (phase, *operations) == (&progress.phase, progress.operations) =>
+            {
+                progress.of >= Self::LEAST_OPERATIONS
+                    && progress.operations < progress.of
+                    && now - *since >= Self::AFTER
+            }
+            _ => {
+                self.last = Some((progress.phase.clone(), progress.operations, now));
+                false
+            }
+        }
+    }
+
+    fn told(progress: &Progress) -> String {
+        format!(
+            "phase {}: it hangs after {} of {} operations: nothing was completed for {} s",
+            progress.phase,
+            progress.operations,
+            progress.of,
+            Self::AFTER.as_secs()
+        )
     }
 }
 
@@ -219,6 +266,28 @@ mod tests {
             let error = killed(told, status).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn what_completes_nothing_for_long_hangs_unless_it_settles() {
+        let at = |operations| Progress {
+            phase: "load".into(),
+            operations,
+            of: 1000,
+        };
+        let start = Instant::now();
+        let mut hang = Hang::default();
+        assert!(!hang.lasts(&at(3), start));
+        assert!(!hang.lasts(&at(3), start + Hang::AFTER / 2));
+        assert!(!hang.lasts(&at(4), start + Hang::AFTER));
+        assert!(!hang.lasts(&at(4), start + Hang::AFTER + Hang::AFTER / 2));
+        assert!(hang.lasts(&at(4), start + 2 * Hang::AFTER));
+        // All is done, and merges take their time.
+        assert!(!hang.lasts(&at(1000), start + 2 * Hang::AFTER));
+        assert!(!hang.lasts(&at(1000), start + 4 * Hang::AFTER));
+        let scan = Progress { of: 1, ..at(0) };
+        assert!(!hang.lasts(&scan, start));
+        assert!(!hang.lasts(&scan, start + 2 * Hang::AFTER));
     }
 
     #[test]

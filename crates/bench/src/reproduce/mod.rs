@@ -48,7 +48,8 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
             };
             output.check()?;
             let report = plexdb::reproduce(&program, asked, command)?;
-            output.show(&report, || text::text(&report), || Ok(page::page(&report)))
+            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
+            report.figures.succeeded()
         }
     }
 }

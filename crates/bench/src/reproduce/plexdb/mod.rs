@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::arguments::Plexdb;
 use super::report::{Claim, Reproduction, Section, Verdict};
 use crate::contest::{self, Program};
-use crate::outcome::Contest;
+use crate::outcome::{Contest, Failure};
 use crate::{Result, machine};
 use points::Point;
 use setting::Setting;
@@ -43,6 +43,18 @@ pub struct Loaded {
     pub contest: Contest,
 }
 
+impl Figures {
+    /// That no store has failed.
+    ///
+    /// # Errors
+    /// Those that have, and in what.
+    pub fn succeeded(&self) -> Result<()> {
+        let loads = std::iter::once(&self.updates).chain(&self.zipfian);
+        let failures = loads.flat_map(|load| load.contest.failures.clone());
+        Failure::none_of(&failures.collect::<Vec<_>>())
+    }
+}
+
 impl Loaded {
     fn of(contest: Contest, setting: &Setting) -> Self {
         Loaded {
@@ -55,7 +67,8 @@ impl Loaded {
 /// Measures every point.
 ///
 /// # Errors
-/// Arguments that make no sense, a directory that cannot be written to, and a store that fails.
+/// Arguments that make no sense, a directory that cannot be written to, and that all stores fail: one
+/// that does is left out, and told.
 pub fn reproduce(
     program: &Program,
     asked: &Plexdb,
@@ -124,6 +137,10 @@ fn sections(figures: &Figures) -> Vec<Section> {
     let mut sections = vec![amplification::section(points), throughput::section(points)];
     if let Some(zipfian) = &figures.zipfian {
         sections.push(amplification::zipfian_section(&zipfian.points));
+    }
+    // First what a reader must know before anything else.
+    if let (Err(failed), Some(first)) = (figures.succeeded(), sections.first_mut()) {
+        first.notes.insert(0, failed.to_string());
     }
     sections
 }
