@@ -13,10 +13,6 @@ pub struct Arguments {
 }
 
 #[derive(Subcommand)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one, and it is parsed once"
-)]
 pub enum Command {
     /// Run a workload on Terrace and other stores in turn, and compare
     #[command(after_help = "\
