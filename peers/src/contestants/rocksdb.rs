@@ -1,7 +1,8 @@
 //! RocksDB, told what the page "Setup Options and Basic Tuning" of its wiki advises.
 
+mod style;
+
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -11,13 +12,14 @@ use rocksdb::properties::{
 };
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, InfoLogger, LogLevel,
-    Options, ReadOptions, WaitForCompactOptions, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, InfoLogger, LogLevel, Options, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 use terrace_bench::Result;
 use terrace_bench::settings::{DurabilityClass, Settings};
 use terrace_bench::store::{Activity, Contestant, Direction, Opened, Store};
 
+use self::style::Style;
 use super::Told;
 use super::options::{Accepted, OwnOptions};
 
@@ -255,34 +257,6 @@ fn options(
         options.set_row_cache(&Cache::new_lru_cache(row_cache_bytes));
     }
     Ok(options)
-}
-
-/// What `compaction_style` accepts.
-#[derive(Clone, Copy, Debug)]
-enum Style {
-    Level,
-    Universal,
-}
-
-impl FromStr for Style {
-    type Err = ();
-
-    fn from_str(text: &str) -> std::result::Result<Style, ()> {
-        match text {
-            "level" => Ok(Style::Level),
-            "universal" => Ok(Style::Universal),
-            _ => Err(()),
-        }
-    }
-}
-
-impl From<Style> for DBCompactionStyle {
-    fn from(style: Style) -> DBCompactionStyle {
-        match style {
-            Style::Level => DBCompactionStyle::Level,
-            Style::Universal => DBCompactionStyle::Universal,
-        }
-    }
 }
 
 /// Tickers without histograms and timers, where they are asked for; the options then have them.

@@ -6,6 +6,7 @@
 //! earlier store has left behind would be memory that the next one is refused.
 
 pub(crate) mod child;
+mod hang;
 mod harness;
 pub(crate) mod progress;
 pub(crate) mod turns;
