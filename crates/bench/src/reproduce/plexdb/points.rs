@@ -65,7 +65,7 @@ const fn peer(
 
 /// All of them, in the order of reports; those of stores that a program lacks are left out. Thresholds
 /// ascend.
-pub const POINTS: [Point; 11] = [
+pub const POINTS: [Point; 15] = [
     terrace(LEVELED, &[("compaction_policy", "leveled")]),
     terrace(TIERED, &[("compaction_policy", "tiered")]),
     terrace("terrace-lazy", &[("compaction_policy", "lazy")]),
@@ -89,6 +89,10 @@ pub const POINTS: [Point; 11] = [
         "PlexDB 1.8",
         &[("compaction_policy", "dedup"), (THRESHOLD, "1.8")],
     ),
+    terrace("terrace-score-0.2", &[SCORED, (SCORE, "0.2")]),
+    terrace("terrace-score-0.3", &[SCORED, (SCORE, "0.3")]),
+    terrace("terrace-score-0.5", &[SCORED, (SCORE, "0.5")]),
+    terrace("terrace-score-0.8", &[SCORED, (SCORE, "0.8")]),
     peer(
         "rocksdb-leveled",
         "rocksdb",
@@ -106,6 +110,7 @@ pub const POINTS: [Point; 11] = [
     peer(FJALL, FJALL, &[]),
 ];
 
+const SCORED: (&str, &str) = ("compaction_policy", "score");
 const THRESHOLD: &str = "dedup_threshold";
 const SCORE: &str = "least_score";
 
@@ -161,6 +166,9 @@ fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
         TERRACE => vec![
             ("table_bytes", buffer_bytes),
             ("level0_merge", 4),
+            // With buffers that are so large a part of the data each one in level 0 is a hundredth of it.
+            ("level0_slowdown", 8),
+            ("level0_stop", 24),
             ("level1_bytes", 4 * buffer_bytes),
             ("level_ratio", 10),
             // As its defaults are to its default buffer.
@@ -209,7 +217,8 @@ mod tests {
         let thresholds: Vec<f64> = POINTS.iter().filter_map(Point::threshold).collect();
         assert_eq!(thresholds, [1.2, 1.4, 1.6, 1.8]);
         let curves = POINTS.iter().filter_map(Point::curve);
-        assert_eq!(curves.collect::<Vec<_>>(), ["dedup"; 4]);
+        let curves: Vec<_> = curves.collect();
+        assert_eq!(curves, [["dedup"; 4], ["score"; 4]].concat());
         assert!(
             [LEVELED, TIERED, LEVELDB]
                 .map(Point::named)
@@ -243,7 +252,7 @@ mod tests {
             child_arguments: Vec::new(),
         };
         let names: Vec<_> = contestants(&program).iter().map(|c| c.name).collect();
-        assert_eq!(names.len(), 7);
+        assert_eq!(names.len(), 11);
         assert!(
             names.iter().all(|name| name.starts_with("terrace-")),
             "{names:?}"
