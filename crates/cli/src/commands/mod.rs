@@ -5,6 +5,7 @@ mod dump;
 mod entries;
 mod events;
 mod export;
+mod history;
 mod import;
 mod levels;
 mod maintenance;

@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_storage::{Purpose, Storage};
 
 use crate::compaction::claim::Claim;
+use crate::compaction::counted::Counted;
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
@@ -24,11 +25,12 @@ use crate::compaction::policy::{Choice, ChoiceKind, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::compaction_history::{Began, Compaction};
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
-use crate::db::monitor::Known;
+use crate::db::monitor::{Known, is_setback};
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, Version};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
@@ -108,6 +110,7 @@ impl Store {
     }
 
     pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
+        let began = Began::now();
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(begun),
             ChoiceKind::Merge => self.divide(begun),
@@ -115,6 +118,10 @@ impl Store {
         let is_over = done.is_err() || begun.choice.kind == ChoiceKind::Move;
         let done = self.unless_dropped(begun.keyspace, done);
         if is_over {
+            self.compactions.add(Compaction {
+                cut_short: done.as_ref().err().map(ToString::to_string),
+                ..self.past(begun.job, begun.keyspace, &begun.choice, began)
+            });
             self.jobs.remove(begun.job);
             self.jobs.ended(done.clone().map(|()| true));
         }
@@ -226,8 +233,9 @@ impl Store {
         let ranges = self.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
         let mut sink = self.table_files(levels, choice.output, Purpose::Compaction);
+        let mut versions = Counted::new(self.inputs(choice, slice, &rules));
         let merged = merge(
-            &mut self.inputs(choice, slice, &rules),
+            &mut versions,
             slice,
             rules,
             slice.even_table_bytes(table_bytes),
@@ -238,6 +246,7 @@ impl Store {
         match merged {
             Ok(tables) => Ok(BuiltSlice {
                 work,
+                read_versions: versions.passed(),
                 tables,
                 files,
             }),
@@ -329,20 +338,17 @@ impl Store {
             input_bytes: work.slice.input_bytes,
             written_bytes: built.tables.iter().map(|table| table.size_bytes).sum(),
         });
-        let count = |ended: &Ended| {
-            if ended.installed == ended.slices {
-                self.counters.merges.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        if let Some(ended) = self.jobs.installed(&built, count) {
-            self.merge_ended(&ended);
+        let mut past = None;
+        let count = |ended: &Ended| past = Some(self.count_merge(ended));
+        if let Some((ended, past)) = self.jobs.installed(&built, count).zip(past) {
+            self.merge_ended(&ended, &past);
         }
         Ok(())
     }
 
     /// Throws a slice away, and what is built of the merge behind it.
     fn abandon(&self, work: SliceWork, built: Option<BuiltSlice>, error: Error) {
-        let (useless, ended) = self.jobs.give_up(&work);
+        let (useless, ended) = self.jobs.give_up(&work, &error);
         for built in useless.into_iter().chain(built) {
             let _ = self.settle_files(built.files, Err::<(), _>(error.clone()));
         }
@@ -352,7 +358,8 @@ impl Store {
             error,
         });
         if let Some(ended) = ended {
-            self.merge_ended(&ended);
+            let past = self.count_merge(&ended);
+            self.merge_ended(&ended, &past);
         }
     }
 
@@ -364,20 +371,57 @@ impl Store {
         }
     }
 
-    fn merge_ended(&self, ended: &Ended) {
-        if ended.installed == ended.slices {
-            let inputs = ended.choice.inputs.iter();
-            let read: u64 = inputs.map(|input| input.table.entries).sum();
-            let dropped = read.saturating_sub(ended.written_versions);
-            if self.monitor.compare(ended.keyspace, &ended.choice, dropped) {
-                self.counters.setbacks.fetch_add(1, Ordering::Relaxed);
-            }
+    /// Counts a merge that has ended, and remembers it. Under the lock of the board, so that whoever waited
+    /// for the merge finds it.
+    fn count_merge(&self, ended: &Ended) -> Compaction {
+        let progress = &ended.progress;
+        let entries = ended.entries();
+        let dropped = entries.saturating_sub(progress.written_versions);
+        let setback = ended.is_whole() && is_setback(&ended.choice, dropped);
+        let counters = &self.counters;
+        let count = |counter: &AtomicU64, number| counter.fetch_add(number, Ordering::Relaxed);
+        count(&counters.merges, u64::from(ended.is_whole()));
+        count(&counters.setbacks, u64::from(setback));
+        count(&counters.merged_entries, entries);
+        count(&counters.dropped_entries, dropped);
+        let past = Compaction {
+            output_tables: progress.written_tables,
+            output_bytes: progress.written_bytes,
+            entries,
+            dropped,
+            setback,
+            slices: ended.slices as u64,
+            installed_slices: ended.installed as u64,
+            cut_short: progress.failure.as_ref().map(ToString::to_string),
+            ..self.past(ended.job, ended.keyspace, &ended.choice, progress.began)
+        };
+        self.compactions.add(past.clone());
+        past
+    }
+
+    fn merge_ended(&self, ended: &Ended, past: &Compaction) {
+        if ended.is_whole() {
+            self.monitor
+                .compare(ended.keyspace, &ended.choice, past.dropped);
         }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,
             installed: ended.installed,
             slices: ended.slices,
+            written_bytes: past.output_bytes,
+            entries: past.entries,
+            predicted_dropped: past.predicted_dropped,
+            dropped: past.dropped,
+            setback: past.setback,
         });
+    }
+
+    /// A job that ends now, by what it was chosen for.
+    fn past(&self, job: u64, keyspace: KeyspaceId, choice: &Choice, began: Began) -> Compaction {
+        let version = Arc::clone(&self.view.load().version);
+        let levels = version.keyspace(keyspace);
+        let name = levels.map_or_else(|| keyspace.to_string(), |levels| levels.name.clone());
+        Compaction::of(job, name, choice, began)
     }
 
     /// Ends background work. What merges have built and not installed is thrown away.

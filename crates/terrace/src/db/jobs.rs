@@ -10,11 +10,13 @@
 //! then at the version sees claims that are too large for a moment and never too small.
 
 mod asked_for;
+pub(crate) mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::asked_for::AskedFor;
+use self::under_way::Progress;
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
@@ -63,8 +65,7 @@ struct Job {
     end: usize,
     /// Slices that workers are building.
     building: usize,
-    /// Versions in what was installed.
-    written_versions: u64,
+    progress: Progress,
     built: BTreeMap<usize, BuiltSlice>,
 }
 
@@ -90,6 +91,8 @@ pub(crate) struct SliceWork {
 /// A slice whose outputs are written and wait for their edit.
 pub(crate) struct BuiltSlice {
     pub(crate) work: SliceWork,
+    /// Versions of the inputs that it was made of.
+    pub(crate) read_versions: u64,
     pub(crate) tables: Vec<TableMeta>,
     pub(crate) files: NewFiles,
 }
@@ -105,10 +108,27 @@ pub(crate) struct Ended {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
     pub(crate) choice: Arc<Choice>,
-    /// Versions in its outputs.
-    pub(crate) written_versions: u64,
+    pub(crate) progress: Progress,
     pub(crate) installed: usize,
     pub(crate) slices: usize,
+}
+
+impl Ended {
+    /// Whether every slice was installed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.installed == self.slices
+    }
+
+    /// The versions that went in. A slice reads nothing of a table that a deleted range hides; where all
+    /// slices are installed of tables that count as a whole, it is known what was in them.
+    pub(crate) fn entries(&self) -> u64 {
+        let mut inputs = self.choice.inputs.iter();
+        if self.is_whole() && !inputs.any(|input| input.table.narrowed) {
+            let inputs = self.choice.inputs.iter();
+            return inputs.map(|input| input.table.entries).sum();
+        }
+        self.progress.read_versions
+    }
 }
 
 impl Job {
@@ -222,7 +242,7 @@ impl Jobs {
         let mut board = self.board.lock();
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
-            job.written_versions += slice.tables.iter().map(|table| table.entries).sum::<u64>();
+            job.progress.add(slice);
         }
         let ended = board.end_if_done(work.job);
         if let Some(ended) = &ended {
@@ -232,13 +252,18 @@ impl Jobs {
         ended
     }
 
-    /// Gives up a slice and all behind it. What was built of them is to be thrown away.
-    pub(crate) fn give_up(&self, work: &SliceWork) -> (Vec<BuiltSlice>, Option<Ended>) {
+    /// Gives up a slice and all behind it, for this reason. What was built of them is to be thrown away.
+    pub(crate) fn give_up(
+        &self,
+        work: &SliceWork,
+        error: &Error,
+    ) -> (Vec<BuiltSlice>, Option<Ended>) {
         let mut board = self.board.lock();
         let Some(job) = board.job(work.job) else {
             return (Vec::new(), None);
         };
         job.end = job.end.min(work.number);
+        job.progress.failure.get_or_insert_with(|| error.clone());
         let useless = job.built.split_off(&work.number);
         let ended = board.end_if_done(work.job);
         (useless.into_values().collect(), ended)
@@ -340,7 +365,7 @@ impl Board {
             installed: 0,
             end: 0,
             building: 0,
-            written_versions: 0,
+            progress: Progress::begun(),
             built: BTreeMap::new(),
         });
         Some(Work::Begin(Begun {
@@ -382,7 +407,7 @@ impl Board {
         Some(Ended {
             job: job.id,
             keyspace: job.keyspace,
-            written_versions: job.written_versions,
+            progress: job.progress,
             installed: job.installed,
             slices: job.slices.len(),
             choice: job.choice,

@@ -11,6 +11,7 @@
 //! nobody lets go, a sketch that is wrong) is not merged for ever.
 
 mod known;
+mod level_duplicates;
 mod samples;
 mod setbacks;
 mod unions;
@@ -24,18 +25,23 @@ use crate::db::Store;
 use crate::levels::KeyspaceLevels;
 use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;
 use self::known::KnownKeyspace;
+pub use self::level_duplicates::LevelDuplicates;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
+pub(crate) use self::setbacks::is_setback;
 use self::unions::Unions;
 
 /// Kept between two looks at the levels.
 #[derive(Default)]
 pub(crate) struct Monitor {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Watched>>,
+    /// Of what is kept; who asks is not to wait for files that are read.
+    memory_bytes: AtomicU64,
     setbacks: Mutex<Setbacks>,
 }
 
@@ -80,7 +86,12 @@ impl Store {
             watched.known = Some(Arc::clone(&known));
             (levels.id, known)
         };
-        Known::new(version.keyspaces.values().map(of_keyspace).collect())
+        let known = version.keyspaces.values().map(of_keyspace).collect();
+        let memory_bytes = keyspaces.values().map(Watched::memory_bytes).sum();
+        self.monitor
+            .memory_bytes
+            .store(memory_bytes, Ordering::Relaxed);
+        Known::new(known)
     }
 
     fn look_at(
@@ -133,13 +144,23 @@ impl Store {
     }
 }
 
+impl Watched {
+    /// What is known of the levels has the same unions and samples.
+    fn memory_bytes(&self) -> u64 {
+        self.unions.memory_bytes() + self.samples.memory_bytes()
+    }
+}
+
 impl Monitor {
-    /// A merge has ended that was expected to drop something. Whether it was a setback.
-    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A merge has ended. If it was a setback, the next look at the levels knows.
+    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) {
         let is_setback = self.setbacks.lock().compare(keyspace, choice, dropped);
         if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&keyspace) {
             watched.known = None;
         }
-        is_setback
     }
 }

@@ -7,6 +7,12 @@ use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
 
+/// Whether a merge that dropped so many versions was to drop more than twice as many.
+pub(crate) fn is_setback(choice: &Choice, dropped: u64) -> bool {
+    let predicted = choice.predicted;
+    predicted.is_some_and(|predicted| (dropped as f64) < predicted.droppable / 2.0)
+}
+
 /// Versions that a run with this sub-level must have to be merged for its duplicates.
 #[derive(Default)]
 pub(super) struct Setbacks {
@@ -32,11 +38,11 @@ impl Setbacks {
 
     /// Whether a merge that dropped so many versions was a setback.
     pub(super) fn compare(&mut self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let Some(predicted) = choice.predicted else {
+        if choice.predicted.is_none() {
             return false;
-        };
+        }
         let output = (keyspace, choice.output.sub_level);
-        if dropped as f64 >= predicted.droppable / 2.0 {
+        if !is_setback(choice, dropped) {
             self.needed.remove(&output);
             return false;
         }

@@ -115,6 +115,11 @@ impl Unions {
         Some(keys.estimate())
     }
 
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let sketches = self.by_sub_level.values().filter_map(|u| u.keys.as_ref());
+        sketches.map(|keys| keys.memory_bytes()).sum()
+    }
+
     fn united(&self, run: &Run) -> Option<Sketch> {
         let mut keys = Sketch::default();
         for (_, sub_level) in run.sub_levels() {
@@ -124,7 +129,7 @@ impl Unions {
     }
 
     /// The union of a sub-level, if it is of the tables that are listed.
-    fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
+    pub(super) fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
         let union = self.by_sub_level.get(&sub_level.number)?;
         let is_current = union.tables == numbers(sub_level);
         union.keys.as_deref().filter(|_| is_current)
