@@ -120,8 +120,8 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
         panic!("{:?}", keyspace.merges);
     };
     assert_eq!((merge.installed_slices, merge.output_bytes), (0, 0));
-    assert!(merge.slices >= 4 && merge.input_tables == 2, "{merge:?}");
-    assert_eq!((&merge.input_levels[..], merge.output_level), (&[0][..], 1));
+    assert!(merge.slices >= 4 && merge.input_tables > 4, "{merge:?}");
+    assert_eq!((&merge.input_levels[..], merge.output_level), (&[0, 1][..], 1));
     assert!(keyspace.debt_bytes >= merge.input_bytes, "{keyspace:?}");
     gate.heal();
     db.compact().unwrap();
