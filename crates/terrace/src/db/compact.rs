@@ -366,10 +366,7 @@ impl Store {
 
     fn merge_ended(&self, ended: &Ended) {
         if ended.installed == ended.slices {
-            let inputs = ended.choice.inputs.iter();
-            let read: u64 = inputs.map(|input| input.table.entries).sum();
-            let dropped = read.saturating_sub(ended.written_versions);
-            if self.monitor.compare(ended.keyspace, &ended.choice, dropped) {
+            if self.monitor.compare(ended) {
                 self.counters.setbacks.fetch_add(1, Ordering::Relaxed);
             }
         }

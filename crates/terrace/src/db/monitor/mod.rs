@@ -18,9 +18,10 @@ mod unions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::compaction::policy::{Choice, described_by};
+use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::db::Store;
+use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
@@ -135,9 +136,9 @@ impl Store {
 
 impl Monitor {
     /// A merge has ended that was expected to drop something. Whether it was a setback.
-    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let is_setback = self.setbacks.lock().compare(keyspace, choice, dropped);
-        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&keyspace) {
+    pub(crate) fn compare(&self, ended: &Ended) -> bool {
+        let is_setback = self.setbacks.lock().compare(ended);
+        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
         is_setback
