@@ -88,7 +88,8 @@ mod table {
     pub(super) const TIER: u32 = 15;
     pub(super) const RANGE_TOMBSTONES: u32 = 16;
     pub(super) const ASSIGNED: u32 = 17;
-    pub(super) const LARGEST: u32 = ASSIGNED;
+    pub(super) const OLDEST_TOMBSTONE: u32 = 18;
+    pub(super) const LARGEST: u32 = OLDEST_TOMBSTONE;
 }
 
 /// Tags inside an issued arena.
@@ -287,6 +288,9 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
         out.number(table::RANGE_TOMBSTONES, meta.range_tombstones);
     }
     put_flag(out, table::ASSIGNED, meta.assigned);
+    if let Some(seconds) = meta.oldest_tombstone_seconds {
+        out.skippable_number(table::OLDEST_TOMBSTONE, seconds);
+    }
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -426,6 +430,7 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         assigned: group.flag(table::ASSIGNED)?,
         tier: group.nonzero(table::TIER)?,
         range_tombstones: group.optional(table::RANGE_TOMBSTONES)?,
+        oldest_tombstone_seconds: group.number_if_present(table::OLDEST_TOMBSTONE)?,
     };
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));
