@@ -33,7 +33,7 @@ const LOOKS: u64 = 8;
 #[derive(Default)]
 pub(crate) struct SeenTombstones {
     /// By the numbers of tables, for the version that they were counted in; it is not kept for that.
-    hidden: Mutex<(Weak<Version>, BTreeMap<u64, u64>)>,
+    hidden: Mutex<(Weak<Version>, Arc<BTreeMap<u64, u64>>)>,
 }
 
 impl Store {
@@ -79,13 +79,13 @@ impl Store {
         stripes.first().copied().unwrap_or(0)
     }
 
-    fn hidden_by_ranges(&self, version: &Arc<Version>) -> BTreeMap<u64, u64> {
+    fn hidden_by_ranges(&self, version: &Arc<Version>) -> Arc<BTreeMap<u64, u64>> {
         if self.options.tombstone_percent == 0 {
-            return BTreeMap::new();
+            return Arc::default();
         }
         let mut known = self.seen_tombstones.hidden.lock();
         if Weak::as_ptr(&known.0) == Arc::as_ptr(version) {
-            return known.1.clone();
+            return Arc::clone(&known.1);
         }
         let mut hidden = BTreeMap::new();
         for levels in version.keyspaces.values() {
@@ -96,8 +96,8 @@ impl Store {
                 hidden.insert(table.number, entries);
             }
         }
-        *known = (Arc::downgrade(version), hidden.clone());
-        hidden
+        *known = (Arc::downgrade(version), Arc::new(hidden));
+        Arc::clone(&known.1)
     }
 
     /// About the entries of older tables that the ranges of a table hide.

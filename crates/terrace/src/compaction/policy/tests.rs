@@ -125,9 +125,10 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
         age_seconds: number("age").unwrap_or(0),
         seen: Arc::new(Seen {
             now_seconds: number("now").unwrap_or(0),
-            opened_seconds: number("opened").unwrap_or(0),
+            // Just now, unless it is said.
+            opened_seconds: number("opened").or(number("now")).unwrap_or(0),
             oldest_snapshot: number("snapshot").unwrap_or(u64::MAX),
-            hidden: hidden.collect(),
+            hidden: Arc::new(hidden.collect()),
         }),
     })
 }

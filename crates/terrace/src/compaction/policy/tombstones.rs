@@ -58,7 +58,7 @@ pub(crate) struct Seen {
     /// The oldest number that somebody may read at, or an older one.
     pub(crate) oldest_snapshot: SequenceNumber,
     /// By the numbers of tables with range tombstones: about the entries that these hide in older tables.
-    pub(crate) hidden: BTreeMap<u64, u64>,
+    pub(crate) hidden: Arc<BTreeMap<u64, u64>>,
 }
 
 /// Neighbouring tables of a sub-level; or all of level 0.
