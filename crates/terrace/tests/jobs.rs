@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use support::gated::gated;
-use terrace::{Background, Db, Event, EventKind, EventListener, Options};
+use terrace::{Background, CompactionPolicy, Db, Event, EventKind, EventListener, Options};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -130,10 +130,21 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     db.close().unwrap();
 }
 
-/// A close lets go of the slice being built and keeps those that are installed.
+/// A close lets go of the slice being built and keeps those that are installed, under every policy.
 #[test]
 fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
+    use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
+    for policy in [Leveled, Tiered, Lazy, Dedup, Score] {
+        close_in_the_middle(policy);
+    }
+}
+
+fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     let disk = one_sub_level();
+    let options = |storage| Options {
+        compaction_policy,
+        ..options(storage)
+    };
     let (listener, events) = listener();
     let (storage, gate) = gated(&disk, Purpose::Compaction);
     gate.heal();
