@@ -21,7 +21,8 @@ use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
-use crate::compaction::policy::{Choice, ChoiceKind, described_by};
+use crate::compaction::policy::tombstones::Seen;
+use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -59,7 +60,11 @@ impl Store {
         }
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
-        match self.jobs.next(|claims| self.choose(claims, &known))? {
+        let seen = self.seen_tombstones();
+        match self
+            .jobs
+            .next(|claims| self.choose(claims, &known, &seen))?
+        {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,
@@ -72,6 +77,7 @@ impl Store {
         &self,
         claims: &[(KeyspaceId, Claim)],
         known: &Known,
+        seen: &Arc<Seen>,
     ) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
         self.backlog
@@ -80,7 +86,7 @@ impl Store {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
             let is_paid_for = self.level0_probes.have_paid(levels);
-            let policy = described_by(&self.options, self.form_of(levels), is_paid_for);
+            let policy = self.policy_of(levels, is_paid_for, seen);
             let Some(choice) = policy.pick(levels, &claims, known) else {
                 continue;
             };
@@ -110,7 +116,7 @@ impl Store {
     }
 
     pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
-        let began = Began::now();
+        let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(begun),
             ChoiceKind::Merge => self.divide(begun),
@@ -120,7 +126,8 @@ impl Store {
         if is_over {
             self.compactions.add(Compaction {
                 cut_short: done.as_ref().err().map(ToString::to_string),
-                ..self.past(begun.job, begun.keyspace, &begun.choice, began)
+                keyspace: self.name_of(begun.keyspace),
+                ..began.past()
             });
             self.jobs.remove(begun.job);
             self.jobs.ended(done.clone().map(|()| true));
@@ -232,7 +239,11 @@ impl Store {
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
         let ranges = self.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
-        let mut sink = self.table_files(levels, choice.output, Purpose::Compaction);
+        let in_slice = choice.inputs.iter();
+        let in_slice = in_slice.filter(|input| slice.overlaps(&input.table.bounds));
+        let mut sink = self
+            .table_files(levels, choice.output, Purpose::Compaction)
+            .with_oldest_tombstone(self.oldest_tombstone(in_slice));
         let mut versions = Counted::new(self.inputs(choice, slice, &rules));
         let merged = merge(
             &mut versions,
@@ -393,7 +404,8 @@ impl Store {
             slices: ended.slices as u64,
             installed_slices: ended.installed as u64,
             cut_short: progress.failure.as_ref().map(ToString::to_string),
-            ..self.past(ended.job, ended.keyspace, &ended.choice, progress.began)
+            keyspace: self.name_of(ended.keyspace),
+            ..progress.began.past()
         };
         self.compactions.add(past.clone());
         past
@@ -401,8 +413,7 @@ impl Store {
 
     fn merge_ended(&self, ended: &Ended, past: &Compaction) {
         if ended.is_whole() {
-            self.monitor
-                .compare(ended.keyspace, &ended.choice, past.dropped);
+            self.monitor.compare(ended, past);
         }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,
@@ -416,12 +427,11 @@ impl Store {
         });
     }
 
-    /// A job that ends now, by what it was chosen for.
-    fn past(&self, job: u64, keyspace: KeyspaceId, choice: &Choice, began: Began) -> Compaction {
+    /// The keyspace's name, its number if it was dropped.
+    fn name_of(&self, keyspace: KeyspaceId) -> String {
         let version = Arc::clone(&self.view.load().version);
         let levels = version.keyspace(keyspace);
-        let name = levels.map_or_else(|| keyspace.to_string(), |levels| levels.name.clone());
-        Compaction::of(job, name, choice, began)
+        levels.map_or_else(|| keyspace.to_string(), |levels| levels.name.clone())
     }
 
     /// Ends background work. What merges have built and not installed is thrown away.

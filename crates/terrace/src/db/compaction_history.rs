@@ -70,54 +70,61 @@ pub enum CompactionKind {
     Move,
 }
 
-/// When a job began, for people and for the measure of its length.
-#[derive(Clone, Copy, Debug)]
+/// A job from its beginning on. Of what it was chosen for it keeps no table: while a merge goes on, those that it
+/// is done with are deleted.
+#[derive(Clone, Debug)]
 pub(crate) struct Began {
-    time: SystemTime,
+    pub(crate) chosen: Compaction,
     clock: Instant,
 }
 
 impl Began {
-    pub(crate) fn now() -> Self {
+    pub(crate) fn now(job: u64, choice: &Choice) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         // No finer than it is told.
         let milliseconds = since.unwrap_or_default().as_millis() as u64;
+        let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
         Began {
-            time: UNIX_EPOCH + Duration::from_millis(milliseconds),
+            chosen: chosen(job, choice, time),
             clock: Instant::now(),
+        }
+    }
+
+    /// The job as one that ends now and has done nothing.
+    pub(crate) fn past(&self) -> Compaction {
+        Compaction {
+            duration: self.clock.elapsed(),
+            ..self.chosen.clone()
         }
     }
 }
 
-impl Compaction {
-    /// Of a choice of which nothing is done yet.
-    pub(crate) fn of(job: u64, keyspace: String, choice: &Choice, began: Began) -> Self {
-        let inputs = choice.inputs.iter();
-        let levels: BTreeSet<u8> = inputs.clone().map(|input| input.place.level).collect();
-        Compaction {
-            job,
-            keyspace,
-            began: began.time,
-            duration: began.clock.elapsed(),
-            reason: choice.reason.to_string(),
-            kind: match choice.kind {
-                ChoiceKind::Move => CompactionKind::Move,
-                ChoiceKind::Merge => CompactionKind::Merge,
-            },
-            input_levels: levels.into_iter().collect(),
-            output_level: choice.output.level,
-            input_tables: choice.inputs.len() as u64,
-            input_bytes: inputs.map(|input| input.table.size_bytes).sum(),
-            output_tables: 0,
-            output_bytes: 0,
-            entries: 0,
-            predicted_dropped: choice.predicted.map(|it| it.droppable.round() as u64),
-            dropped: 0,
-            setback: false,
-            slices: 0,
-            installed_slices: 0,
-            cut_short: None,
-        }
+fn chosen(job: u64, choice: &Choice, began: SystemTime) -> Compaction {
+    let inputs = choice.inputs.iter();
+    let levels: BTreeSet<u8> = inputs.clone().map(|input| input.place.level).collect();
+    Compaction {
+        job,
+        keyspace: String::new(),
+        began,
+        duration: Duration::ZERO,
+        reason: choice.reason.to_string(),
+        kind: match choice.kind {
+            ChoiceKind::Move => CompactionKind::Move,
+            ChoiceKind::Merge => CompactionKind::Merge,
+        },
+        input_levels: levels.into_iter().collect(),
+        output_level: choice.output.level,
+        input_tables: choice.inputs.len() as u64,
+        input_bytes: inputs.map(|input| input.table.size_bytes).sum(),
+        output_tables: 0,
+        output_bytes: 0,
+        entries: 0,
+        predicted_dropped: choice.predicted.map(|it| it.droppable.round() as u64),
+        dropped: 0,
+        setback: false,
+        slices: 0,
+        installed_slices: 0,
+        cut_short: None,
     }
 }
 
@@ -164,7 +171,7 @@ mod tests {
             output: sub_level_place(2, 5),
             predicted: Some(Duplicates::new(100, 59.6, 0)),
         };
-        Compaction::of(job, "lakes".to_owned(), &choice, Began::now())
+        Began::now(job, &choice).past()
     }
 
     #[test]

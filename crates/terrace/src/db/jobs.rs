@@ -18,7 +18,7 @@ use std::sync::Arc;
 use self::asked_for::AskedFor;
 use self::under_way::Progress;
 use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
+use crate::compaction::policy::{Choice, Input};
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
 use crate::levels::TableMeta;
@@ -53,6 +53,7 @@ struct Board {
 struct Job {
     id: u64,
     keyspace: KeyspaceId,
+    /// Without the inputs that end in what is installed.
     choice: Arc<Choice>,
     claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
@@ -107,6 +108,7 @@ pub(crate) enum Work {
 pub(crate) struct Ended {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
+    /// Of its inputs those that are left.
     pub(crate) choice: Arc<Choice>,
     pub(crate) progress: Progress,
     pub(crate) installed: usize,
@@ -119,15 +121,9 @@ impl Ended {
         self.installed == self.slices
     }
 
-    /// The versions that went in. A slice reads nothing of a table that a deleted range hides; where all
-    /// slices are installed of tables that count as a whole, it is known what was in them.
+    /// The versions that went in.
     pub(crate) fn entries(&self) -> u64 {
-        let mut inputs = self.choice.inputs.iter();
-        if self.is_whole() && !inputs.any(|input| input.table.narrowed) {
-            let inputs = self.choice.inputs.iter();
-            return inputs.map(|input| input.table.entries).sum();
-        }
-        self.progress.read_versions
+        self.progress.entries(self.is_whole())
     }
 }
 
@@ -137,6 +133,17 @@ impl Job {
             Some(slice) => self.claim.clone().beginning_at(slice),
             None => self.claim.clone(),
         }
+    }
+
+    /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
+    /// of half the store would else need the space of all of them until its end.
+    fn let_go(&mut self, installed: &Slice) {
+        let is_left = |input: &&Input| !installed.ends_behind(&input.table.bounds);
+        let left = self.choice.inputs.iter().filter(is_left).cloned();
+        self.choice = Arc::new(Choice {
+            inputs: left.collect(),
+            ..(*self.choice).clone()
+        });
     }
 
     fn has_waiting_slice(&self) -> bool {
@@ -243,6 +250,7 @@ impl Jobs {
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
             job.progress.add(slice);
+            job.let_go(&work.slice);
         }
         let ended = board.end_if_done(work.job);
         if let Some(ended) = &ended {
@@ -365,7 +373,7 @@ impl Board {
             installed: 0,
             end: 0,
             building: 0,
-            progress: Progress::begun(),
+            progress: Progress::begun(self.last_id, &choice),
             built: BTreeMap::new(),
         });
         Some(Work::Begin(Begun {

@@ -5,6 +5,7 @@ mod inputs;
 pub(crate) mod leveled;
 pub(crate) mod score;
 pub(crate) mod tiered;
+pub(crate) mod tombstones;
 
 use std::fmt;
 use std::sync::Arc;
@@ -218,6 +219,10 @@ pub(crate) enum Reason {
     Score { sub_levels: usize, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
+    /// So many percent of the entries of some tables are tombstones.
+    Tombstones { level: u8, percent: u64 },
+    /// A tombstone has been in tables for so long.
+    TombstoneAge { level: u8, seconds: u64 },
     /// Somebody asked for it.
     AskedFor,
 }
@@ -261,6 +266,12 @@ impl fmt::Display for Reason {
                 f,
                 "level {level} has {sub_levels} sub-levels of another policy"
             ),
+            Reason::Tombstones { level, percent } => {
+                write!(f, "of tables of level {level} {percent} % are tombstones")
+            }
+            Reason::TombstoneAge { level, seconds } => {
+                write!(f, "level {level} has tombstones of {seconds} seconds")
+            }
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

@@ -1,12 +1,11 @@
 //! What the board shows of merges under way, and what is remembered of them as they go on.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::{BuiltSlice, Job, Jobs};
-use crate::compaction::policy::ChoiceKind;
+use crate::compaction::policy::{Choice, ChoiceKind};
 use crate::db::compaction_history::Began;
+use crate::levels::Table;
 use crate::{Error, KeyspaceId};
 
 /// A merge that is being carried out.
@@ -37,7 +36,9 @@ pub struct MergeUnderWay {
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) began: Began,
-    pub(crate) read_versions: u64,
+    /// Versions in all inputs; `None` if some count in part only.
+    input_versions: Option<u64>,
+    read_versions: u64,
     pub(crate) written_versions: u64,
     pub(crate) written_tables: u64,
     pub(crate) written_bytes: u64,
@@ -46,15 +47,25 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn begun() -> Self {
+    pub(crate) fn begun(job: u64, choice: &Choice) -> Self {
+        let inputs = choice.inputs.iter();
+        let of_input = |table: &Table| (!table.narrowed).then_some(table.entries);
         Progress {
-            began: Began::now(),
+            began: Began::now(job, choice),
+            input_versions: inputs.map(|input| of_input(&input.table)).sum(),
             read_versions: 0,
             written_versions: 0,
             written_tables: 0,
             written_bytes: 0,
             failure: None,
         }
+    }
+
+    /// The versions that went in. A slice reads nothing of a table that a deleted range hides; where all
+    /// slices are installed, of tables that count as a whole, it is known what was in them.
+    pub(super) fn entries(&self, is_whole: bool) -> u64 {
+        let listed = self.input_versions.filter(|_| is_whole);
+        listed.unwrap_or(self.read_versions)
     }
 
     pub(super) fn add(&mut self, slice: &BuiltSlice) {
@@ -78,15 +89,14 @@ impl Jobs {
 }
 
 fn shown(job: &Job) -> MergeUnderWay {
-    let inputs = job.choice.inputs.iter();
-    let levels: BTreeSet<u8> = inputs.clone().map(|input| input.place.level).collect();
+    let chosen = &job.progress.began.chosen;
     MergeUnderWay {
         job: job.id,
-        reason: job.choice.reason.to_string(),
-        input_levels: levels.into_iter().collect(),
-        output_level: job.choice.output.level,
-        input_tables: job.choice.inputs.len() as u64,
-        input_bytes: inputs.map(|input| input.table.size_bytes).sum(),
+        reason: chosen.reason.clone(),
+        input_levels: chosen.input_levels.clone(),
+        output_level: chosen.output_level,
+        input_tables: chosen.input_tables,
+        input_bytes: chosen.input_bytes,
         output_bytes: job.progress.written_bytes,
         slices: job.slices.len() as u64,
         installed_slices: job.installed as u64,

@@ -19,9 +19,11 @@ mod unions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::compaction::policy::{Choice, described_by};
+use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::db::Store;
+use crate::db::compaction_history::Compaction;
+use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
@@ -156,10 +158,10 @@ impl Monitor {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// A merge has ended. If it was a setback, the next look at the levels knows.
-    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) {
-        let is_setback = self.setbacks.lock().compare(keyspace, choice, dropped);
-        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&keyspace) {
+    /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.
+    pub(crate) fn compare(&self, ended: &Ended, past: &Compaction) {
+        let is_setback = self.setbacks.lock().compare(ended, past);
+        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use crate::KeyspaceId;
 use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
+use crate::db::compaction_history::Compaction;
+use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 
 /// Whether a merge that dropped so many versions was to drop more than twice as many.
@@ -36,19 +38,17 @@ impl Setbacks {
         })
     }
 
-    /// Whether a merge that dropped so many versions was a setback.
-    pub(super) fn compare(&mut self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        if choice.predicted.is_none() {
+    /// A merge was installed as a whole; whether it was a setback.
+    pub(super) fn compare(&mut self, ended: &Ended, past: &Compaction) -> bool {
+        if past.predicted_dropped.is_none() {
             return false;
         }
-        let output = (keyspace, choice.output.sub_level);
-        if !is_setback(choice, dropped) {
+        let output = (ended.keyspace, ended.choice.output.sub_level);
+        let left = past.entries.saturating_sub(past.dropped);
+        if !past.setback {
             self.needed.remove(&output);
             return false;
         }
-        let inputs = choice.inputs.iter();
-        let entries: u64 = inputs.map(|input| input.table.entries).sum();
-        let left = entries.saturating_sub(dropped);
         self.needed.insert(output, left.saturating_add(left / 4));
         true
     }
@@ -56,9 +56,13 @@ impl Setbacks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{ChoiceKind, Input, Reason};
+    use crate::compaction::policy::{ChoiceKind, Reason};
+    use crate::db::compaction_history::Began;
+    use crate::db::jobs::under_way::Progress;
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
@@ -71,15 +75,27 @@ mod tests {
             added
         };
         let before = version(vec![sized(young, 2, 40), sized(old, 1, 60)]);
-        let inputs = levels(&before).tables();
-        let choice = Choice {
+        // What an ended job has left of its inputs: none.
+        let choice = Arc::new(Choice {
             reason: Reason::AskedFor,
             kind: ChoiceKind::Merge,
-            inputs: inputs
-                .map(|(place, table)| Input::new(place, table))
-                .collect(),
+            inputs: Vec::new(),
             output: old,
             predicted: Some(Duplicates::new(100, 60.0, 0)),
+        });
+        let ended = Ended {
+            job: 1,
+            keyspace: KeyspaceId::DEFAULT,
+            progress: Progress::begun(1, &choice),
+            choice: Arc::clone(&choice),
+            installed: 1,
+            slices: 1,
+        };
+        let dropping = |dropped: u64| Compaction {
+            entries: 100,
+            dropped,
+            setback: is_setback(&choice, dropped),
+            ..Began::now(1, &choice).past()
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
@@ -87,9 +103,9 @@ mod tests {
             let after = version(vec![sized(young, 4, young_entries), sized(old, 3, 90)]);
             Run::of_level(levels(&after), 1).unwrap()
         };
-        assert!(!setbacks.compare(id, &choice, 20), "half of it");
+        assert!(!setbacks.compare(&ended, &dropping(20)), "half of it");
         assert!(!setbacks.is_set_back(id, &run(1)));
-        assert!(setbacks.compare(id, &choice, 10));
+        assert!(setbacks.compare(&ended, &dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
         assert!(!setbacks.is_set_back(id, &run(22)));
         setbacks.forget_all_but(levels(&before));
