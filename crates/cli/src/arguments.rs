@@ -535,8 +535,15 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct ExplainCompaction {
-    #[command(flatten)]
-    pub store: Option<StoreDirectory>,
+    /// The store's directory; not needed with --description, which goes first
+    #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
+    pub path: Option<PathBuf>,
+    /// The directory of its arenas, if that is not the store's own
+    #[arg(long, env = "TERRACE_REGION_DIR", value_name = "DIR")]
+    pub region_dir: Option<PathBuf>,
+    /// Open although unflushed writes are missing with their region; what tables hold is kept
+    #[arg(long)]
+    pub accept_region_loss: bool,
     /// Options of the store, as TOML, if nobody has it open; see `terrace options`
     #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
     pub options: Option<PathBuf>,

@@ -75,9 +75,9 @@ pub fn levels(store: &StoreDirectory) -> Result<LevelsReport> {
 /// What would be merged now, by the owner's options if the store is open elsewhere, else by those given.
 pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> {
     let directory = directory_of(asked)?;
-    match open_to_explain(directory, asked) {
+    match open_to_explain(&directory, asked) {
         Ok(db) => Ok(db.explain_compaction()),
-        Err(failure) => ask(failure, || inspect::explain_compaction(&directory.path)),
+        Err(failure) => have_done(failure, || inspect::explain_compaction(&directory.path)),
     }
 }
 
@@ -87,17 +87,22 @@ pub fn compaction_description(
     keyspace: Option<&str>,
 ) -> Result<Description> {
     let directory = directory_of(asked)?;
-    match open_to_explain(directory, asked) {
+    match open_to_explain(&directory, asked) {
         Ok(db) => Ok(db.describe_compaction(keyspace.unwrap_or(DEFAULT_KEYSPACE))?),
-        Err(failure) => ask(failure, || {
+        Err(failure) => have_done(failure, || {
             inspect::describe_compaction(&directory.path, keyspace)
         }),
     }
 }
 
-fn directory_of(asked: &ExplainCompaction) -> Result<&StoreDirectory> {
-    asked.store.as_ref().ok_or_else(|| {
+fn directory_of(asked: &ExplainCompaction) -> Result<StoreDirectory> {
+    let path = asked.path.clone().ok_or_else(|| {
         Failure::Usage("give --store or TERRACE_STORE, or a --description".to_owned())
+    })?;
+    Ok(StoreDirectory {
+        path,
+        region_dir: asked.region_dir.clone(),
+        accept_region_loss: asked.accept_region_loss,
     })
 }
 
@@ -129,7 +134,7 @@ fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Re
 
 /// Has the owner that kept us from opening the store do what was to be done, if it lets itself be
 /// asked. What it refuses is the same failure as here.
-pub fn have_done(failure: Failure, request: impl FnOnce() -> terrace::Result<()>) -> Result<()> {
+pub fn have_done<T>(failure: Failure, request: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
     match failure {
         Failure::Store(
             busy @ Error::Busy {

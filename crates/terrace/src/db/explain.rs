@@ -81,3 +81,108 @@ impl Store {
         ask(asked, is_paid_for)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::estimates::Duplicates;
+    use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
+    use crate::levels::KeyRange;
+    use crate::{Background, CompactionPolicy, Db, Options};
+
+    fn write(db: &Db) {
+        for key in 0..100u8 {
+            db.put(&[key], b"value").unwrap();
+        }
+        db.flush().unwrap();
+    }
+
+    fn levels(db: &Db) -> Arc<KeyspaceLevels> {
+        let version = Arc::clone(&db.store().view.load().version);
+        Arc::clone(version.keyspace(KeyspaceId::DEFAULT).unwrap())
+    }
+
+    #[test]
+    fn what_is_under_way_is_told_with_what_waits_for_it() {
+        let options = Options {
+            compaction_policy: CompactionPolicy::Tiered,
+            level0_merge: 2,
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        write(&db);
+        let place = levels(&db).youngest().unwrap();
+        let range = KeyRange::inclusive([0], [255]);
+        let jobs = &db.store().jobs;
+        let reserved = jobs.reserve(KeyspaceId::DEFAULT, &range, place).unwrap();
+        write(&db);
+        let explanation = db.explain_compaction();
+        let keyspace = &explanation.keyspaces[0];
+        assert_eq!(keyspace.under_way[0].reason, "tables are put there");
+        assert_eq!(keyspace.choice, None);
+        let waiting = keyspace.waiting.as_ref().unwrap();
+        assert_eq!(
+            (waiting.until.as_slice(), waiting.plan.entries),
+            (&[0][..], 200)
+        );
+        let described = db.describe_compaction("default").unwrap();
+        assert_eq!(described.explain().unwrap(), explanation);
+        drop(reserved);
+        let keyspace = db.explain_compaction().keyspaces.remove(0);
+        assert_eq!(keyspace.choice, keyspace.candidates[0].plan);
+        assert_eq!(keyspace.choice.unwrap().read_bytes, waiting.plan.read_bytes);
+    }
+
+    #[test]
+    fn what_is_put_off_is_told_with_what_it_needs() {
+        let options = Options {
+            level0_merge: 10,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options.clone()).unwrap();
+        write(&db);
+        write(&db);
+        db.close().unwrap();
+        let db = Db::open(
+            "/store",
+            Options {
+                read_only: true,
+                compaction_policy: CompactionPolicy::Score,
+                ..options
+            },
+        );
+        let db = db.unwrap();
+        let before = db.explain_compaction().keyspaces.remove(0);
+        assert_eq!(before.choice.unwrap().dropped_entries, Some(100));
+        let levels = levels(&db);
+        let inputs = levels
+            .tables()
+            .map(|(place, table)| Input::new(place, table));
+        let inputs: Vec<Input> = inputs.collect();
+        let output = inputs.last().unwrap().place;
+        let choice = Choice {
+            reason: Reason::AskedFor,
+            kind: ChoiceKind::Merge,
+            inputs,
+            output,
+            predicted: Some(Duplicates::new(200, 100.0, 0)),
+        };
+        assert!(db.store().monitor.compare(levels.id, &choice, 0));
+        let explanation = db.explain_compaction();
+        let after = &explanation.keyspaces[0];
+        let [setback] = after.setbacks.as_slice() else {
+            panic!("{after:?}");
+        };
+        assert_eq!((setback.level, setback.age), (output.level, output.age));
+        assert_eq!(
+            (setback.needed_entries, setback.present_entries),
+            (250, 200)
+        );
+        assert_eq!(after.choice, None);
+        let described = db.describe_compaction("default").unwrap();
+        let described = described.explain().unwrap().keyspaces.remove(0);
+        assert_eq!(described.choice, None);
+        assert_eq!(described.levels, after.levels);
+    }
+}

@@ -17,7 +17,7 @@ use crate::compaction::run::Run;
 use crate::key::MAX_KEY_BYTES;
 use crate::levels::{
     Edit, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER, KeyRange, KeyspaceCreated, KeyspaceLevels,
-    Place, TableAdded, TableMeta, Version,
+    Place, SubLevel, Table, TableAdded, TableMeta, Version,
 };
 use crate::options::{CompactionPolicy, Options};
 use crate::serial::key_of_form;
@@ -124,21 +124,32 @@ impl<'a> Described<'a> {
 
     /// The same, if a snapshot keeps the newest version of each key that is older than it: what lies
     /// between two snapshots is as if merged alone.
-    fn random_now(&self, run: &Run, at_most: Duplicates) -> Option<Duplicates> {
+    fn random_now(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        at_most: Duplicates,
+    ) -> Option<Duplicates> {
         let keys = self.form.keys? as f64;
-        let mut stripes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        let mut stripes: BTreeMap<usize, Vec<&Arc<SubLevel>>> = BTreeMap::new();
         for (place, sub_level) in run.sub_levels() {
             let position = *self.positions.get(&place.sub_level)?;
             let younger = self.form.snapshots.iter().filter(|&&s| s <= position);
             let stripe = stripes.entry(younger.count()).or_default();
-            stripe.push(entries(&sub_level.tables));
+            stripe.push(sub_level);
         }
-        if stripes.len() < 2 {
-            return Some(at_most);
-        }
-        let dropped = stripes.into_values().map(|stripe| {
-            let versions: f64 = stripe.iter().sum();
-            (versions - distinct(keys, stripe.into_iter())).max(0.0)
+        // Tombstones go that no snapshot is older than.
+        let free = self.form.snapshots.len();
+        let is_oldest = run.is_oldest_of(levels);
+        let dropped = stripes.into_iter().map(|(older_snapshots, stripe)| {
+            let tables = || stripe.iter().flat_map(|sub_level| &sub_level.tables);
+            let tombstones = match is_oldest && older_snapshots == free {
+                true => tables().map(|table| table.tombstones).sum(),
+                false => 0,
+            };
+            let versions = tables().map(|table| table.entries).sum();
+            let distinct = distinct(keys, stripe.iter().map(|s| entries(&s.tables)));
+            Duplicates::new(versions, distinct, tombstones).droppable
         });
         let droppable = dropped.sum::<f64>().min(at_most.droppable);
         Some(Duplicates {
@@ -160,13 +171,18 @@ impl Estimates for Described<'_> {
         }
     }
 
-    fn merged_now(&self, _: &KeyspaceLevels, run: &Run, at_most: Duplicates) -> Option<Duplicates> {
+    fn merged_now(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        at_most: Duplicates,
+    ) -> Option<Duplicates> {
         match self.runs.get(&run.name()) {
             Some(known) => Some(Duplicates {
                 droppable: known.droppable_now.unwrap_or(at_most.droppable),
                 ..at_most
             }),
-            None => self.random_now(run, at_most),
+            None => self.random_now(levels, run, at_most),
         }
     }
 
@@ -206,7 +222,7 @@ fn distinct(keys: f64, sets: impl Iterator<Item = f64>) -> f64 {
     keys * (1.0 - absent.product::<f64>())
 }
 
-fn entries(tables: &[Arc<crate::levels::Table>]) -> f64 {
+fn entries(tables: &[Arc<Table>]) -> f64 {
     tables.iter().map(|table| table.entries).sum::<u64>() as f64
 }
 
