@@ -197,7 +197,10 @@ fn old_tombstones_go_although_they_are_few() {
         assert!(bench.stored().1 > 0, "{policy}: too early");
         bench.reopen(|_| {});
         bench.settle();
-        assert!(bench.stored().1 > 0, "{policy}: too early after a reopening");
+        assert!(
+            bench.stored().1 > 0,
+            "{policy}: too early after a reopening"
+        );
         bench.calendar.set(6_000);
         bench.settle();
         bench.check();
@@ -216,7 +219,9 @@ fn merges_keep_the_age_of_tombstones() {
     bench.calendar.set(5_900);
     let merges = bench.db.statistics().merges;
     for round in 0..4 {
-        (0..KEYS).step_by(3).for_each(|number| bench.put(number + 1, round));
+        (0..KEYS)
+            .step_by(3)
+            .for_each(|number| bench.put(number + 1, round));
         bench.delete(7);
         bench.db.flush().unwrap();
     }
@@ -237,10 +242,14 @@ fn what_a_snapshot_needs_is_not_merged_over_and_over_and_goes_after_it() {
             bench.load();
             let before = bench.model.clone();
             let half = |number: &u32| number % 2 == 0;
-            (0..KEYS).filter(half).for_each(|number| bench.delete(number));
+            (0..KEYS)
+                .filter(half)
+                .for_each(|number| bench.delete(number));
             // It sees half of the deletions that are in one table.
             let snapshot = bench.db.snapshot();
-            (0..KEYS).filter(|n| !half(n)).for_each(|number| bench.delete(number));
+            (0..KEYS)
+                .filter(|n| !half(n))
+                .for_each(|number| bench.delete(number));
             bench.db.flush().unwrap();
             bench.calendar.set(100);
             bench.settle();

@@ -17,6 +17,7 @@ use super::estimates::{Duplicates, Estimates};
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
+use super::policy::candidate::Candidate;
 use super::policy::dedup::Dedup;
 use super::policy::leveled::Leveled;
 use super::policy::score::Score;
@@ -126,7 +127,10 @@ impl TableSink for Sink<'_> {
             bounds,
             size_bytes: all.len() as u64,
             entries: entries.len() as u64,
-            tombstones: entries.iter().filter(|e| e.1.kind() == Some(Kind::Delete)).count() as u64,
+            tombstones: entries
+                .iter()
+                .filter(|e| e.1.kind() == Some(Kind::Delete))
+                .count() as u64,
             range_tombstones: ranges.len() as u64,
             oldest_tombstone_seconds: Some(0),
             min_sequence: sequences().min().unwrap(),
@@ -325,7 +329,9 @@ impl Store {
     /// What the policy is told of tombstones: each write takes a second.
     fn seen(&self) -> Seen {
         let listed = levels(&self.state.version);
-        let hidden = listed.tables().filter(|(_, table)| table.range_tombstones > 0);
+        let hidden = listed
+            .tables()
+            .filter(|(_, table)| table.range_tombstones > 0);
         let hidden = hidden.map(|(place, table)| {
             let ranges = RangeTombstones::new(self.inside(table).ranges);
             let is_hidden = |entry: &Entry| ranges.newest_covering(&entry.0, u64::MAX).is_some();
@@ -346,7 +352,12 @@ impl Store {
         self.policy.seen = Arc::new(self.seen());
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let Some(choice) = self.policy.pick(&levels, &claims, &Exact(self)) else {
+        let picked = self.policy.pick(&levels, &claims, &Exact(self));
+        let candidates = self.policy.candidates(&levels, &claims, &Exact(self));
+        let first = candidates.iter().find_map(Candidate::choice);
+        let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
+        assert_eq!(told(first), told(picked.as_ref()), "what is explained");
+        let Some(choice) = picked else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();
