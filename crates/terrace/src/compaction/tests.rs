@@ -126,7 +126,10 @@ impl TableSink for Sink<'_> {
             bounds,
             size_bytes: all.len() as u64,
             entries: entries.len() as u64,
-            tombstones: entries.iter().filter(|e| e.1.kind() == Some(Kind::Delete)).count() as u64,
+            tombstones: entries
+                .iter()
+                .filter(|e| e.1.kind() == Some(Kind::Delete))
+                .count() as u64,
             range_tombstones: ranges.len() as u64,
             oldest_tombstone_seconds: Some(0),
             min_sequence: sequences().min().unwrap(),
@@ -325,7 +328,9 @@ impl Store {
     /// What the policy is told of tombstones: each write takes a second.
     fn seen(&self) -> Seen {
         let listed = levels(&self.state.version);
-        let hidden = listed.tables().filter(|(_, table)| table.range_tombstones > 0);
+        let hidden = listed
+            .tables()
+            .filter(|(_, table)| table.range_tombstones > 0);
         let hidden = hidden.map(|(place, table)| {
             let ranges = RangeTombstones::new(self.inside(table).ranges);
             let is_hidden = |entry: &Entry| ranges.newest_covering(&entry.0, u64::MAX).is_some();

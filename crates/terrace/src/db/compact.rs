@@ -59,7 +59,10 @@ impl Store {
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
         let seen = self.seen_tombstones();
-        match self.jobs.next(|claims| self.choose(claims, &known, &seen))? {
+        match self
+            .jobs
+            .next(|claims| self.choose(claims, &known, &seen))?
+        {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,

@@ -31,8 +31,8 @@ use crate::db::regions::{open_region, recover_from, refuse_volatile_files, regio
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
-use crate::db::tombstones::{SeenTombstones, pause_between_looks};
 use crate::db::statistics::Counters;
+use crate::db::tombstones::{SeenTombstones, pause_between_looks};
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
@@ -176,9 +176,10 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            let started = store.background.start(&store).and_then(|()| {
-                store.start_timers()
-            });
+            let started = store
+                .background
+                .start(&store)
+                .and_then(|()| store.start_timers());
             if let Err(error) = started {
                 // Threads that did start hold the store, and with it the lock.
                 let _ = store.close();

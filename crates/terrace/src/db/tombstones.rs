@@ -123,12 +123,13 @@ impl Store {
         bounds: &KeyRange,
         older: &Arc<Table>,
     ) -> Result<u64> {
-        let is_hidden = |key: &[u8]| {
-            bounds.contains(key) && ranges.newest_covering(key, u64::MAX).is_some()
-        };
+        let is_hidden =
+            |key: &[u8]| bounds.contains(key) && ranges.newest_covering(key, u64::MAX).is_some();
         let (first, end) = (&older.bounds.smallest, older.bounds.end());
         let covering = ranges.newest_covering(first, u64::MAX);
-        if bounds.encloses(&older.bounds) && covering.is_some_and(|range| end.as_slice() <= range.end) {
+        if bounds.encloses(&older.bounds)
+            && covering.is_some_and(|range| end.as_slice() <= range.end)
+        {
             return Ok(older.entries);
         }
         let options = CursorOptions::uncached(Purpose::Compaction);

@@ -85,7 +85,9 @@ impl Seen {
             let hidden = self.hidden.get(&table.number).copied().unwrap_or(0);
             let ranges = table.range_tombstones.saturating_add(hidden);
             (
-                tombstones.saturating_add(table.tombstones).saturating_add(ranges),
+                tombstones
+                    .saturating_add(table.tombstones)
+                    .saturating_add(ranges),
                 all.saturating_add(table.entries).saturating_add(ranges),
             )
         })
@@ -118,11 +120,17 @@ impl Tombstones {
     fn old_parts(&self, levels: &KeyspaceLevels) -> Vec<Part> {
         let age = |tables: &[Arc<Table>]| {
             let with = tables.iter().filter(|table| table.has_tombstones());
-            with.map(|table| self.seen.age_seconds(table)).max().unwrap_or(0)
+            with.map(|table| self.seen.age_seconds(table))
+                .max()
+                .unwrap_or(0)
         };
         let level0: Vec<Input> = all_of(levels, 0).collect();
         let is_due = level0.iter().any(|input| self.is_old(&input.table));
-        let mut parts = parts(levels, |table| self.is_old(table), |table| self.seen.is_free(table));
+        let mut parts = parts(
+            levels,
+            |table| self.is_old(table),
+            |table| self.seen.is_free(table),
+        );
         parts.extend(is_due.then_some(level0));
         let mut parts: Vec<Part> = parts
             .into_iter()
@@ -205,7 +213,9 @@ impl Tombstones {
         levels: &KeyspaceLevels,
         under_way: &[Claim],
     ) -> Option<Choice> {
-        let mut choices = parts.into_iter().filter_map(|part| self.merge(levels, part));
+        let mut choices = parts
+            .into_iter()
+            .filter_map(|part| self.merge(levels, part));
         choices.find_map(|choice| unless_claimed(choice, under_way))
     }
 
@@ -272,7 +282,10 @@ impl Policy for Tombstones {
 }
 
 fn tables(inputs: &[Input]) -> Vec<Arc<Table>> {
-    inputs.iter().map(|input| Arc::clone(&input.table)).collect()
+    inputs
+        .iter()
+        .map(|input| Arc::clone(&input.table))
+        .collect()
 }
 
 fn level_of(inputs: &[Input]) -> u8 {
