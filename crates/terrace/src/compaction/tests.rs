@@ -17,6 +17,7 @@ use super::estimates::{Duplicates, Estimates};
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
+use super::policy::candidate::Candidate;
 use super::policy::dedup::Dedup;
 use super::policy::leveled::Leveled;
 use super::policy::score::Score;
@@ -351,7 +352,12 @@ impl Store {
         self.policy.seen = Arc::new(self.seen());
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let Some(choice) = self.policy.pick(&levels, &claims, &Exact(self)) else {
+        let picked = self.policy.pick(&levels, &claims, &Exact(self));
+        let candidates = self.policy.candidates(&levels, &claims, &Exact(self));
+        let first = candidates.iter().find_map(Candidate::choice);
+        let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
+        assert_eq!(told(first), told(picked.as_ref()), "what is explained");
+        let Some(choice) = picked else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use self::asked_for::AskedFor;
 use self::under_way::Progress;
 use crate::compaction::claim::Claim;
+use crate::compaction::explain::UnderWay;
 use crate::compaction::policy::{Choice, Input};
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
@@ -191,6 +192,35 @@ impl Jobs {
         }
     }
 
+    /// Everything that is claimed, with what is known of it.
+    pub(crate) fn under_way(&self) -> Vec<(KeyspaceId, Claim, UnderWay)> {
+        let board = self.board.lock();
+        let jobs = board.jobs.iter().map(|job| {
+            let claim = job.claim();
+            let reason = job.choice.reason.to_string();
+            let shown = UnderWay {
+                job: Some(job.id),
+                installed_slices: job.installed,
+                slices: job.slices.len(),
+                ..shown(&claim, reason)
+            };
+            (job.keyspace, claim, shown)
+        });
+        let waiting = board
+            .asked_for
+            .iter()
+            .filter_map(|asked| asked.waiting.as_ref());
+        let waiting = waiting.map(|(keyspace, claim)| {
+            let reason = "it was asked for, and waits for others".to_owned();
+            (*keyspace, claim.clone(), shown(claim, reason))
+        });
+        let reserved = board.reserved.iter().map(|(_, keyspace, claim)| {
+            let reason = "tables are put there".to_owned();
+            (*keyspace, claim.clone(), shown(claim, reason))
+        });
+        jobs.chain(waiting).chain(reserved).collect()
+    }
+
     /// The sub-levels that merges of a keyspace write into.
     pub(crate) fn outputs_of(&self, keyspace: KeyspaceId) -> Vec<u64> {
         let board = self.board.lock();
@@ -341,6 +371,18 @@ impl Jobs {
         let jobs = board.jobs.iter_mut();
         jobs.flat_map(|job| std::mem::take(&mut job.built).into_values())
             .collect()
+    }
+}
+
+/// What a claim tells of itself.
+fn shown(claim: &Claim, reason: String) -> UnderWay {
+    UnderWay {
+        job: None,
+        reason,
+        tables: claim.inputs().collect(),
+        output_level: claim.output().level,
+        installed_slices: 0,
+        slices: 0,
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod events;
+mod explain;
 pub(crate) mod files;
 pub(crate) mod flush;
 pub(crate) mod handle;

@@ -439,7 +439,7 @@ impl Store {
             levels: sub_level_reports(levels),
             duplicates: duplicates(levels),
             debt_bytes: described_by(&self.options, self.form_of(levels), false).debt_bytes(levels),
-            merges: self.jobs.under_way(levels.id),
+            merges: self.jobs.merges_of(levels.id),
         });
         LevelsReport {
             keyspaces: keyspaces.collect(),

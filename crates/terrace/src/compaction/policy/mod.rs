@@ -1,5 +1,6 @@
 //! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
 
+pub(crate) mod candidate;
 pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
@@ -10,6 +11,7 @@ pub(crate) mod tombstones;
 use std::fmt;
 use std::sync::Arc;
 
+use self::candidate::Candidate;
 use self::dedup::Dedup;
 use self::leveled::Leveled;
 use self::score::Score;
@@ -31,6 +33,15 @@ pub(crate) trait Policy: Send + Sync {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Option<Choice>;
+
+    /// What it weighs, in the order in which it would begin it: the first one that may begin is what
+    /// [`Policy::pick`] picks.
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate>;
 
     /// About the bytes that merges still have to write until nothing is over its target.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;

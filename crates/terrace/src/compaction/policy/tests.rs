@@ -312,6 +312,30 @@ fn the_scripts_are_answered_as_they_were() {
 }
 
 #[test]
+fn the_first_candidate_that_may_begin_is_what_is_picked() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/policy");
+    let (mut picks, mut others) = (0, 0);
+    for script in std::fs::read_dir(scripts).unwrap() {
+        let text = std::fs::read_to_string(script.unwrap().path()).unwrap();
+        for case in text.trim_end().split("\n\n") {
+            let (policy, version, under_way, rates) = read_case(case);
+            let levels = levels(&version);
+            let candidates = policy.candidates(levels, &under_way, &rates);
+            let first = candidates.iter().find_map(Candidate::choice);
+            let picked = policy.pick(levels, &under_way, &rates);
+            let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
+            assert_eq!(told(first), told(picked.as_ref()), "{case}");
+            picks += usize::from(picked.is_some());
+            others += candidates.len() - usize::from(picked.is_some());
+        }
+    }
+    assert!(
+        picks >= 10 && others >= 10,
+        "{picks} picks, {others} others"
+    );
+}
+
+#[test]
 fn a_level_is_a_debt_only_beyond_what_makes_it_full() {
     let debt = |case: &str| {
         let (policy, version, ..) = read_case(case);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::tiered::{all_of, is_at_rest};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
 use crate::compaction::run::Run;
@@ -207,6 +208,34 @@ impl Tombstones {
         })
     }
 
+    /// What a part weighs; `may_begin` if nothing goes before all of its kind.
+    fn candidate(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        part: Part,
+        may_begin: bool,
+    ) -> Candidate {
+        let measure = match part.reason {
+            Reason::TombstoneAge { level, seconds } => Measure::TombstoneAge {
+                level,
+                seconds,
+                due: self.age_seconds,
+            },
+            _ => Measure::Tombstones {
+                level: level_of(&part.inputs),
+                percent: self.seen.percent(tables(&part.inputs).iter()),
+                due: u64::from(self.percent),
+            },
+        };
+        let choice = self.merge(levels, part).filter(|_| may_begin);
+        let choice = choice.and_then(|choice| unless_claimed(choice, under_way));
+        Candidate {
+            measure,
+            standing: choice.map_or(Standing::Waits, Standing::Ready),
+        }
+    }
+
     fn first_of(
         &self,
         parts: Vec<Part>,
@@ -261,6 +290,34 @@ impl Policy for Tombstones {
             return None;
         }
         self.first_of(full, levels, under_way)
+    }
+
+    /// What is old stands before the rest if it goes before it; what is full stands last.
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let mut usual = self.inner.candidates(levels, under_way, estimates);
+        let picked = usual.iter().find_map(Candidate::choice);
+        let (is_picked, is_level0) = (picked.is_some(), picked.is_some_and(Choice::is_of_level0));
+        let candidate = |part, may_begin| self.candidate(levels, under_way, part, may_begin);
+        let old_first = !is_level0 && !self.level0_waits(levels, under_way, estimates);
+        let old = self.old_parts(levels).into_iter();
+        let mut all: Vec<Candidate> = old.map(|part| candidate(part, old_first)).collect();
+        let is_idle = || under_way.is_empty() || self.inner.pick(levels, &[], estimates).is_none();
+        let full_too = !is_picked && is_idle();
+        let full = self.full_parts(levels).into_iter();
+        let full: Vec<Candidate> = full.map(|part| candidate(part, full_too)).collect();
+        if old_first {
+            all.append(&mut usual);
+        } else {
+            usual.append(&mut all);
+            all = usual;
+        }
+        all.extend(full);
+        all
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

@@ -80,7 +80,7 @@ impl Progress {
 
 impl Jobs {
     /// The merges of a keyspace, in the order in which they were chosen.
-    pub(crate) fn under_way(&self, keyspace: KeyspaceId) -> Vec<MergeUnderWay> {
+    pub(crate) fn merges_of(&self, keyspace: KeyspaceId) -> Vec<MergeUnderWay> {
         let board = self.board.lock();
         let is_merge = |job: &&Job| job.choice.kind == ChoiceKind::Merge;
         let jobs = board.jobs.iter().filter(|job| job.keyspace == keyspace);

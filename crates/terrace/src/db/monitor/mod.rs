@@ -14,6 +14,7 @@ mod known;
 mod level_duplicates;
 mod samples;
 mod setbacks;
+mod sketches;
 mod unions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ pub use self::level_duplicates::LevelDuplicates;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
 pub(crate) use self::setbacks::is_setback;
+use self::sketches::Sketches;
 use self::unions::Unions;
 
 /// Kept between two looks at the levels.
@@ -94,6 +96,11 @@ impl Store {
             .memory_bytes
             .store(memory_bytes, Ordering::Relaxed);
         Known::new(known)
+    }
+
+    /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
+    pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
+        Sketches::read(levels, &self.tables)
     }
 
     fn look_at(
@@ -156,6 +163,14 @@ impl Watched {
 impl Monitor {
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The sub-levels of a keyspace whose last merge was a setback, with the versions that a run with them
+    /// needs to be tried again.
+    pub(crate) fn setbacks_of(&self, levels: &KeyspaceLevels) -> Vec<(u64, u64)> {
+        let mut setbacks = self.setbacks.lock();
+        setbacks.forget_all_but(levels);
+        setbacks.of(levels.id).collect()
     }
 
     /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.

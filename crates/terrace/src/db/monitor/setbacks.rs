@@ -29,6 +29,12 @@ impl Setbacks {
             .retain(|&(keyspace, number), _| keyspace != levels.id || is_listed(number));
     }
 
+    /// The sub-levels of a keyspace with what they need.
+    pub(super) fn of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = (u64, u64)> {
+        let needed = self.needed.range((keyspace, 0)..=(keyspace, u64::MAX));
+        needed.map(|(&(_, number), &needed)| (number, needed))
+    }
+
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
         let versions = run.versions();
         let mut places = run.sub_levels().iter().map(|(place, _)| place);
@@ -107,6 +113,8 @@ mod tests {
         assert!(!setbacks.is_set_back(id, &run(1)));
         assert!(setbacks.compare(&ended, &dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
+        assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
+        assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
         assert!(!setbacks.is_set_back(id, &run(22)));
         setbacks.forget_all_but(levels(&before));
         assert!(setbacks.is_set_back(id, &run(21)));
