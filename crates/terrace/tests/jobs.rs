@@ -162,9 +162,17 @@ fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
 }
 
 fn close_in_the_middle(compaction_policy: CompactionPolicy) {
+    // Shown if the test fails.
+    println!("{compaction_policy}");
     let disk = one_sub_level();
     let options = |storage| Options {
         compaction_policy,
+        // The policy of the score waits for twice as many.
+        level0_merge: if compaction_policy == CompactionPolicy::Score {
+            1
+        } else {
+            2
+        },
         ..options(storage)
     };
     let (listener, events) = listener();
