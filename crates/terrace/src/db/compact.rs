@@ -61,10 +61,11 @@ impl Store {
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
         let seen = self.seen_tombstones();
-        match self
-            .jobs
-            .next(|claims| self.choose(claims, &known, &seen))?
-        {
+        let choose = |claims: &[(KeyspaceId, Claim)]| self.choose(claims, &known, &seen);
+        let work = self.jobs.next(choose)?;
+        // It holds tables that a merge may make obsolete.
+        drop(known);
+        match work {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,

@@ -83,6 +83,7 @@ pub(crate) struct Begun {
 pub(crate) struct SliceWork {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
+    /// With the inputs that have keys of the slice.
     pub(crate) choice: Arc<Choice>,
     pub(crate) number: usize,
     pub(crate) slice: Slice,
@@ -139,12 +140,16 @@ impl Job {
     /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
     /// of half the store would else need the space of all of them until its end.
     fn let_go(&mut self, installed: &Slice) {
-        let is_left = |input: &&Input| !installed.ends_behind(&input.table.bounds);
-        let left = self.choice.inputs.iter().filter(is_left).cloned();
-        self.choice = Arc::new(Choice {
-            inputs: left.collect(),
+        self.choice = self.part(|input| !installed.ends_behind(&input.table.bounds));
+    }
+
+    /// The choice with some of its inputs.
+    fn part(&self, is_in: impl Fn(&Input) -> bool) -> Arc<Choice> {
+        let inputs = self.choice.inputs.iter().filter(|input| is_in(input));
+        Arc::new(Choice {
+            inputs: inputs.cloned().collect(),
             ..(*self.choice).clone()
-        });
+        })
     }
 
     fn has_waiting_slice(&self) -> bool {
@@ -429,10 +434,11 @@ impl Board {
         let job = self.jobs.get_mut(at)?;
         let (number, slice) = job.take_slice()?;
         self.reserved_bytes += slice.input_bytes;
+        let choice = job.part(|input| slice.overlaps(&input.table.bounds));
         Some(Work::Build(SliceWork {
             job: job.id,
             keyspace: job.keyspace,
-            choice: Arc::clone(&job.choice),
+            choice,
             number,
             slice,
             reserved_bytes: self.reserved_bytes,

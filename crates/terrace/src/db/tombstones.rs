@@ -100,7 +100,11 @@ impl Store {
             let tables = levels.tables().map(|(_, table)| table);
             for table in tables.filter(|table| table.range_tombstones > 0) {
                 // What cannot be read counts for nothing until the levels change.
-                let entries = self.hidden_by(levels, table).unwrap_or(0);
+                let entries = self.hidden_by(levels, table);
+                let entries = entries.unwrap_or_else(|error| {
+                    self.background.compaction_met(error);
+                    0
+                });
                 hidden.insert(table.number, entries);
             }
         }
