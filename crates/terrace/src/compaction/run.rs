@@ -72,6 +72,12 @@ impl Run {
         self.sub_levels.iter().flat_map(|(_, s)| &s.tables)
     }
 
+    /// Its tables with their places.
+    pub(crate) fn tables_with_places(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
+        let sub_levels = self.sub_levels.iter();
+        sub_levels.flat_map(|(place, s)| s.tables.iter().map(|table| (*place, table)))
+    }
+
     /// Those of its tables that are not in its oldest sub-level, with their places.
     pub(crate) fn younger_tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         let younger = self.sub_levels.len().saturating_sub(1);

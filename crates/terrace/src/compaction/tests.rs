@@ -24,6 +24,7 @@ use super::policy::tiered::{LastLevel, Tiered};
 use super::policy::{Choice, ChoiceKind, Policy};
 use super::run::Run;
 use super::slices::{Sample, Slice, divide, slice_edit};
+use super::table_ends::TableEnds;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
@@ -284,7 +285,15 @@ impl Store {
         let ranges = RangeTombstones::new(ranges);
         let rules = DropRules::new(&stripes, older, &ranges);
         let never = AtomicBool::new(false);
-        merge(&mut inputs, slice, rules, table_bytes, &never, &mut sink).unwrap()
+        merge(
+            &mut inputs,
+            slice,
+            rules,
+            TableEnds::at_size(table_bytes),
+            &never,
+            &mut sink,
+        )
+        .unwrap()
     }
 
     fn flush(&mut self) {

@@ -29,6 +29,8 @@ pub(crate) struct Counters {
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
     pub(crate) setbacks: AtomicU64,
+    /// Merges of a range of keys only.
+    pub(crate) range_merges: AtomicU64,
     /// Gets that were timed, and the tables that these asked.
     pub(crate) sampled_gets: AtomicU64,
     pub(crate) tables_asked: AtomicU64,

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 
 use crate::KeyspaceId;
+use crate::compaction::parts::Part;
 use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
-use crate::levels::KeyspaceLevels;
+use crate::levels::{KeyRange, KeyspaceLevels};
 
-/// Versions that a run with this sub-level must have to be merged for its duplicates.
+/// Versions that a run with this sub-level must have in a range of keys to be merged for its duplicates there.
 #[derive(Default)]
 pub(super) struct Setbacks {
-    needed: BTreeMap<(KeyspaceId, u64), u64>,
+    needed: BTreeMap<(KeyspaceId, u64), Vec<Needed>>,
+}
+
+struct Needed {
+    range: KeyRange,
+    versions: u64,
 }
 
 impl Setbacks {
@@ -23,27 +29,52 @@ impl Setbacks {
 
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
         let versions = run.versions();
-        let mut places = run.sub_levels().iter().map(|(place, _)| place);
-        places.any(|place| {
-            let needed = self.needed.get(&(keyspace, place.sub_level));
-            needed.is_some_and(|&needed| versions < needed)
-        })
+        let mut needed = self.needed_by(keyspace, run);
+        needed.any(|needed| versions < needed.versions)
+    }
+
+    /// Of the parts of a run those that are not to be merged: all in a range that has too few versions still.
+    pub(super) fn set_back_parts(&self, keyspace: KeyspaceId, run: &Run, parts: &mut [Part]) {
+        for needed in self.needed_by(keyspace, run) {
+            let is_in = |part: &Part| {
+                let mut tables = part.run.tables();
+                tables.any(|table| table.bounds.overlaps(&needed.range))
+            };
+            let inside = parts.iter().filter(|part| is_in(part));
+            let versions: u64 = inside.map(|part| part.run.versions()).sum();
+            if versions < needed.versions {
+                let inside = parts.iter_mut().filter(|part| is_in(part));
+                inside.for_each(|part| part.duplicates = None);
+            }
+        }
+    }
+
+    fn needed_by(&self, keyspace: KeyspaceId, run: &Run) -> impl Iterator<Item = &Needed> {
+        let places = run.sub_levels().iter().map(|(place, _)| place);
+        places
+            .filter_map(move |place| self.needed.get(&(keyspace, place.sub_level)))
+            .flatten()
     }
 
     /// Whether a merge that dropped so many versions was a setback.
     pub(super) fn compare(&mut self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let Some(predicted) = choice.predicted else {
+        let bounds = choice.inputs.iter().map(|input| &input.table.bounds);
+        let (Some(predicted), Some(range)) = (choice.predicted, KeyRange::hull(bounds)) else {
             return false;
         };
         let output = (keyspace, choice.output.sub_level);
+        let needed = self.needed.entry(output).or_default();
+        needed.retain(|before| !range.encloses(&before.range));
         if dropped as f64 >= predicted.droppable / 2.0 {
-            self.needed.remove(&output);
             return false;
         }
         let inputs = choice.inputs.iter();
         let entries: u64 = inputs.map(|input| input.table.entries).sum();
         let left = entries.saturating_sub(dropped);
-        self.needed.insert(output, left.saturating_add(left / 4));
+        needed.push(Needed {
+            range,
+            versions: left.saturating_add(left / 4),
+        });
         true
     }
 }
@@ -52,6 +83,7 @@ impl Setbacks {
 mod tests {
     use super::*;
     use crate::compaction::estimates::Duplicates;
+    use crate::compaction::parts::cells;
     use crate::compaction::policy::{ChoiceKind, Input, Reason};
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
@@ -90,5 +122,65 @@ mod tests {
         assert!(setbacks.is_set_back(id, &run(21)));
         setbacks.forget_all_but(levels(&version(vec![sized(young, 2, 40)])));
         assert!(!setbacks.is_set_back(id, &run(21)));
+    }
+
+    #[test]
+    fn a_range_that_could_not_be_dropped_leaves_the_others_alone() {
+        let (old, young) = (sub_level_place(1, 3), sub_level_place(1, 5));
+        let cell = |number, from, to, entries: u64| {
+            [(old, number), (young, number + 1)].map(|(place, number)| {
+                let mut added = added(place, number, from, to);
+                added.table.entries = entries / 2;
+                added
+            })
+        };
+        let run = |entries: u64| {
+            let listed = [
+                cell(1, "a", "c", entries),
+                cell(3, "d", "f", entries),
+                cell(5, "g", "i", 100),
+            ];
+            Run::of_level(levels(&version(listed.concat())), 1).unwrap()
+        };
+        let parts = |run: &Run| -> Vec<Part> {
+            let known = |run| Part {
+                run,
+                duplicates: Some(Duplicates::default()),
+            };
+            cells(run).into_iter().map(known).collect()
+        };
+        let before = run(100);
+        let inputs = parts(&before);
+        let inputs = inputs
+            .iter()
+            .take(2)
+            .flat_map(|part| part.run.tables_with_places());
+        let choice = Choice {
+            reason: Reason::AskedFor,
+            kind: ChoiceKind::Merge,
+            inputs: inputs
+                .map(|(place, table)| Input::new(place, table))
+                .collect(),
+            output: old,
+            predicted: Some(Duplicates::new(200, 100.0, 0)),
+        };
+        let mut setbacks = Setbacks::default();
+        let id = KeyspaceId::DEFAULT;
+        assert!(setbacks.compare(id, &choice, 40));
+        let known = |setbacks: &Setbacks, run: &Run| -> Vec<bool> {
+            let mut parts = parts(run);
+            setbacks.set_back_parts(id, run, &mut parts);
+            parts.iter().map(|part| part.duplicates.is_some()).collect()
+        };
+        assert_eq!(known(&setbacks, &run(80)), [false, false, true]);
+        assert!(!setbacks.is_set_back(id, &before), "all of it has enough");
+        assert_eq!(
+            known(&setbacks, &run(98)),
+            [false, false, true],
+            "200 are needed"
+        );
+        assert_eq!(known(&setbacks, &run(102)), [true; 3]);
+        assert!(!setbacks.compare(id, &choice, 50));
+        assert_eq!(known(&setbacks, &run(98)), [true; 3]);
     }
 }
