@@ -99,6 +99,16 @@ impl Run {
         sizes.max().unwrap_or(0)
     }
 
+    /// Whether it leaves out tables of its sub-levels.
+    pub(crate) fn is_part_of(&self, levels: &KeyspaceLevels) -> bool {
+        let names = self.name();
+        let listed = levels
+            .sub_levels()
+            .filter(|(_, s)| names.contains(&s.number));
+        let listed: usize = listed.map(|(_, s)| s.tables.len()).sum();
+        self.tables().count() < listed
+    }
+
     /// Whether nothing in the levels is older.
     pub(crate) fn is_oldest_of(&self, levels: &KeyspaceLevels) -> bool {
         let oldest = levels.sub_levels().last().map(|(place, _)| place);

@@ -17,6 +17,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::overdue::by_duplicates;
 use crate::compaction::parts::best_part;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::score::score_of_part;
 use crate::compaction::policy::tiered::{LOWEST, Tiered, is_at_rest, sub_levels};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
@@ -36,26 +37,47 @@ pub(crate) struct Dedup {
 }
 
 impl Dedup {
-    /// The levels over the threshold, the worst first.
-    fn over_threshold(
+    fn is_over(&self, duplicates: &Duplicates) -> bool {
+        duplicates.rate() >= self.threshold
+    }
+
+    /// The levels that may be merged, the worst first. What snapshots keep is looked at only where it
+    /// matters.
+    fn by_rate(
         &self,
         levels: &KeyspaceLevels,
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Vec<(Run, Duplicates)> {
-        let is_over = |duplicates: &Duplicates| duplicates.rate() >= self.threshold;
         let runs = self.runs(levels).into_iter();
-        let mut over: Vec<(Run, Duplicates)> = runs
+        let mut known: Vec<(Run, Duplicates)> = runs
             .filter_map(|run| {
                 let number = run.oldest()?.level;
                 let at_rest = is_at_rest(levels, number, under_way);
-                let at_most = estimates.merged(levels, &run).filter(|_| at_rest);
-                let now = estimates.merged_now(levels, &run, at_most.filter(is_over)?);
-                Some((run, now.filter(is_over)?))
+                let at_most = estimates.merged(levels, &run).filter(|_| at_rest)?;
+                let now = match self.is_over(&at_most) {
+                    true => estimates.merged_now(levels, &run, at_most)?,
+                    false => at_most,
+                };
+                Some((run, now))
             })
             .collect();
-        over.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
-        over
+        known.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
+        known
+    }
+
+    /// What is done about a level over the threshold.
+    fn choose(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        duplicates: Duplicates,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let part = self.merge_part(levels, run, duplicates, estimates);
+        let whole = || self.merge_level(levels, run, duplicates, under_way);
+        unless_claimed(part.or_else(whole)?, under_way)
     }
 
     /// Whether a level stays where it is when it becomes one sub-level.
@@ -135,13 +157,34 @@ impl Policy for Dedup {
     ) -> Option<Choice> {
         let by_size = self.tiered.pick(levels, under_way, estimates);
         by_size.or_else(|| {
-            let over = self.over_threshold(levels, under_way, estimates);
-            over.into_iter().find_map(|(run, duplicates)| {
-                let part = self.merge_part(levels, &run, duplicates, estimates);
-                let whole = || self.merge_level(levels, &run, duplicates, under_way);
-                unless_claimed(part.or_else(whole)?, under_way)
+            let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
+            let mut over = by_rate.filter(|(_, duplicates)| self.is_over(duplicates));
+            over.find_map(|(run, duplicates)| {
+                self.choose(levels, &run, duplicates, under_way, estimates)
             })
         })
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let mut candidates = self.tiered.candidates(levels, under_way, estimates);
+        let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
+        candidates.extend(by_rate.filter_map(|(run, duplicates)| {
+            let choice = || self.choose(levels, &run, duplicates, under_way, estimates);
+            Some(Candidate {
+                measure: Measure::Duplicates {
+                    level: run.oldest()?.level,
+                    duplicates,
+                    threshold: self.threshold,
+                },
+                standing: Standing::of(self.is_over(&duplicates), choice),
+            })
+        }));
+        candidates
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

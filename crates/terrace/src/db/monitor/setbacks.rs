@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::KeyspaceId;
 use crate::compaction::parts::Part;
-use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
+use crate::db::jobs::Ended;
 use crate::levels::{KeyRange, KeyspaceLevels};
 
 /// Versions that a run with this sub-level must have in a range of keys to be merged for its duplicates there.
@@ -25,6 +25,15 @@ impl Setbacks {
         let is_listed = |number: u64| levels.sub_levels().any(|(p, _)| p.sub_level == number);
         self.needed
             .retain(|&(keyspace, number), _| keyspace != levels.id || is_listed(number));
+    }
+
+    /// The sub-levels of a keyspace with what they need, where several ranges do that of which most is needed.
+    pub(super) fn of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = (u64, u64)> {
+        let needed = self.needed.range((keyspace, 0)..=(keyspace, u64::MAX));
+        needed.filter_map(|(&(_, number), ranges)| {
+            let most = ranges.iter().map(|needed| needed.versions).max();
+            Some((number, most?))
+        })
     }
 
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
@@ -56,23 +65,21 @@ impl Setbacks {
             .flatten()
     }
 
-    /// Whether a merge that dropped so many versions was a setback.
-    pub(super) fn compare(&mut self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let bounds = choice.inputs.iter().map(|input| &input.table.bounds);
-        let (Some(predicted), Some(range)) = (choice.predicted, KeyRange::hull(bounds)) else {
+    /// Whether a merge that was installed as a whole was a setback.
+    pub(super) fn compare(&mut self, ended: &Ended) -> bool {
+        let Some(predicted) = ended.choice.predicted else {
             return false;
         };
-        let output = (keyspace, choice.output.sub_level);
+        let output = (ended.keyspace, ended.choice.output.sub_level);
+        let left = ended.written_versions;
+        let dropped = ended.input_versions.saturating_sub(left);
         let needed = self.needed.entry(output).or_default();
-        needed.retain(|before| !range.encloses(&before.range));
+        needed.retain(|before| !ended.range.encloses(&before.range));
         if dropped as f64 >= predicted.droppable / 2.0 {
             return false;
         }
-        let inputs = choice.inputs.iter();
-        let entries: u64 = inputs.map(|input| input.table.entries).sum();
-        let left = entries.saturating_sub(dropped);
         needed.push(Needed {
-            range,
+            range: ended.range.clone(),
             versions: left.saturating_add(left / 4),
         });
         true
@@ -81,10 +88,12 @@ impl Setbacks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::compaction::estimates::Duplicates;
     use crate::compaction::parts::cells;
-    use crate::compaction::policy::{ChoiceKind, Input, Reason};
+    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
@@ -97,15 +106,23 @@ mod tests {
             added
         };
         let before = version(vec![sized(young, 2, 40), sized(old, 1, 60)]);
-        let inputs = levels(&before).tables();
-        let choice = Choice {
+        // What an ended job has left of its inputs: none.
+        let choice = Arc::new(Choice {
             reason: Reason::AskedFor,
             kind: ChoiceKind::Merge,
-            inputs: inputs
-                .map(|(place, table)| Input::new(place, table))
-                .collect(),
+            inputs: Vec::new(),
             output: old,
             predicted: Some(Duplicates::new(100, 60.0, 0)),
+        });
+        let dropping = |dropped: u64| Ended {
+            job: 1,
+            keyspace: KeyspaceId::DEFAULT,
+            choice: Arc::clone(&choice),
+            range: KeyRange::inclusive("a", "z"),
+            input_versions: 100,
+            written_versions: 100 - dropped,
+            installed: 1,
+            slices: 1,
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
@@ -113,10 +130,12 @@ mod tests {
             let after = version(vec![sized(young, 4, young_entries), sized(old, 3, 90)]);
             Run::of_level(levels(&after), 1).unwrap()
         };
-        assert!(!setbacks.compare(id, &choice, 20), "half of it");
+        assert!(!setbacks.compare(&dropping(20)), "half of it");
         assert!(!setbacks.is_set_back(id, &run(1)));
-        assert!(setbacks.compare(id, &choice, 10));
+        assert!(setbacks.compare(&dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
+        assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
+        assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
         assert!(!setbacks.is_set_back(id, &run(22)));
         setbacks.forget_all_but(levels(&before));
         assert!(setbacks.is_set_back(id, &run(21)));
@@ -150,23 +169,26 @@ mod tests {
             cells(run).into_iter().map(known).collect()
         };
         let before = run(100);
-        let inputs = parts(&before);
-        let inputs = inputs
-            .iter()
-            .take(2)
-            .flat_map(|part| part.run.tables_with_places());
-        let choice = Choice {
+        let choice = Arc::new(Choice {
             reason: Reason::AskedFor,
             kind: ChoiceKind::Merge,
-            inputs: inputs
-                .map(|(place, table)| Input::new(place, table))
-                .collect(),
+            inputs: Vec::new(),
             output: old,
             predicted: Some(Duplicates::new(200, 100.0, 0)),
+        });
+        let dropping = |dropped: u64| Ended {
+            job: 1,
+            keyspace: KeyspaceId::DEFAULT,
+            choice: Arc::clone(&choice),
+            range: KeyRange::inclusive("a", "f"),
+            input_versions: 200,
+            written_versions: 200 - dropped,
+            installed: 1,
+            slices: 1,
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
-        assert!(setbacks.compare(id, &choice, 40));
+        assert!(setbacks.compare(&dropping(40)));
         let known = |setbacks: &Setbacks, run: &Run| -> Vec<bool> {
             let mut parts = parts(run);
             setbacks.set_back_parts(id, run, &mut parts);
@@ -180,7 +202,7 @@ mod tests {
             "200 are needed"
         );
         assert_eq!(known(&setbacks, &run(102)), [true; 3]);
-        assert!(!setbacks.compare(id, &choice, 50));
+        assert!(!setbacks.compare(&dropping(50)));
         assert_eq!(known(&setbacks, &run(98)), [true; 3]);
     }
 }
