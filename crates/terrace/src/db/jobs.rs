@@ -518,3 +518,6 @@ impl Board {
         })
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod reserved_tests;
