@@ -1,6 +1,7 @@
 //! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
 
 pub(crate) mod claim;
+pub(crate) mod counted;
 pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod estimates;

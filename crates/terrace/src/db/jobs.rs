@@ -10,11 +10,13 @@
 //! then at the version sees claims that are too large for a moment and never too small.
 
 mod asked_for;
+pub(crate) mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::asked_for::AskedFor;
+use self::under_way::Progress;
 use crate::compaction::claim::Claim;
 use crate::compaction::explain::UnderWay;
 use crate::compaction::policy::{Choice, Input};
@@ -56,8 +58,6 @@ struct Job {
     keyspace: KeyspaceId,
     /// Without the inputs that end in what is installed.
     choice: Arc<Choice>,
-    /// Versions in all of its inputs.
-    input_versions: u64,
     claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
     slices: Vec<Slice>,
@@ -74,8 +74,7 @@ struct Job {
     end: usize,
     /// Slices that workers are building.
     building: usize,
-    /// Versions in what was installed.
-    written_versions: u64,
+    progress: Progress,
     built: BTreeMap<usize, BuiltSlice>,
 }
 
@@ -104,6 +103,8 @@ pub(crate) struct SliceWork {
 /// A slice whose outputs are written and wait for their edit.
 pub(crate) struct BuiltSlice {
     pub(crate) work: SliceWork,
+    /// Versions of the inputs that it was made of.
+    pub(crate) read_versions: u64,
     pub(crate) tables: Vec<TableMeta>,
     pub(crate) files: NewFiles,
 }
@@ -122,12 +123,21 @@ pub(crate) struct Ended {
     pub(crate) choice: Arc<Choice>,
     /// The keys of all of its inputs.
     pub(crate) range: KeyRange,
-    /// Versions in all of its inputs.
-    pub(crate) input_versions: u64,
-    /// Versions in its outputs.
-    pub(crate) written_versions: u64,
+    pub(crate) progress: Progress,
     pub(crate) installed: usize,
     pub(crate) slices: usize,
+}
+
+impl Ended {
+    /// Whether every slice was installed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.installed == self.slices
+    }
+
+    /// The versions that went in.
+    pub(crate) fn entries(&self) -> u64 {
+        self.progress.entries(self.is_whole())
+    }
 }
 
 impl Job {
@@ -323,7 +333,7 @@ impl Jobs {
         let mut board = self.board.lock();
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
-            job.written_versions += slice.tables.iter().map(|table| table.entries).sum::<u64>();
+            job.progress.add(slice);
             job.let_go(&work.slice);
         }
         let ended = board.end_if_done(work.job);
@@ -334,13 +344,18 @@ impl Jobs {
         ended
     }
 
-    /// Gives up a slice and all behind it. What was built of them is to be thrown away.
-    pub(crate) fn give_up(&self, work: &SliceWork) -> (Vec<BuiltSlice>, Option<Ended>) {
+    /// Gives up a slice and all behind it, for this reason. What was built of them is to be thrown away.
+    pub(crate) fn give_up(
+        &self,
+        work: &SliceWork,
+        error: &Error,
+    ) -> (Vec<BuiltSlice>, Option<Ended>) {
         let mut board = self.board.lock();
         let Some(job) = board.job(work.job) else {
             return (Vec::new(), None);
         };
         job.end = job.end.min(work.number);
+        job.progress.failure.get_or_insert_with(|| error.clone());
         let useless = job.built.split_off(&work.number);
         let ended = board.end_if_done(work.job);
         (useless.into_values().collect(), ended)
@@ -454,7 +469,6 @@ impl Board {
             id: self.last_id,
             keyspace,
             claim: Claim::of(&choice)?,
-            input_versions: choice.inputs.iter().map(|input| input.table.entries).sum(),
             choice: Arc::clone(&choice),
             slices: Vec::new(),
             ends: Arc::default(),
@@ -464,7 +478,7 @@ impl Board {
             installed: 0,
             end: 0,
             building: 0,
-            written_versions: 0,
+            progress: Progress::begun(self.last_id, &choice),
             built: BTreeMap::new(),
         });
         Some(Work::Begin(Begun {
@@ -510,8 +524,7 @@ impl Board {
             job: job.id,
             keyspace: job.keyspace,
             range: job.claim.range().clone(),
-            input_versions: job.input_versions,
-            written_versions: job.written_versions,
+            progress: job.progress,
             installed: job.installed,
             slices: job.slices.len(),
             choice: job.choice,

@@ -86,6 +86,11 @@ impl Sketch {
         estimate(&with_rank, REGISTERS)
     }
 
+    /// Bytes that it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.registers.len() as u64
+    }
+
     /// The form in files: see docs/formats.md.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let used = self.registers.iter().filter(|&&rank| rank > 0).count();

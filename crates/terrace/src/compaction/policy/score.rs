@@ -25,9 +25,6 @@
 //! ask more of them, whatever they hold. Of level 0 that is twice the usual number: there is a
 //! better time to merge it than as soon as possible. Level 0 is merged on its own, for what of it goes
 //! down with a large merge would keep the next from going down.
-//!
-//! What was tried in simulations of uniform and of skewed updates, and what each gave, is in
-//! docs/compaction.md.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};

@@ -11,6 +11,7 @@
 //! nobody lets go, a sketch that is wrong) is not merged for ever.
 
 mod known;
+mod level_duplicates;
 mod samples;
 mod setbacks;
 mod sketches;
@@ -22,15 +23,19 @@ use std::sync::Arc;
 use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::db::Store;
+use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;
 use self::known::KnownKeyspace;
+pub use self::level_duplicates::LevelDuplicates;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
+pub(crate) use self::setbacks::is_setback;
 use self::sketches::Sketches;
 use self::unions::Unions;
 
@@ -38,6 +43,8 @@ use self::unions::Unions;
 #[derive(Default)]
 pub(crate) struct Monitor {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Watched>>,
+    /// Of what is kept; who asks is not to wait for files that are read.
+    memory_bytes: AtomicU64,
     setbacks: Mutex<Setbacks>,
 }
 
@@ -78,7 +85,12 @@ impl Store {
             watched.known = Some(Arc::clone(&known));
             (levels.id, known)
         };
-        Known::new(version.keyspaces.values().map(of_keyspace).collect())
+        let known = version.keyspaces.values().map(of_keyspace).collect();
+        let memory_bytes = keyspaces.values().map(Watched::memory_bytes).sum();
+        self.monitor
+            .memory_bytes
+            .store(memory_bytes, Ordering::Relaxed);
+        Known::new(known)
     }
 
     /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
@@ -150,7 +162,18 @@ fn is_below_level0(run: &Run) -> bool {
     places.all(|place| place.level > 0)
 }
 
+impl Watched {
+    /// What is known of the levels has the same unions and samples.
+    fn memory_bytes(&self) -> u64 {
+        self.unions.memory_bytes() + self.samples.memory_bytes()
+    }
+}
+
 impl Monitor {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
     /// The sub-levels of a keyspace whose last merge was a setback, with the versions that a run with them
     /// needs to be tried again.
     pub(crate) fn setbacks_of(&self, levels: &KeyspaceLevels) -> Vec<(u64, u64)> {
@@ -159,12 +182,11 @@ impl Monitor {
         setbacks.of(levels.id).collect()
     }
 
-    /// A merge has ended that was expected to drop something. Whether it was a setback.
-    pub(crate) fn compare(&self, ended: &Ended) -> bool {
-        let is_setback = self.setbacks.lock().compare(ended);
+    /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.
+    pub(crate) fn compare(&self, ended: &Ended, past: &Compaction) {
+        let is_setback = self.setbacks.lock().compare(ended, past);
         if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
-        is_setback
     }
 }

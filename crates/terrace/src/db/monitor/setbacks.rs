@@ -4,9 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::KeyspaceId;
 use crate::compaction::parts::Part;
+use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
+use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
 use crate::levels::{KeyRange, KeyspaceLevels};
+
+/// Whether a merge that dropped so many versions was to drop more than twice as many.
+pub(crate) fn is_setback(choice: &Choice, dropped: u64) -> bool {
+    let predicted = choice.predicted;
+    predicted.is_some_and(|predicted| (dropped as f64) < predicted.droppable / 2.0)
+}
 
 /// Versions that a run with this sub-level must have in a range of keys to be merged for its duplicates there.
 #[derive(Default)]
@@ -65,17 +73,16 @@ impl Setbacks {
             .flatten()
     }
 
-    /// Whether a merge that was installed as a whole was a setback.
-    pub(super) fn compare(&mut self, ended: &Ended) -> bool {
-        let Some(predicted) = ended.choice.predicted else {
+    /// A merge was installed as a whole; whether it was a setback.
+    pub(super) fn compare(&mut self, ended: &Ended, past: &Compaction) -> bool {
+        if past.predicted_dropped.is_none() {
             return false;
-        };
+        }
         let output = (ended.keyspace, ended.choice.output.sub_level);
-        let left = ended.written_versions;
-        let dropped = ended.input_versions.saturating_sub(left);
+        let left = past.entries.saturating_sub(past.dropped);
         let needed = self.needed.entry(output).or_default();
         needed.retain(|before| !ended.range.encloses(&before.range));
-        if dropped as f64 >= predicted.droppable / 2.0 {
+        if !past.setback {
             return false;
         }
         needed.push(Needed {
@@ -93,7 +100,9 @@ mod tests {
     use super::*;
     use crate::compaction::estimates::Duplicates;
     use crate::compaction::parts::cells;
-    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
+    use crate::compaction::policy::{ChoiceKind, Reason};
+    use crate::db::compaction_history::Began;
+    use crate::db::jobs::under_way::Progress;
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
@@ -114,15 +123,20 @@ mod tests {
             output: old,
             predicted: Some(Duplicates::new(100, 60.0, 0)),
         });
-        let dropping = |dropped: u64| Ended {
+        let ended = Ended {
             job: 1,
             keyspace: KeyspaceId::DEFAULT,
+            progress: Progress::begun(1, &choice),
             choice: Arc::clone(&choice),
             range: KeyRange::inclusive("a", "z"),
-            input_versions: 100,
-            written_versions: 100 - dropped,
             installed: 1,
             slices: 1,
+        };
+        let dropping = |dropped: u64| Compaction {
+            entries: 100,
+            dropped,
+            setback: is_setback(&choice, dropped),
+            ..Began::now(1, &choice).past()
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
@@ -130,9 +144,9 @@ mod tests {
             let after = version(vec![sized(young, 4, young_entries), sized(old, 3, 90)]);
             Run::of_level(levels(&after), 1).unwrap()
         };
-        assert!(!setbacks.compare(&dropping(20)), "half of it");
+        assert!(!setbacks.compare(&ended, &dropping(20)), "half of it");
         assert!(!setbacks.is_set_back(id, &run(1)));
-        assert!(setbacks.compare(&dropping(10)));
+        assert!(setbacks.compare(&ended, &dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
         assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
         assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
@@ -176,19 +190,24 @@ mod tests {
             output: old,
             predicted: Some(Duplicates::new(200, 100.0, 0)),
         });
-        let dropping = |dropped: u64| Ended {
+        let ended = Ended {
             job: 1,
             keyspace: KeyspaceId::DEFAULT,
-            choice: Arc::clone(&choice),
+            progress: Progress::begun(1, &choice),
             range: KeyRange::inclusive("a", "f"),
-            input_versions: 200,
-            written_versions: 200 - dropped,
+            choice: Arc::clone(&choice),
             installed: 1,
             slices: 1,
         };
+        let dropping = |dropped: u64| Compaction {
+            entries: 200,
+            dropped,
+            setback: is_setback(&choice, dropped),
+            ..Began::now(1, &choice).past()
+        };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
-        assert!(setbacks.compare(&dropping(40)));
+        assert!(setbacks.compare(&ended, &dropping(40)));
         let known = |setbacks: &Setbacks, run: &Run| -> Vec<bool> {
             let mut parts = parts(run);
             setbacks.set_back_parts(id, run, &mut parts);
@@ -202,7 +221,7 @@ mod tests {
             "200 are needed"
         );
         assert_eq!(known(&setbacks, &run(102)), [true; 3]);
-        assert!(!setbacks.compare(&dropping(50)));
+        assert!(!setbacks.compare(&ended, &dropping(50)));
         assert_eq!(known(&setbacks, &run(98)), [true; 3]);
     }
 }

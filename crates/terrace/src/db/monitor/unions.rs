@@ -150,6 +150,15 @@ impl Unions {
         Some(keys.estimate())
     }
 
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let of_union = |union: &Union| {
+            let of_tables = union.of_tables.values();
+            let small: u64 = of_tables.map(SmallSketch::memory_bytes).sum();
+            union.keys.as_ref().map_or(0, |keys| keys.memory_bytes()) + small
+        };
+        self.by_sub_level.values().map(of_union).sum()
+    }
+
     fn united(&self, run: &Run) -> Option<Sketch> {
         let mut keys = Sketch::default();
         for (_, sub_level) in run.sub_levels() {
@@ -159,7 +168,7 @@ impl Unions {
     }
 
     /// The union of a sub-level, if it is of the tables that are listed.
-    fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
+    pub(super) fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
         let union = self.by_sub_level.get(&sub_level.number)?;
         let is_current = union.tables == numbers(sub_level);
         union.keys.as_deref().filter(|_| is_current)

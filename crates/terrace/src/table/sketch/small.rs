@@ -52,6 +52,10 @@ impl SmallSketch {
         }
     }
 
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.registers.len() as u64
+    }
+
     /// About how many different keys were counted.
     pub(crate) fn estimate(&self) -> f64 {
         let mut with_rank = [0u32; HIGHEST_RANK as usize + 1];
