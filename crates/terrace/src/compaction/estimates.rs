@@ -7,6 +7,7 @@
 
 use crate::SequenceNumber;
 use crate::compaction::drop_rules::{DropRules, Keys};
+use crate::compaction::parts::Part;
 use crate::compaction::run::Run;
 use crate::key::InternalKey;
 use crate::levels::KeyspaceLevels;
@@ -47,6 +48,14 @@ impl Duplicates {
         }
     }
 
+    /// Of this and of what has no key in common with it.
+    pub(crate) fn and(self, other: Duplicates) -> Self {
+        Duplicates {
+            versions: self.versions + other.versions,
+            droppable: self.droppable + other.droppable,
+        }
+    }
+
     /// Versions for each that would stay, at least 1.
     pub(crate) fn rate(&self) -> f64 {
         let stay = (self.versions - self.droppable).max(1.0);
@@ -76,6 +85,12 @@ pub(crate) trait Estimates {
         run: &Run,
         at_most: Duplicates,
     ) -> Option<Duplicates>;
+
+    /// What merging only some keys of a run would do, by its smallest parts in the order of their keys, if no
+    /// snapshot kept anything. Empty if it is not known.
+    fn parts(&self, _: &KeyspaceLevels, _: &Run) -> Vec<Part> {
+        Vec::new()
+    }
 
     /// About the distinct keys of a run, whatever of it is being merged. `None` if they are not known.
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64>;

@@ -11,10 +11,13 @@ pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod output_ranges;
 pub(crate) mod overdue;
+pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod rate;
 pub(crate) mod run;
 pub(crate) mod slices;
+pub(crate) mod space;
+pub(crate) mod table_ends;
 
 use crate::cursor::Cursor;
 pub(crate) use merging::MergingCursor;

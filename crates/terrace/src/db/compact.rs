@@ -24,6 +24,8 @@ use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::tombstones::Seen;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
+use crate::compaction::space::{Space, part_that_stays};
+use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::compaction_history::{Began, Compaction};
@@ -184,7 +186,19 @@ impl Store {
             self.form_of(levels).table_bytes,
             self.options.slice_bytes,
         );
-        let slices = divide(samples, each_bytes);
+        let ends = if self.options.compaction_policy.is_by_duplicates() {
+            let keys = wanted(levels, choice);
+            with_distances(keys, &samples, part_that_stays(choice))
+        } else {
+            Vec::new()
+        };
+        let mut slices = divide(samples, each_bytes);
+        align(&mut slices, &ends);
+        let space = Space::of(choice, &slices);
+        let reserved = self
+            .jobs
+            .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
+        reserved?.map_err(|needed_bytes| self.no_space(needed_bytes))?;
         let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
         self.events.record(EventKind::MergeBegun {
             job: begun.job,
@@ -196,7 +210,7 @@ impl Store {
             input_bytes,
             slices: slices.len(),
         });
-        self.jobs.divided(begun.job, slices);
+        self.jobs.divided(begun.job, slices, ends.into());
         Ok(())
     }
 
@@ -250,7 +264,7 @@ impl Store {
             &mut versions,
             slice,
             rules,
-            slice.even_table_bytes(table_bytes),
+            TableEnds::near(slice.even_table_bytes(table_bytes), &work.ends),
             &self.closing,
             &mut sink,
         );
@@ -393,6 +407,8 @@ impl Store {
         let counters = &self.counters;
         let count = |counter: &AtomicU64, number| counter.fetch_add(number, Ordering::Relaxed);
         count(&counters.merges, u64::from(ended.is_whole()));
+        let of_range = ended.is_whole() && ended.choice.is_of_range();
+        count(&counters.range_merges, u64::from(of_range));
         count(&counters.setbacks, u64::from(setback));
         count(&counters.merged_entries, entries);
         count(&counters.dropped_entries, dropped);
@@ -445,16 +461,28 @@ impl Store {
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
     fn check_space(&self, needed_bytes: u64) -> Result<()> {
-        if self.storage.free_space_bytes(self.directory())? < needed_bytes {
-            self.delete_now();
+        match self.has_space(needed_bytes)? {
+            true => Ok(()),
+            false => Err(self.no_space(needed_bytes)),
         }
-        if self.storage.free_space_bytes(self.directory())? < needed_bytes {
-            return Err(Error::NoSpace {
-                path: self.path.clone(),
-                needed_bytes,
-            });
+    }
+
+    fn has_space(&self, needed_bytes: u64) -> Result<bool> {
+        let is_free = || -> Result<bool> {
+            Ok(self.storage.free_space_bytes(self.directory())? >= needed_bytes)
+        };
+        if is_free()? {
+            return Ok(true);
         }
-        Ok(())
+        self.delete_now();
+        is_free()
+    }
+
+    fn no_space(&self, needed_bytes: u64) -> Error {
+        Error::NoSpace {
+            path: self.path.clone(),
+            needed_bytes,
+        }
     }
 
     /// Makes an edit durable and shows its version to readers.

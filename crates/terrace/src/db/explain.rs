@@ -175,6 +175,7 @@ mod tests {
             job: 1,
             keyspace: levels.id,
             progress: Progress::begun(1, &choice),
+            range: KeyRange::inclusive("", "~"),
             choice: Arc::clone(&choice),
             installed: 1,
             slices: 1,

@@ -21,8 +21,10 @@ use crate::compaction::claim::Claim;
 use crate::compaction::explain::UnderWay;
 use crate::compaction::policy::{Choice, Input};
 use crate::compaction::slices::Slice;
+use crate::compaction::space::Space;
+use crate::compaction::table_ends::End;
 use crate::db::table_files::NewFiles;
-use crate::levels::TableMeta;
+use crate::levels::{KeyRange, TableMeta};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -38,7 +40,7 @@ struct Board {
     last_id: u64,
     jobs: Vec<Job>,
     /// Bytes that slices being built are expected to write.
-    reserved_bytes: u64,
+    building_bytes: u64,
     /// Steps that changed something, failed, or found that nothing is left to do.
     rounds: u64,
     /// How the last of them ended.
@@ -59,6 +61,11 @@ struct Job {
     claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
     slices: Vec<Slice>,
+    /// Where the tables of its outputs had better end.
+    ends: Arc<[End]>,
+    space: Space,
+    /// All that it needs is kept free of other merges; if not, it goes on as long as there is room for a slice.
+    is_reserved: bool,
     /// The first slice that nobody has taken.
     next: usize,
     /// The first slice that is not installed.
@@ -87,6 +94,9 @@ pub(crate) struct SliceWork {
     pub(crate) choice: Arc<Choice>,
     pub(crate) number: usize,
     pub(crate) slice: Slice,
+    pub(crate) ends: Arc<[End]>,
+    /// Bytes that this slice is expected to write.
+    pub(crate) expected_bytes: u64,
     /// Bytes that this slice and all others being built need.
     pub(crate) reserved_bytes: u64,
 }
@@ -112,6 +122,8 @@ pub(crate) struct Ended {
     pub(crate) keyspace: KeyspaceId,
     /// Of its inputs those that are left.
     pub(crate) choice: Arc<Choice>,
+    /// The keys of all of its inputs.
+    pub(crate) range: KeyRange,
     pub(crate) progress: Progress,
     pub(crate) installed: usize,
     pub(crate) slices: usize,
@@ -134,6 +146,13 @@ impl Job {
         match self.slices.get(self.installed) {
             Some(slice) => self.claim.clone().beginning_at(slice),
             None => self.claim.clone(),
+        }
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        match self.is_reserved {
+            true => self.space.needed_from(self.installed),
+            false => 0,
         }
     }
 
@@ -238,12 +257,47 @@ impl Jobs {
         self.board.lock().job(job).is_some()
     }
 
-    /// The job is divided: its slices wait for workers.
-    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>) {
+    /// Keeps what a job needs free of merges that begin after it.
+    ///
+    /// # Errors
+    /// `Err` are the bytes that merges need together, if so many are not free: it is not begun beside others,
+    /// which will give back what they take. Alone it goes on slice by slice, as far as it comes; and so does
+    /// a merge of level 0, which writers wait for. Besides, those of asking.
+    pub(crate) fn reserve_space(
+        &self,
+        job: u64,
+        space: Space,
+        is_free: impl Fn(u64) -> Result<bool>,
+    ) -> Result<std::result::Result<(), u64>> {
+        // Nobody waits for the board while the file system is asked.
+        let mut others_bytes = self.board.lock().reserved_beside(job);
+        loop {
+            let needed_bytes = others_bytes + space.needed_from(0);
+            let is_reserved = is_free(needed_bytes)?;
+            let mut board = self.board.lock();
+            let others_now = board.reserved_beside(job);
+            if others_now > others_bytes {
+                others_bytes = others_now;
+                continue;
+            }
+            if let Some(job) = board.job(job) {
+                if !is_reserved && others_now > 0 && !job.choice.is_of_level0() {
+                    return Ok(Err(needed_bytes));
+                }
+                job.is_reserved = is_reserved;
+                job.space = space;
+            }
+            return Ok(Ok(()));
+        }
+    }
+
+    /// The job is divided: its slices wait for workers. `ends` is where the tables of its outputs had better end.
+    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<[End]>) {
         let mut board = self.board.lock();
         if let Some(job) = board.job(job) {
             job.end = slices.len();
             job.slices = slices;
+            job.ends = ends;
         }
     }
 
@@ -403,6 +457,12 @@ impl Board {
             .collect()
     }
 
+    /// What is reserved for all jobs but one.
+    fn reserved_beside(&self, job: u64) -> u64 {
+        let others = self.jobs.iter().filter(|other| other.id != job);
+        others.map(Job::reserved_bytes).sum()
+    }
+
     fn job(&mut self, id: u64) -> Option<&mut Job> {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
@@ -416,6 +476,9 @@ impl Board {
             claim: Claim::of(&choice)?,
             choice: Arc::clone(&choice),
             slices: Vec::new(),
+            ends: Arc::default(),
+            space: Space::default(),
+            is_reserved: false,
             next: 0,
             installed: 0,
             end: 0,
@@ -433,20 +496,23 @@ impl Board {
     fn take_slice(&mut self, at: usize) -> Option<Work> {
         let job = self.jobs.get_mut(at)?;
         let (number, slice) = job.take_slice()?;
-        self.reserved_bytes += slice.input_bytes;
         let choice = job.part(|input| slice.overlaps(&input.table.bounds));
+        let expected_bytes = job.space.of_slice(number);
+        self.building_bytes += expected_bytes;
         Some(Work::Build(SliceWork {
             job: job.id,
             keyspace: job.keyspace,
             choice,
             number,
             slice,
-            reserved_bytes: self.reserved_bytes,
+            ends: Arc::clone(&job.ends),
+            expected_bytes,
+            reserved_bytes: self.building_bytes,
         }))
     }
 
     fn release(&mut self, work: &SliceWork) {
-        self.reserved_bytes -= work.slice.input_bytes;
+        self.building_bytes -= work.expected_bytes;
         if let Some(job) = self.job(work.job) {
             job.building -= 1;
         }
@@ -463,6 +529,7 @@ impl Board {
         Some(Ended {
             job: job.id,
             keyspace: job.keyspace,
+            range: job.claim.range().clone(),
             progress: job.progress,
             installed: job.installed,
             slices: job.slices.len(),
@@ -470,3 +537,6 @@ impl Board {
         })
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod reserved_tests;

@@ -35,6 +35,8 @@ pub(crate) struct Counters {
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
     pub(crate) setbacks: AtomicU64,
+    /// Merges of a range of keys only.
+    pub(crate) range_merges: AtomicU64,
     /// Entries that went into merges, and those that these dropped.
     pub(crate) merged_entries: AtomicU64,
     pub(crate) dropped_entries: AtomicU64,

@@ -26,7 +26,6 @@ use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
-use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
@@ -60,11 +59,7 @@ struct Watched {
 impl Store {
     /// What merges of the present version would drop, as far as the policy wants to know.
     pub(crate) fn known_duplicates(&self) -> Known {
-        let asks = matches!(
-            self.options.compaction_policy,
-            CompactionPolicy::Dedup | CompactionPolicy::Score
-        );
-        if !asks {
+        if !self.options.compaction_policy.is_by_duplicates() {
             return Known::default();
         }
         self.known_of(|levels| {
@@ -131,6 +126,13 @@ impl Store {
         let duplicates = tried
             .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
             .collect();
+        let of_parts = |run: &Run| {
+            let mut parts = watched.unions.parts(levels, run);
+            setbacks.set_back_parts(levels.id, run, &mut parts);
+            (run.name(), parts)
+        };
+        let in_parts = runs.iter().filter(|run| is_below_level0(run));
+        let parts = in_parts.map(of_parts).collect();
         drop(setbacks);
         // Needed for what snapshots keep.
         if snapshots.len() > 1 {
@@ -147,10 +149,17 @@ impl Store {
             levels: Arc::clone(levels),
             snapshots: snapshots.to_vec(),
             duplicates,
+            parts,
             unions: watched.unions.clone(),
             samples: watched.samples.clone(),
         }
     }
+}
+
+/// Flushes span all keys that come, so of level 0 there are no parts.
+fn is_below_level0(run: &Run) -> bool {
+    let mut places = run.sub_levels().iter().map(|(place, _)| place);
+    places.all(|place| place.level > 0)
 }
 
 impl Watched {
