@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use image::STORE;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use support::model::{Content, Model, State, assert_same, read_all};
 use support::script::{KEYSPACES, Operation, Script, tiny};
 use terrace::{
@@ -246,14 +248,18 @@ fn a_merge_that_writes_more_than_was_predicted_is_given_up_and_goes_on_later() {
             ..options(&disk)
         };
         let db = Db::open(STORE, options(CompactionPolicy::Tiered)).unwrap();
+        internal::create_second(&db).unwrap();
         let mut content = Content::default();
+        let mut random = SmallRng::seed_from_u64(4);
         for round in 0..8u8 {
             for number in 0..80u8 {
                 let (key, value) = (vec![b's', number], vec![round; 8]);
                 db.put(&key, &value).unwrap();
                 content.insert(key, value);
             }
-            let (key, value) = (vec![b'l', round], vec![round; 4_000]);
+            // Not to be compressed.
+            let value = (0..4_000).map(|_| random.random()).collect::<Vec<u8>>();
+            let key = vec![b'l', round];
             db.put(&key, &value).unwrap();
             content.insert(key, value);
             db.flush().unwrap();
@@ -263,7 +269,7 @@ fn a_merge_that_writes_more_than_was_predicted_is_given_up_and_goes_on_later() {
         drop(db);
         // Nothing is merged before the disk is full.
         let resting = Options {
-            dedup_threshold: 1e9,
+            dedup_threshold: 100.0,
             ..options(CompactionPolicy::Dedup)
         };
         drop(Db::open(STORE, resting).unwrap());

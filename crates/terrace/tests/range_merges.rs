@@ -209,9 +209,12 @@ fn random_operations_agree_with_the_model() {
         run.model.check(run.db(), &KEYSPACES).unwrap();
         internal::check_ages(run.db()).unwrap();
         range_merges += internal::range_merges(run.db());
-        assert!(range_merges > 10, "{policy}: {range_merges}");
+        assert!(range_merges > 5, "{policy}: {range_merges}");
     }
 }
+
+/// The first opening that merges nothing for its tombstones.
+const NO_TOMBSTONES: usize = 5;
 
 /// A machine with a store that has lived, and one that goes on until it freezes.
 #[test]
@@ -220,6 +223,7 @@ fn crash_points_among_them_lose_nothing() {
         let base = Machine::new(Method::Written, 2);
         let mut random = SmallRng::seed_from_u64(6);
         let mut lived = run_of(Model::default(), policy);
+        lived.openings = NO_TOMBSTONES;
         lived.open(small(&base)).unwrap();
         for _ in 0..150 {
             lived.apply(write(&mut random), &small(&base)).unwrap();
@@ -231,9 +235,10 @@ fn crash_points_among_them_lose_nothing() {
             let options = small(machine);
             let mut random = SmallRng::seed_from_u64(7);
             let mut run = run_of(lived.model.clone(), policy);
+            run.openings = NO_TOMBSTONES;
             let mut work = || {
                 run.open(options.clone())?;
-                (0..150).try_for_each(|_| run.apply(write(&mut random), &options))
+                (0..200).try_for_each(|_| run.apply(write(&mut random), &options))
             };
             if let Err(error) = work() {
                 assert!(machine.is_frozen() && is_frozen(&error), "{error}");
@@ -242,7 +247,7 @@ fn crash_points_among_them_lose_nothing() {
         };
         let whole = base.copy(0);
         let merges = internal::range_merges(go_on(&whole).db());
-        assert!(merges > 3, "{policy}: {merges}");
+        assert!(merges > 1, "{policy}: {merges}");
         let points = support::scale("TERRACE_CRASH_POINTS", 40);
         let steps = whole.steps();
         for point in (0..steps).step_by((steps / points).max(1) as usize) {

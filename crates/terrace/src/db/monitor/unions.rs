@@ -3,7 +3,7 @@
 //! Tables that came are read from their files; if some went all are read again, for a sketch forgets
 //! nothing. Where a merge is just replacing tables that would be done once for each of its slices, so
 //! it waits for the merge to end. Of each table a small sketch is kept besides, a kibibyte, so that some of a
-//! sub-level's tables can be counted without the rest.
+//! sub-level's tables can be counted without the rest; of so many tables at most that it is a few megabytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,10 @@ use crate::compaction::parts::{Part, cells};
 use crate::compaction::run::Run;
 use crate::levels::{KeyspaceLevels, Place, SubLevel};
 use crate::table::{Sketch, SmallSketch, TableCache};
+
+/// Tables of a keyspace of which small sketches are kept. Where there are more, half a terabyte of usual ones,
+/// nothing is known of a part.
+const MOST_SMALL: usize = 8192;
 
 /// By the sub-levels' numbers.
 #[derive(Clone, Default)]
@@ -43,6 +47,10 @@ impl Unions {
         tables: &TableCache,
     ) {
         let mut before = std::mem::take(&mut self.by_sub_level);
+        let asked = levels
+            .sub_levels()
+            .filter(|(place, _)| is_asked(place.sub_level));
+        let keeps_small = asked.map(|(_, s)| s.tables.len()).sum::<usize>() <= MOST_SMALL;
         for (place, sub_level) in levels.sub_levels() {
             let number = place.sub_level;
             let known = before.remove(&number);
@@ -51,7 +59,7 @@ impl Unions {
             }
             if is_busy(number) {
                 self.by_sub_level.extend(known.map(|union| (number, union)));
-            } else if let Ok(union) = union_of(sub_level, known, tables) {
+            } else if let Ok(union) = union_of(sub_level, known, keeps_small, tables) {
                 self.by_sub_level.insert(number, union);
             }
         }
@@ -193,10 +201,18 @@ fn numbers(sub_level: &SubLevel) -> Vec<u64> {
 
 /// # Errors
 /// Those of reading.
-fn union_of(sub_level: &SubLevel, before: Option<Union>, tables: &TableCache) -> Result<Union> {
+fn union_of(
+    sub_level: &SubLevel,
+    before: Option<Union>,
+    keeps_small: bool,
+    tables: &TableCache,
+) -> Result<Union> {
     let listed = numbers(sub_level);
     let is_listed = |number: &u64| listed.binary_search(number).is_ok();
     let mut begun = before.filter(|before| before.tables.iter().all(is_listed));
+    if !keeps_small && let Some(begun) = &mut begun {
+        begun.of_tables = Arc::default();
+    }
     if let Some(begun) = begun.take_if(|begun| begun.tables == listed) {
         return Ok(begun);
     }
@@ -216,7 +232,8 @@ fn union_of(sub_level: &SubLevel, before: Option<Union>, tables: &TableCache) ->
             continue;
         }
         let of_table = table.open(tables)?.key_sketch(Purpose::Compaction)?;
-        small.extend(of_table.as_ref().map(|keys| (table.number, keys.into())));
+        let kept = of_table.as_ref().filter(|_| keeps_small);
+        small.extend(kept.map(|keys| (table.number, keys.into())));
         keys = keys.zip(of_table).map(|(mut keys, of_table)| {
             keys.unite(&of_table);
             keys
