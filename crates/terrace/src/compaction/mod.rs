@@ -12,6 +12,7 @@ pub(crate) mod overdue;
 pub(crate) mod policy;
 pub(crate) mod rate;
 pub(crate) mod run;
+pub(crate) mod simulator;
 pub(crate) mod slices;
 
 use crate::cursor::Cursor;
