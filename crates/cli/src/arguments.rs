@@ -18,8 +18,8 @@ Exit codes:
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
-While another process has it open, `stats`, `levels` and `events` ask that one, if it
-lets itself be asked.
+While another process has it open, `stats`, `levels`, `explain` and `events` ask that
+one, if it lets itself be asked.
 A store whose arenas are in a directory of their own needs --region-dir, or
 TERRACE_REGION_DIR, every time.";
 
@@ -157,6 +157,16 @@ Examples:
   terrace events -d ./cities
   terrace events -d ./cities --follow --json | jq .event")]
     Events(Events),
+    /// Explain what a store would do, and why
+    #[command(after_help = "\
+Examples:
+  terrace explain compaction -d ./cities
+  terrace explain compaction --help")]
+    Explain {
+        /// What is to be explained
+        #[command(subcommand)]
+        what: Explain,
+    },
     /// Check every checksum and every age rule
     #[command(after_help = "\
 Nothing is changed. The exit code is 3 if anything is wrong.
@@ -500,6 +510,56 @@ pub struct Completions {
 pub struct Man {
     /// The directory, which is made if it is missing
     pub directory: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Explain {
+    /// What would be merged now, what else was weighed, and what is missing for the next merge
+    #[command(after_help = "\
+A store that another process has open is asked there, and explains itself by the options that it has
+there. One that nobody has open does not know its policy: --options tells. Nothing is merged by this.
+
+A description is a TOML file: [options] as in --options, the number of live `keys`, and one
+[[sub_levels]] for each, from the youngest, with `level`, `bytes`, `entries` and `tombstones`.
+--write-description makes one of a store, with each of its tables. It holds their first and last keys.
+
+1.2 is the second sub-level of level 1, counted from the youngest.
+
+Examples:
+  terrace explain compaction -d ./cities
+  terrace explain compaction -d ./cities --options store.toml --json | jq .keyspaces[0].choice
+  terrace explain compaction -d ./cities --write-description levels.toml
+  terrace explain compaction --description levels.toml")]
+    Compaction(ExplainCompaction),
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainCompaction {
+    /// The store's directory; not needed with --description, which goes first
+    #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
+    pub path: Option<PathBuf>,
+    /// The directory of its arenas, if that is not the store's own
+    #[arg(long, env = "TERRACE_REGION_DIR", value_name = "DIR")]
+    pub region_dir: Option<PathBuf>,
+    /// Open although unflushed writes are missing with their region; what tables hold is kept
+    #[arg(long)]
+    pub accept_region_loss: bool,
+    /// Options of the store, as TOML, if nobody has it open; see `terrace options`
+    #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
+    pub options: Option<PathBuf>,
+    /// Explain levels that are described in a file, instead of a store's
+    #[arg(long, value_name = "FILE")]
+    pub description: Option<PathBuf>,
+    /// Only this keyspace
+    #[arg(long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+    /// Describe a keyspace of the store in a file, the default one if none is named; `-` is standard
+    /// output
+    #[arg(long, value_name = "FILE")]
+    pub write_description: Option<PathBuf>,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A command that shows a store.

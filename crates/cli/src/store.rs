@@ -4,13 +4,17 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace::explain::{Description, Explanation};
 use terrace::inspect::{Answers, EventRequest};
 use terrace::{
     Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics, inspect,
 };
 
-use crate::arguments::{InKeyspace, StoreDirectory, WrittenStore};
+use crate::arguments::{ExplainCompaction, InKeyspace, StoreDirectory, WrittenStore};
 use crate::failure::{Failure, Result};
+
+/// The keyspace that every store has.
+const DEFAULT_KEYSPACE: &str = "default";
 
 /// What the arguments say of a store.
 pub fn options(store: &StoreDirectory) -> Options {
@@ -27,15 +31,19 @@ fn with_directory(options: Options, store: &StoreDirectory) -> Options {
 
 /// What the file of options says, and the arguments, which go first.
 pub fn options_to_write(store: &WrittenStore) -> Result<Options> {
-    let Some(file) = &store.options else {
-        return Ok(options(&store.directory));
+    options_of(&store.directory, store.options.as_deref())
+}
+
+fn options_of(directory: &StoreDirectory, file: Option<&Path>) -> Result<Options> {
+    let Some(file) = file else {
+        return Ok(options(directory));
     };
     let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
     let given = Options::from_toml(&text).map_err(|error| match error {
         Error::InvalidArgument(what) => Failure::Usage(format!("{}: {what}", file.display())),
         error => error.into(),
     })?;
-    Ok(with_directory(given, &store.directory))
+    Ok(with_directory(given, directory))
 }
 
 /// For commands that only look: nothing is written, and no store is made.
@@ -64,6 +72,51 @@ pub fn levels(store: &StoreDirectory) -> Result<LevelsReport> {
     }
 }
 
+/// What would be merged now, by the owner's options if the store is open elsewhere, else by those given.
+pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> {
+    let directory = directory_of(asked)?;
+    match open_to_explain(&directory, asked) {
+        Ok(db) => Ok(db.explain_compaction()),
+        Err(failure) => have_done(failure, || inspect::explain_compaction(&directory.path)),
+    }
+}
+
+/// The levels of a keyspace, and what they are merged by; as above.
+pub fn compaction_description(
+    asked: &ExplainCompaction,
+    keyspace: Option<&str>,
+) -> Result<Description> {
+    let directory = directory_of(asked)?;
+    match open_to_explain(&directory, asked) {
+        Ok(db) => Ok(db.describe_compaction(keyspace.unwrap_or(DEFAULT_KEYSPACE))?),
+        Err(failure) => have_done(failure, || {
+            inspect::describe_compaction(&directory.path, keyspace)
+        }),
+    }
+}
+
+fn directory_of(asked: &ExplainCompaction) -> Result<StoreDirectory> {
+    let path = asked.path.clone().ok_or_else(|| {
+        Failure::Usage("give --store or TERRACE_STORE, or a --description".to_owned())
+    })?;
+    Ok(StoreDirectory {
+        path,
+        region_dir: asked.region_dir.clone(),
+        accept_region_loss: asked.accept_region_loss,
+    })
+}
+
+/// Read-only, so that opening begins no merge.
+fn open_to_explain(directory: &StoreDirectory, asked: &ExplainCompaction) -> Result<Db> {
+    let options = Options {
+        create_if_missing: false,
+        error_if_exists: false,
+        read_only: true,
+        ..options_of(directory, asked.options.as_deref())?
+    };
+    Ok(Db::open(&directory.path, options)?)
+}
+
 /// Asks the owner that kept us from opening the store, if it lets itself be asked.
 fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
     match failure {
@@ -81,7 +134,7 @@ fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Re
 
 /// Has the owner that kept us from opening the store do what was to be done, if it lets itself be
 /// asked. What it refuses is the same failure as here.
-pub fn have_done(failure: Failure, request: impl FnOnce() -> terrace::Result<()>) -> Result<()> {
+pub fn have_done<T>(failure: Failure, request: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
     match failure {
         Failure::Store(
             busy @ Error::Busy {

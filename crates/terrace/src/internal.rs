@@ -24,7 +24,8 @@ pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId(2);
 
-/// [`Db::open`] with a clock for [`Options::background_bytes_per_second`].
+/// [`Db::open`] with a clock for [`Options::background_bytes_per_second`] and
+/// [`Options::tombstone_age_seconds`].
 pub fn open_on(path: impl AsRef<Path>, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
     Db::open_on(path.as_ref(), options, clock)
 }

@@ -51,6 +51,7 @@ mod table;
 mod time_profile;
 mod write_buffer;
 
+pub use compaction::explain;
 pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;

@@ -184,6 +184,17 @@ pub struct Options {
     /// space stale versions take and the more is written. Default: 0.4, at which random updates
     /// of equal keys keep stale versions to about a fifth.
     pub least_score: f64,
+    /// With every policy, a table of which so many percent of the entries are tombstones is merged with the
+    /// older ones that it overlaps, when nothing is more urgent, until it is not or the tombstones and what
+    /// they hide are gone. A deleted range counts for what it hides. Level 0 counts as one table. What a
+    /// snapshot needs waits for it. 0: never. Default: 50, which updates with a few deletions do not reach.
+    pub tombstone_percent: u32,
+    /// With every policy, a tombstone that has been in tables for so many seconds is merged down, before
+    /// all but level 0, until it and what it hides are gone: the time after which what was deleted is
+    /// not on the disk any more is this one, that in an arena, and that of the merges. What a
+    /// snapshot needs waits for it. Of tombstones written by versions that did not note the time it is counted from the
+    /// opening. 0: never. Default: 2,592,000, which is 30 days.
+    pub tombstone_age_seconds: u64,
     /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
     /// ask every one of them, have asked so often that the merge had been done in that time; but none where
     /// level 0 is less than a fifth of it, except that of several sub-levels into one.
@@ -309,6 +320,8 @@ impl Default for Options {
             compaction_policy: CompactionPolicy::Leveled,
             dedup_threshold: 1.4,
             least_score: 0.4,
+            tombstone_percent: 50,
+            tombstone_age_seconds: 30 * 24 * 60 * 60,
             level0_merge: 8,
             level0_slowdown: 20,
             level0_stop: 36,

@@ -139,6 +139,8 @@ fn bless() {
     save("block", "ranges", range_tombstones(&table));
     let table = fs::read(golden.join("table-v1-fuse.bin")).unwrap();
     save("table", "fuse", &table);
+    let table = fs::read(golden.join("table-v1-oldest-tombstone.bin")).unwrap();
+    save("table", "oldest-tombstone", &table);
     for (name, bytes) in &image.files {
         if name == "CURRENT" {
             save("current", "seed", bytes);

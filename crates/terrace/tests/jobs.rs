@@ -4,11 +4,11 @@ mod support;
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use support::gated::gated;
-use terrace::{Background, Db, Event, EventKind, EventListener, Options};
+use terrace::{Background, CompactionPolicy, Db, Event, EventKind, EventListener, Options};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -130,10 +130,21 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     db.close().unwrap();
 }
 
-/// A close lets go of the slice being built and keeps those that are installed.
+/// A close lets go of the slice being built and keeps those that are installed, under every policy.
 #[test]
 fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
+    use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
+    for policy in [Leveled, Tiered, Lazy, Dedup, Score] {
+        close_in_the_middle(policy);
+    }
+}
+
+fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     let disk = one_sub_level();
+    let options = |storage| Options {
+        compaction_policy,
+        ..options(storage)
+    };
     let (listener, events) = listener();
     let (storage, gate) = gated(&disk, Purpose::Compaction);
     gate.heal();
@@ -258,6 +269,63 @@ fn a_crash_between_slices_keeps_the_finished_ones() {
 }
 
 /// A slice that cannot be written does not undo those before it, and is done when it can be.
+/// Holds the last slice of a merge back until a file has been deleted; whether one was by then.
+#[derive(Debug, Default)]
+struct UntilDeleted {
+    /// Slices of the merge under way, and whether files were deleted since it began.
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
+    deleted_by_then: Mutex<Vec<bool>>,
+}
+
+impl EventListener for UntilDeleted {
+    fn event(&self, event: &Event) {
+        let mut state = self.state.lock().unwrap();
+        match &event.kind {
+            EventKind::MergeBegun { slices, .. } => *state = (*slices, false),
+            EventKind::TablesDeleted { .. } if state.0 > 0 => {
+                state.1 = true;
+                self.changed.notify_all();
+            }
+            EventKind::SliceBegun { slice, .. } if state.0 > 3 && slice + 1 == state.0 => {
+                let long = Duration::from_secs(10);
+                let waited = self
+                    .changed
+                    .wait_timeout_while(state, long, |state| !state.1);
+                let deleted = waited.unwrap().0.1;
+                self.deleted_by_then.lock().unwrap().push(deleted);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn inputs_are_deleted_while_their_merge_goes_on() {
+    let disk = one_sub_level();
+    let listener = Arc::new(UntilDeleted::default());
+    let options = Options {
+        background: Background::Threads,
+        compaction_threads: 1,
+        event_listener: Some(listener.clone()),
+        ..options(Arc::new(disk))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    // What a flush makes goes on to the end; what is below ends slice by slice.
+    for round in 2..5 {
+        put_all(&db, round);
+        db.compact().unwrap();
+    }
+    check_all(&db, 4);
+    let deleted_by_then = listener.deleted_by_then.lock().unwrap().clone();
+    assert!(!deleted_by_then.is_empty(), "no merge had slices enough");
+    assert!(
+        deleted_by_then.iter().all(|deleted| *deleted),
+        "{deleted_by_then:?}"
+    );
+    db.close().unwrap();
+}
+
 #[test]
 fn a_failed_slice_leaves_the_others_and_is_tried_again() {
     let disk = one_sub_level();

@@ -4,6 +4,7 @@ mod bench;
 mod dump;
 mod entries;
 mod events;
+mod explain;
 mod export;
 mod import;
 mod levels;
@@ -41,6 +42,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Levels(arguments) => levels::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Explain { what } => explain::run(&what),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Options => print(Options::default().to_toml()?),

@@ -1,12 +1,18 @@
-//! Where a rate limit gets its time from.
+//! Where a rate limit and the ages of what is stored get their time from.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time that can be asked for and waited for: the machine's, or a test's.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Nanoseconds since some moment that stays the same.
     fn now_ns(&self) -> u64;
+
+    /// Seconds since 1970, by the calendar: what is stored is read after a restart, too.
+    fn unix_seconds(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    }
 
     /// Sleeps for about `time`. It may return early: whoever waits asks for the time again.
     fn sleep(&self, time: Duration);

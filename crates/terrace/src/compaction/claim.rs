@@ -41,6 +41,23 @@ impl Claim {
         })
     }
 
+    /// A claim as it was told of another; see the methods that tell its parts.
+    pub(crate) fn new(
+        range: KeyRange,
+        youngest_age: u64,
+        output: Place,
+        inputs: impl IntoIterator<Item = u64>,
+        carried_down: impl IntoIterator<Item = u64>,
+    ) -> Claim {
+        Claim {
+            range,
+            youngest_age,
+            output,
+            inputs: inputs.into_iter().collect(),
+            carried_down: carried_down.into_iter().collect(),
+        }
+    }
+
     /// What is left of the claim when all before a slice is installed.
     pub(crate) fn beginning_at(mut self, slice: &Slice) -> Claim {
         if let Some(from) = &slice.from
@@ -69,18 +86,31 @@ impl Claim {
 
     /// A claim on one place, for what is put there without a merge.
     pub(crate) fn on_place(range: KeyRange, place: Place) -> Claim {
-        Claim {
-            range,
-            youngest_age: place.age,
-            output: place,
-            inputs: BTreeSet::new(),
-            carried_down: BTreeSet::new(),
-        }
+        Claim::new(range, place.age, place, [], [])
     }
 
     /// Whether a table takes part.
     pub(crate) fn takes(&self, number: u64) -> bool {
         self.inputs.contains(&number)
+    }
+
+    /// The numbers of the tables that take part, ascending.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = u64> {
+        self.inputs.iter().copied()
+    }
+
+    /// Of those that leave their level for a deeper one.
+    pub(crate) fn all_carried_down(&self) -> impl Iterator<Item = u64> {
+        self.carried_down.iter().copied()
+    }
+
+    /// The keys that are claimed.
+    pub(crate) fn range(&self) -> &KeyRange {
+        &self.range
+    }
+
+    pub(crate) fn youngest_age(&self) -> u64 {
+        self.youngest_age
     }
 
     /// The sub-level that takes the outputs.

@@ -4,6 +4,7 @@ pub(crate) mod claim;
 pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod estimates;
+pub mod explain;
 pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;

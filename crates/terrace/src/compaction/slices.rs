@@ -51,6 +51,11 @@ impl Slice {
         (from, to)
     }
 
+    /// Whether nothing of a range lies behind the slice.
+    pub(crate) fn ends_behind(&self, range: &KeyRange) -> bool {
+        self.to.as_ref().is_none_or(|to| range.ends_before(to))
+    }
+
     fn ends_before_slice(&self, range: &KeyRange) -> bool {
         self.from
             .as_ref()
@@ -144,7 +149,7 @@ pub(crate) fn slice_edit(
             continue;
         }
         match &slice.to {
-            Some(to) if !bounds.ends_before(to) => edit.tables_narrowed.push(TableNarrowed {
+            Some(to) if !slice.ends_behind(bounds) => edit.tables_narrowed.push(TableNarrowed {
                 keyspace,
                 number,
                 bounds: KeyRange {

@@ -17,10 +17,12 @@ use super::estimates::{Duplicates, Estimates};
 use super::legality::{check_legal, older_elsewhere};
 use super::merge::tests::{Version as Entry, VersionsCursor};
 use super::merge::{TableSink, merge};
+use super::policy::candidate::Candidate;
 use super::policy::dedup::Dedup;
 use super::policy::leveled::Leveled;
 use super::policy::score::Score;
 use super::policy::tiered::{LastLevel, Tiered};
+use super::policy::tombstones::{Seen, Tombstones};
 use super::policy::{Choice, ChoiceKind, Policy};
 use super::run::Run;
 use super::slices::{Sample, Slice, divide, slice_edit};
@@ -38,7 +40,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 struct Store {
     state: ManifestState,
     contents: BTreeMap<u64, Contents>,
-    policy: Box<dyn Policy>,
+    policy: Tombstones,
     /// All writes ever: keys, sequence, value (`None` for a delete).
     writes: Vec<(Range<u8>, u64, Option<u64>)>,
     buffer: Contents,
@@ -124,7 +126,13 @@ impl TableSink for Sink<'_> {
         let table = TableMeta {
             bounds,
             size_bytes: all.len() as u64,
+            entries: entries.len() as u64,
+            tombstones: entries
+                .iter()
+                .filter(|e| e.1.kind() == Some(Kind::Delete))
+                .count() as u64,
             range_tombstones: ranges.len() as u64,
+            oldest_tombstone_seconds: Some(0),
             min_sequence: sequences().min().unwrap(),
             max_sequence: sequences().max().unwrap(),
             ..meta(*self.next_number, "", "")
@@ -209,11 +217,17 @@ impl Estimates for Exact<'_> {
 }
 
 impl Store {
-    fn new(policy: Box<dyn Policy>) -> Self {
+    /// No tombstone is ever full or old.
+    fn new(inner: Box<dyn Policy>) -> Self {
         Store {
             state: new_state(),
             contents: BTreeMap::new(),
-            policy,
+            policy: Tombstones {
+                inner,
+                percent: 0,
+                age_seconds: 0,
+                seen: Arc::default(),
+            },
             writes: Vec::new(),
             buffer: Contents::default(),
             snapshots: Vec::new(),
@@ -312,11 +326,38 @@ impl Store {
         self.next_sub_level - 1
     }
 
+    /// What the policy is told of tombstones: each write takes a second.
+    fn seen(&self) -> Seen {
+        let listed = levels(&self.state.version);
+        let hidden = listed
+            .tables()
+            .filter(|(_, table)| table.range_tombstones > 0);
+        let hidden = hidden.map(|(place, table)| {
+            let ranges = RangeTombstones::new(self.inside(table).ranges);
+            let is_hidden = |entry: &Entry| ranges.newest_covering(&entry.0, u64::MAX).is_some();
+            let older = listed.tables().filter(|(p, _)| p.age < place.age);
+            let older = older.flat_map(|(_, older)| self.inside(older).entries);
+            (table.number, older.filter(is_hidden).count() as u64)
+        });
+        Seen {
+            now_seconds: self.visible(),
+            opened_seconds: 0,
+            oldest_snapshot: self.stripes()[0],
+            hidden: Arc::new(hidden.collect()),
+        }
+    }
+
     /// Begins a merge or does a move; false if there is none that may begin.
     fn begin(&mut self) -> bool {
+        self.policy.seen = Arc::new(self.seen());
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let Some(choice) = self.policy.pick(&levels, &claims, &Exact(self)) else {
+        let picked = self.policy.pick(&levels, &claims, &Exact(self));
+        let candidates = self.policy.candidates(&levels, &claims, &Exact(self));
+        let first = candidates.iter().find_map(Candidate::choice);
+        let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
+        assert_eq!(told(first), told(picked.as_ref()), "what is explained");
+        let Some(choice) = picked else {
             return false;
         };
         check_legal(&levels, &choice).unwrap();
@@ -517,9 +558,11 @@ proptest! {
         level0_merge in 2usize..5,
         level1_bytes in prop::sample::select(vec![4u64, 60]),
         first_policy in 0..POLICIES,
+        (percent, age_seconds) in prop::sample::select(vec![(0, 0), (50, 0), (0, 30), (10, 60)]),
         steps in prop::collection::vec(step(), 1..200),
     ) {
         let mut store = Store::new(policy(first_policy, level0_merge, level1_bytes));
+        (store.policy.percent, store.policy.age_seconds) = (percent, age_seconds);
         for step in steps {
             match step {
                 Step::Write { key, value } => store.write(key, value),
@@ -540,7 +583,7 @@ proptest! {
                 Step::Build(_) | Step::Install(_) | Step::Abandon(_) => {}
                 Step::ChangePolicy(number) => {
                     store.jobs.clear();
-                    store.policy = policy(number, level0_merge, level1_bytes);
+                    store.policy.inner = policy(number, level0_merge, level1_bytes);
                 }
                 Step::TakeSnapshot => store.snapshots.push(store.visible()),
                 Step::DropSnapshot(at) if !store.snapshots.is_empty() => {
@@ -616,6 +659,67 @@ fn a_tombstone_over_an_older_sub_level_of_its_level_stays() {
     }
 }
 
+/// Tombstones come down onto older sub-levels of their level, where what they hide may lie one further.
+#[test]
+fn full_tables_over_older_sub_levels_of_their_level_hide_what_they_hid() {
+    for number in 0..POLICIES {
+        // Nothing is ever full or over its target but with tombstones.
+        let mut store = Store::new(policy(number, 3, 1 << 20));
+        (store.policy.percent, store.policy.age_seconds) = (0, 0);
+        for round in 0..9u8 {
+            for key in (0..KEYS).filter(|key| key % 3 == round % 3) {
+                store.write(key, true);
+            }
+            store.flush();
+            while store.compact() {}
+        }
+        let merges = store.merges;
+        (0..KEYS).for_each(|key| store.write(key, false));
+        store.flush();
+        store.policy.percent = 50;
+        while store.compact() {
+            store.check();
+        }
+        store.check();
+        let left = levels(&store.state.version).tables().count();
+        assert_eq!(left, 0, "policy {number}: all is deleted");
+        assert!(store.merges > merges, "policy {number}");
+    }
+}
+
+/// What a snapshot needs is left where it is, and goes as soon as nobody needs it.
+#[test]
+fn tombstones_that_a_snapshot_pins_are_left_in_peace() {
+    for number in 0..POLICIES {
+        for (percent, age_seconds) in [(20, 0), (0, 1)] {
+            let mut store = Store::new(policy(number, 3, 1 << 20));
+            (store.policy.percent, store.policy.age_seconds) = (percent, age_seconds);
+            (0..KEYS).for_each(|key| store.write(key, true));
+            store.flush();
+            while store.compact() {}
+            // Some are older than the snapshot, and in the same table.
+            (0..KEYS / 2).for_each(|key| store.write(key, false));
+            store.snapshots.push(store.visible());
+            (KEYS / 2..KEYS).for_each(|key| store.write(key, false));
+            store.flush();
+            let mut merges = 0;
+            while store.compact() {
+                store.check();
+                merges += 1;
+                assert!(merges < 20, "policy {number} never comes to rest");
+            }
+            let left = levels(&store.state.version).tables().count();
+            assert!(left > 0, "the snapshot needs some");
+            store.snapshots.clear();
+            while store.compact() {
+                store.check();
+            }
+            let left = levels(&store.state.version).tables().count();
+            assert_eq!(left, 0, "policy {number}: all is deleted");
+        }
+    }
+}
+
 /// Whatever another policy left, the leveled one makes one sub-level a level of it.
 #[test]
 fn the_leveled_policy_settles_what_a_tiered_one_left() {
@@ -641,7 +745,7 @@ fn the_leveled_policy_settles_what_a_tiered_one_left() {
         places.all(|(place, _)| place.level == 0 || place.is_base())
     };
     assert!(!is_settled(&store) && most > 1, "{most} sub-levels a level");
-    store.policy = policy(0, 4, 6);
+    store.policy.inner = policy(0, 4, 6);
     while store.compact() {
         store.check();
     }

@@ -21,6 +21,7 @@ impl Store {
         let inspection = self.inspection.lock().take();
         let asked_for = inspection.map(Server::close);
         self.persist_timer.stop();
+        self.tombstone_timer.stop();
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
         }

@@ -20,7 +20,8 @@ use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
-use crate::compaction::policy::{Choice, ChoiceKind, described_by};
+use crate::compaction::policy::tombstones::Seen;
+use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -57,7 +58,11 @@ impl Store {
         }
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
-        match self.jobs.next(|claims| self.choose(claims, &known))? {
+        let seen = self.seen_tombstones();
+        match self
+            .jobs
+            .next(|claims| self.choose(claims, &known, &seen))?
+        {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,
@@ -70,6 +75,7 @@ impl Store {
         &self,
         claims: &[(KeyspaceId, Claim)],
         known: &Known,
+        seen: &Arc<Seen>,
     ) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
         self.backlog
@@ -78,7 +84,7 @@ impl Store {
             let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
             let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
             let is_paid_for = self.level0_probes.have_paid(levels);
-            let policy = described_by(&self.options, self.form_of(levels), is_paid_for);
+            let policy = self.policy_of(levels, is_paid_for, seen);
             let Some(choice) = policy.pick(levels, &claims, known) else {
                 continue;
             };
@@ -225,7 +231,11 @@ impl Store {
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
         let ranges = self.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
-        let mut sink = self.table_files(levels, choice.output, Purpose::Compaction);
+        let in_slice = choice.inputs.iter();
+        let in_slice = in_slice.filter(|input| slice.overlaps(&input.table.bounds));
+        let mut sink = self
+            .table_files(levels, choice.output, Purpose::Compaction)
+            .with_oldest_tombstone(self.oldest_tombstone(in_slice));
         let merged = merge(
             &mut self.inputs(choice, slice, &rules),
             slice,
@@ -366,10 +376,7 @@ impl Store {
 
     fn merge_ended(&self, ended: &Ended) {
         if ended.installed == ended.slices {
-            let inputs = ended.choice.inputs.iter();
-            let read: u64 = inputs.map(|input| input.table.entries).sum();
-            let dropped = read.saturating_sub(ended.written_versions);
-            if self.monitor.compare(ended.keyspace, &ended.choice, dropped) {
+            if self.monitor.compare(ended) {
                 self.counters.setbacks.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -192,7 +192,9 @@ impl Store {
             // The name and the age that the edit gives it may be others: only the level counts here.
             let name = self.next_sub_level.load(Ordering::Relaxed);
             let place = self.ledger.lock().state.next_flush_place(keyspace, name);
-            let mut sink = self.table_files(levels, place, Purpose::Flush);
+            let mut sink = self
+                .table_files(levels, place, Purpose::Flush)
+                .with_oldest_tombstone(Some(self.clock.unix_seconds()));
             let merged = write_memtable(memtable, keyspace, &snapshots, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);

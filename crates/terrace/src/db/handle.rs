@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use terrace_storage::{Clock, SystemClock};
 
+use crate::compaction::explain::{Description, Explanation};
 use crate::db::Store;
 use crate::db::events::Event;
 use crate::db::keyspace::{Keyspace, Owner};
@@ -223,6 +224,21 @@ impl Db {
     /// Every table, in its place.
     pub fn levels(&self) -> LevelsReport {
         self.store().levels_report()
+    }
+
+    /// What would be merged now, and why that or why nothing: the policy is asked as the threads that merge
+    /// ask it. Nothing is begun, and nobody is stopped; sketches of all tables are read.
+    pub fn explain_compaction(&self) -> Explanation {
+        self.store().explain_compaction()
+    }
+
+    /// The levels of a keyspace with all that its policy goes by, as a file that explains to the same choice.
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for levels that are too many to be described.
+    pub fn describe_compaction(&self, keyspace: &str) -> Result<Description> {
+        self.store().describe_compaction(keyspace)
     }
 
     /// Closes the store for every clone of the handle. Later calls fail with

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use self::asked_for::AskedFor;
 use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
+use crate::compaction::explain::UnderWay;
+use crate::compaction::policy::{Choice, Input};
 use crate::compaction::slices::Slice;
 use crate::db::table_files::NewFiles;
 use crate::levels::TableMeta;
@@ -51,7 +52,10 @@ struct Board {
 struct Job {
     id: u64,
     keyspace: KeyspaceId,
+    /// Without the inputs that end in what is installed.
     choice: Arc<Choice>,
+    /// Versions in all of its inputs.
+    input_versions: u64,
     claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
     slices: Vec<Slice>,
@@ -104,7 +108,10 @@ pub(crate) enum Work {
 pub(crate) struct Ended {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
+    /// Of its inputs those that are left.
     pub(crate) choice: Arc<Choice>,
+    /// Versions in all of its inputs.
+    pub(crate) input_versions: u64,
     /// Versions in its outputs.
     pub(crate) written_versions: u64,
     pub(crate) installed: usize,
@@ -117,6 +124,17 @@ impl Job {
             Some(slice) => self.claim.clone().beginning_at(slice),
             None => self.claim.clone(),
         }
+    }
+
+    /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
+    /// of half the store would else need the space of all of them until its end.
+    fn let_go(&mut self, installed: &Slice) {
+        let is_left = |input: &&Input| !installed.ends_behind(&input.table.bounds);
+        let left = self.choice.inputs.iter().filter(is_left).cloned();
+        self.choice = Arc::new(Choice {
+            inputs: left.collect(),
+            ..(*self.choice).clone()
+        });
     }
 
     fn has_waiting_slice(&self) -> bool {
@@ -162,6 +180,35 @@ impl Jobs {
                 Ok(None)
             }
         }
+    }
+
+    /// Everything that is claimed, with what is known of it.
+    pub(crate) fn under_way(&self) -> Vec<(KeyspaceId, Claim, UnderWay)> {
+        let board = self.board.lock();
+        let jobs = board.jobs.iter().map(|job| {
+            let claim = job.claim();
+            let reason = job.choice.reason.to_string();
+            let shown = UnderWay {
+                job: Some(job.id),
+                installed_slices: job.installed,
+                slices: job.slices.len(),
+                ..shown(&claim, reason)
+            };
+            (job.keyspace, claim, shown)
+        });
+        let waiting = board
+            .asked_for
+            .iter()
+            .filter_map(|asked| asked.waiting.as_ref());
+        let waiting = waiting.map(|(keyspace, claim)| {
+            let reason = "it was asked for, and waits for others".to_owned();
+            (*keyspace, claim.clone(), shown(claim, reason))
+        });
+        let reserved = board.reserved.iter().map(|(_, keyspace, claim)| {
+            let reason = "tables are put there".to_owned();
+            (*keyspace, claim.clone(), shown(claim, reason))
+        });
+        jobs.chain(waiting).chain(reserved).collect()
     }
 
     /// The sub-levels that merges of a keyspace write into.
@@ -223,6 +270,7 @@ impl Jobs {
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
             job.written_versions += slice.tables.iter().map(|table| table.entries).sum::<u64>();
+            job.let_go(&work.slice);
         }
         let ended = board.end_if_done(work.job);
         if let Some(ended) = &ended {
@@ -311,6 +359,18 @@ impl Jobs {
     }
 }
 
+/// What a claim tells of itself.
+fn shown(claim: &Claim, reason: String) -> UnderWay {
+    UnderWay {
+        job: None,
+        reason,
+        tables: claim.inputs().collect(),
+        output_level: claim.output().level,
+        installed_slices: 0,
+        slices: 0,
+    }
+}
+
 impl Board {
     /// The claims of the jobs under way, and of those asked for that wait and count.
     fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
@@ -334,6 +394,7 @@ impl Board {
             id: self.last_id,
             keyspace,
             claim: Claim::of(&choice)?,
+            input_versions: choice.inputs.iter().map(|input| input.table.entries).sum(),
             choice: Arc::clone(&choice),
             slices: Vec::new(),
             next: 0,
@@ -382,6 +443,7 @@ impl Board {
         Some(Ended {
             job: job.id,
             keyspace: job.keyspace,
+            input_versions: job.input_versions,
             written_versions: job.written_versions,
             installed: job.installed,
             slices: job.slices.len(),

@@ -17,6 +17,7 @@ pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod events;
+mod explain;
 pub(crate) mod files;
 pub(crate) mod flush;
 pub(crate) mod handle;
@@ -44,6 +45,7 @@ pub(crate) mod sources;
 pub(crate) mod stalls;
 pub(crate) mod statistics;
 pub(crate) mod table_files;
+pub(crate) mod tombstones;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod visitors;
@@ -54,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use terrace_region::Region;
-use terrace_storage::{CountingStorage, FileSystem, Lock};
+use terrace_storage::{Clock, CountingStorage, FileSystem, Lock};
 
 use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
@@ -68,12 +70,13 @@ use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
-use crate::db::persist_timer::PersistTimer;
+use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
 use crate::db::snapshot::{Snapshot, SnapshotList};
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
+use crate::db::tombstones::SeenTombstones;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
@@ -112,6 +115,10 @@ pub(crate) struct Store {
     /// fails.
     pub(crate) next_sub_level: AtomicU64,
     pub(crate) monitor: Monitor,
+    pub(crate) seen_tombstones: SeenTombstones,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Seconds since 1970.
+    pub(crate) opened_seconds: u64,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) obsolete: Arc<ObsoleteTables>,
     /// `None` if it is off.
@@ -134,7 +141,8 @@ pub(crate) struct Store {
     pub(crate) arenas: Mutex<Arenas>,
     pub(crate) arena_loan: ArenaLoan,
     pub(crate) background: Background,
-    pub(crate) persist_timer: PersistTimer,
+    pub(crate) persist_timer: Timer,
+    pub(crate) tombstone_timer: Timer,
     pub(crate) jobs: Jobs,
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.

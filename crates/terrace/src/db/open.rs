@@ -23,7 +23,7 @@ use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
-use crate::db::persist_timer::PersistTimer;
+use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
 use crate::db::region_home::{self, OldArenas};
@@ -32,6 +32,7 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
+use crate::db::tombstones::{SeenTombstones, pause_between_looks};
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
@@ -39,7 +40,7 @@ use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
-use crate::options::{Durability, Options};
+use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -50,10 +51,10 @@ use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
 impl Store {
-    /// `clock` is for the limit on background writes.
+    /// `clock` is for the limit on background writes and the ages of tombstones.
     pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         options.check()?;
-        let write_rate = WriteRate::of(&options, clock);
+        let write_rate = WriteRate::of(&options, Arc::clone(&clock));
         let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
         let medium: Arc<dyn Storage> = medium;
         let medium = match &write_rate {
@@ -113,6 +114,9 @@ impl Store {
             next_table: AtomicU64::new(state.next_table_number),
             next_sub_level: AtomicU64::new(state.next_sub_level),
             monitor: Monitor::default(),
+            seen_tombstones: SeenTombstones::default(),
+            opened_seconds: clock.unix_seconds(),
+            clock,
             tables: open_tables(&storage, path, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
             read_buffer,
@@ -138,7 +142,8 @@ impl Store {
             arenas: Mutex::new(Arenas::default()),
             arena_loan,
             background: Background::new(options.background, options.compaction_threads),
-            persist_timer: PersistTimer::default(),
+            persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
+            tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tombstones),
             jobs: Jobs::default(),
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
@@ -171,12 +176,10 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            let started = store.background.start(&store).and_then(|()| {
-                let interval = store.options.persist_every;
-                interval.map_or(Ok(()), |interval| {
-                    store.persist_timer.start(&store, interval)
-                })
-            });
+            let started = store
+                .background
+                .start(&store)
+                .and_then(|()| store.start_timers());
             if let Err(error) = started {
                 // Threads that did start hold the store, and with it the lock.
                 let _ = store.close();
@@ -190,6 +193,18 @@ impl Store {
             store.background.compaction_wanted(&store);
         }
         Ok(store)
+    }
+
+    fn start_timers(self: &Arc<Self>) -> Result<()> {
+        if let Some(interval) = self.options.persist_every {
+            Timer::start(self, |store| &store.persist_timer, interval)?;
+        }
+        match pause_between_looks(&self.options) {
+            Some(pause) if self.options.background == options::Background::Threads => {
+                Timer::start(self, |store| &store.tombstone_timer, pause)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// From here on the store can be asked, if it is to be.

@@ -1,4 +1,4 @@
-//! Persisting what was written, at an interval that the owner chose.
+//! What is done at intervals: persisting what was written, if the owner chose one, and looking at tombstones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
 
 /// The thread that does it, if there is to be one.
-#[derive(Default)]
-pub(crate) struct PersistTimer {
+pub(crate) struct Timer {
+    name: &'static str,
+    step: fn(&Store),
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -23,17 +24,31 @@ struct State {
     handle: Option<JoinHandle<()>>,
 }
 
-impl PersistTimer {
-    pub(crate) fn start(&self, store: &Arc<Store>, interval: Duration) -> Result<()> {
-        let owned = Arc::clone(store);
-        let thread = thread::Builder::new().name("terrace-persist".to_owned());
+impl Timer {
+    pub(crate) fn new(name: &'static str, step: fn(&Store)) -> Self {
+        Timer {
+            name,
+            step,
+            state: Mutex::default(),
+            stopped: Condvar::new(),
+        }
+    }
+
+    /// `of` finds the timer in the store.
+    pub(crate) fn start(
+        store: &Arc<Store>,
+        of: fn(&Store) -> &Timer,
+        interval: Duration,
+    ) -> Result<()> {
+        let (owned, timer) = (Arc::clone(store), of(store));
+        let thread = thread::Builder::new().name(timer.name.to_owned());
         let handle = thread
-            .spawn(move || owned.persist_timer.run(&owned, interval))
+            .spawn(move || of(&owned).run(&owned, interval))
             .map_err(|error| {
                 let operation = terrace_storage::Operation::Open;
-                terrace_storage::Error::new(operation, "terrace-persist".as_ref(), error)
+                terrace_storage::Error::new(operation, timer.name.as_ref(), error)
             })?;
-        self.state.lock().handle = Some(handle);
+        timer.state.lock().handle = Some(handle);
         Ok(())
     }
 
@@ -45,7 +60,7 @@ impl PersistTimer {
                 return;
             }
             drop(state);
-            store.persist_if_behind();
+            (self.step)(store);
             state = self.state.lock();
         }
     }
@@ -67,7 +82,7 @@ impl PersistTimer {
 
 impl Store {
     /// A failure poisons the store, and so is seen by the next writer.
-    fn persist_if_behind(&self) {
+    pub(crate) fn persist_if_behind(&self) {
         if self.visible() > self.persisted() {
             let _ = self.write(WriteBatch::new(), WriteOptions::with_sync(true));
         }

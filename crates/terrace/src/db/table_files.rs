@@ -103,6 +103,8 @@ pub(crate) struct TableFiles<'a> {
     form: KeyspaceOptions,
     place: Place,
     filter: FilterForm,
+    /// What tables with tombstones say of the age of the oldest.
+    oldest_tombstone_seconds: Option<u64>,
     open: Option<(u64, TableWriter<'a>)>,
     files: NewFiles,
 }
@@ -125,12 +127,21 @@ impl<'a> TableFiles<'a> {
                 bits_per_key: f64::from(form.filter_bits_per_key),
             },
             form,
+            oldest_tombstone_seconds: None,
             open: None,
             files: NewFiles {
                 purpose,
                 numbers: Vec::new(),
                 unsynced: Vec::new(),
             },
+        }
+    }
+
+    /// The same, for tombstones of which the oldest reached its first table then.
+    pub(crate) fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
+        TableFiles {
+            oldest_tombstone_seconds: seconds,
+            ..self
         }
     }
 
@@ -164,6 +175,7 @@ impl<'a> TableFiles<'a> {
                 hash_seed: home.hash_seed,
                 keyspace: self.keyspace,
                 age_hint: self.place.age,
+                oldest_tombstone_seconds: self.oldest_tombstone_seconds,
                 direct: home.direct,
                 purpose: self.files.purpose,
             };

@@ -98,6 +98,10 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         let text = format!("{} from {start} up to {end}", ranges.count);
         summary.push(("range tombstones", text));
     }
+    if let Some(seconds) = properties.oldest_tombstone_seconds {
+        let text = format!("{seconds} seconds since 1970");
+        summary.push(("oldest tombstone", text));
+    }
     let mut items = Vec::new();
     let shown = reader.inspect(&mut |block| {
         items.push(block_item(&block));

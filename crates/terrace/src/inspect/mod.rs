@@ -1,6 +1,6 @@
 //! Looking into a store from outside. [`verify()`] checks all of its files and [`dump()`] shows one,
-//! without changing them; [`statistics`], [`levels`] and [`events`] ask the process that owns the
-//! store, if it was opened with [`Options::inspect`](crate::Options::inspect), and [`flush`],
+//! without changing them; [`statistics`], [`levels`], [`explain_compaction`], [`describe_compaction`] and
+//! [`events`] ask the process that owns the store, if it was opened with [`Options::inspect`](crate::Options::inspect), and [`flush`],
 //! [`compact`] and [`checkpoint`] have it put the store in order.
 
 mod dump;
@@ -10,8 +10,8 @@ mod verify;
 
 pub use dump::{Dump, DumpItem, dump};
 pub use socket::{
-    Answer, Answers, EventLine, EventRequest, checkpoint, compact, events, flush, levels,
-    statistics,
+    Answer, Answers, EventLine, EventRequest, checkpoint, compact, describe_compaction, events,
+    explain_compaction, flush, levels, statistics,
 };
 pub(crate) use verify::verify_live;
 pub use verify::{Problem, VerifyReport, verify};

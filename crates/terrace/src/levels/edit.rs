@@ -254,7 +254,7 @@ impl Edit {
             writeln!(
                 f,
                 "add table {} of keyspace {} to {place}: {:?}{} {} bytes, {} entries, \
-                 {} tombstones{}, sequences {}..={}, tier {}",
+                 {} tombstones{}{}, sequences {}..={}, tier {}",
                 table.number,
                 table.keyspace,
                 table.bounds,
@@ -265,6 +265,10 @@ impl Edit {
                 match table.range_tombstones {
                     0 => String::new(),
                     count => format!(", {count} range tombstones"),
+                },
+                match table.oldest_tombstone_seconds {
+                    None => String::new(),
+                    Some(seconds) => format!(", the oldest of second {seconds}"),
                 },
                 table.min_sequence,
                 table.max_sequence,

@@ -88,7 +88,8 @@ mod table {
     pub(super) const TIER: u32 = 15;
     pub(super) const RANGE_TOMBSTONES: u32 = 16;
     pub(super) const ASSIGNED: u32 = 17;
-    pub(super) const LARGEST: u32 = ASSIGNED;
+    pub(super) const OLDEST_TOMBSTONE: u32 = 18;
+    pub(super) const LARGEST: u32 = OLDEST_TOMBSTONE;
 }
 
 /// Tags inside an issued arena.
@@ -287,6 +288,9 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
         out.number(table::RANGE_TOMBSTONES, meta.range_tombstones);
     }
     put_flag(out, table::ASSIGNED, meta.assigned);
+    if let Some(seconds) = meta.oldest_tombstone_seconds {
+        out.skippable_number(table::OLDEST_TOMBSTONE, seconds);
+    }
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -426,6 +430,7 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         assigned: group.flag(table::ASSIGNED)?,
         tier: group.nonzero(table::TIER)?,
         range_tombstones: group.optional(table::RANGE_TOMBSTONES)?,
+        oldest_tombstone_seconds: group.number_if_present(table::OLDEST_TOMBSTONE)?,
     };
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));
@@ -484,7 +489,7 @@ fn take_loss(field: Field<'_>) -> Result<RegionLoss, FieldError> {
 mod tests {
     use super::*;
     use crate::levels::state::ManifestState;
-    use crate::levels::testing::new_state;
+    use crate::levels::testing::{added, flush_place, new_state};
 
     #[test]
     fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
@@ -516,6 +521,24 @@ mod tests {
         let read = Edit::decode(&edit.encode()).unwrap();
         assert_eq!(&read, edit);
         state.apply(&read).unwrap()
+    }
+
+    #[test]
+    fn the_age_of_tombstones_outlives_a_rewrite_and_may_be_skipped() {
+        let mut added = added(flush_place(1), 7, "a", "z");
+        added.table.oldest_tombstone_seconds = Some(1_764_000_000);
+        let edit = Edit {
+            tables_added: vec![added],
+            ..Edit::default()
+        };
+        assert!(edit.to_string().contains("the oldest of second 1764000000"));
+        let state = applied(&new_state(), &edit);
+        let again = Edit::decode(&state.as_edit().encode()).unwrap();
+        assert_eq!(again.tables_added, edit.tables_added);
+        // The tag has the bit by which older versions know that they may do without.
+        let tag = u8::try_from(table::OLDEST_TOMBSTONE << 1 | 1).unwrap();
+        let stored = [tag, 5, 0x80, 0x82, 0x92, 0xc9, 0x06];
+        assert!(edit.encode().windows(7).any(|bytes| bytes == stored));
     }
 
     #[test]

@@ -23,6 +23,13 @@ impl FieldWriter {
         put_varint(&mut self.bytes, value);
     }
 
+    /// What a reader that does not know it may do without.
+    pub(super) fn skippable_number(&mut self, tag: u32, value: u64) {
+        put_varint(&mut self.bytes, u64::from(tag) << 1 | 1);
+        put_varint(&mut self.bytes, varint_length(value) as u64);
+        put_varint(&mut self.bytes, value);
+    }
+
     pub(super) fn optional_number(&mut self, tag: u32, value: Option<u64>) {
         if let Some(value) = value {
             self.number(tag, value);
@@ -195,6 +202,10 @@ impl<'a> Group<'a> {
             None => Ok(0),
             Some(_) => self.nonzero(tag),
         }
+    }
+
+    pub(super) fn number_if_present(&self, tag: u32) -> Result<Option<u64>, FieldError> {
+        self.field(tag).map(|field| field.number()).transpose()
     }
 
     /// Present with the value 1, or absent.

@@ -143,6 +143,9 @@ pub(crate) struct TableMeta {
     pub(crate) tombstones: u64,
     /// The range tombstones in the file; `entries` does not count them.
     pub(crate) range_tombstones: u64,
+    /// When the oldest tombstone in the file, of an entry or a range, reached its first table, in seconds
+    /// since 1970; `None` if there is none, or if nobody knows.
+    pub(crate) oldest_tombstone_seconds: Option<u64>,
     /// The keys that count; what the file holds outside of them is to be ignored.
     pub(crate) bounds: KeyRange,
     /// Whether `bounds` are narrower than the file, so that cursors must be clipped to them.
@@ -170,6 +173,7 @@ impl TableMeta {
             entries: properties.entries,
             tombstones: properties.tombstones,
             range_tombstones: properties.range_tombstones(),
+            oldest_tombstone_seconds: properties.oldest_tombstone_seconds,
             bounds: KeyRange::of_file(properties)?,
             narrowed: false,
             min_sequence: properties.smallest_sequence,
@@ -177,6 +181,11 @@ impl TableMeta {
             assigned: false,
             tier: OWN_DIRECTORY,
         })
+    }
+
+    /// Whether it has tombstones, of entries or of ranges.
+    pub(crate) fn has_tombstones(&self) -> bool {
+        self.tombstones > 0 || self.range_tombstones > 0
     }
 
     /// The same table, all of whose entries have this number.
@@ -209,6 +218,9 @@ impl TableMeta {
             && properties.entries == self.entries
             && properties.tombstones == self.tombstones
             && properties.range_tombstones() == self.range_tombstones
+            // Lost where a version that does not know it has rewritten the manifest.
+            && (self.oldest_tombstone_seconds.is_none()
+                || self.oldest_tombstone_seconds == properties.oldest_tombstone_seconds)
             && (self.assigned
                 || properties.smallest_sequence == self.min_sequence
                     && properties.largest_sequence == self.max_sequence)
@@ -379,6 +391,7 @@ mod tests {
             entries: 1,
             tombstones: 0,
             range_tombstones: 0,
+            oldest_tombstone_seconds: None,
             bounds: range(smallest, largest, false),
             narrowed: false,
             min_sequence: 1,

@@ -29,6 +29,7 @@ pub(crate) fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
         entries: 10,
         tombstones: 1,
         range_tombstones: 0,
+        oldest_tombstone_seconds: None,
         bounds: KeyRange::inclusive(smallest, largest),
         narrowed: false,
         min_sequence: number,

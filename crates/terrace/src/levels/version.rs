@@ -55,6 +55,11 @@ impl Place {
         }
     }
 
+    /// Its sub-level's name, if it has one.
+    pub(crate) fn name(self) -> Option<u64> {
+        (self.sub_level != UNNAMED).then_some(self.sub_level)
+    }
+
     pub(crate) fn is_base(self) -> bool {
         self.age < FIRST_BASE_AGE
     }

@@ -44,6 +44,18 @@ impl Options {
                 100,
                 8 << 10,
             ),
+            (
+                "tombstone_percent",
+                u64::from(self.tombstone_percent),
+                0,
+                100,
+            ),
+            (
+                "tombstone_age_seconds",
+                self.tombstone_age_seconds,
+                0,
+                1 << 40,
+            ),
             ("level0_merge", self.level0_merge as u64, 1, 1000),
             (
                 "level0_slowdown",

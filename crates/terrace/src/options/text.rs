@@ -123,6 +123,8 @@ mod tests {
             background: Background::Threads,
             level_ratio: 7,
             compaction_policy: CompactionPolicy::Lazy,
+            tombstone_percent: 0,
+            tombstone_age_seconds: 86_400,
             direct_io: true,
             poll_reads: true,
             read_buffer: ReadBufferOptions {
@@ -167,6 +169,10 @@ mod tests {
                 &["read_buffer.share_percent", "from 0 to 90"],
             ),
             ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
+            (
+                "tombstone_percent = 101",
+                &["tombstone_percent", "from 0 to 100"],
+            ),
             ("level_ratio = ", &["level_ratio"]),
         ] {
             let error = refused(text);

@@ -115,7 +115,10 @@ fn merge_group(
     };
     let mut versions = MergingCursor::new(runs(tables).into_iter().map(cursor).collect());
     let seed = basis.state.identity.hash_seed;
-    let mut sink = site.table_files(keyspace, form, REBUILT, seed);
+    let ages = tables.iter().map(|table| table.oldest_tombstone_seconds);
+    let mut sink = site
+        .table_files(keyspace, form, REBUILT, seed)
+        .with_oldest_tombstone(ages.flatten().min());
     let never = AtomicBool::new(false);
     let merged = merge(
         &mut versions,

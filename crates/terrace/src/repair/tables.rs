@@ -218,6 +218,7 @@ impl DamagedTable {
             self.place.unwrap_or(REBUILT),
             basis.state.identity.hash_seed,
         );
+        sink = sink.with_oldest_tombstone(properties.oldest_tombstone_seconds);
         let assigned = listed.and_then(TableMeta::assigned_sequence);
         copy_readable(&reader, &bounds, assigned, &mut sink)?;
         let table = sink.finish()?;

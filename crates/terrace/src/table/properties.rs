@@ -35,7 +35,8 @@ mod field {
     pub(super) const KEY_SAMPLE: u64 = 16;
     pub(super) const RANGE_TOMBSTONES: u64 = 17;
     pub(super) const FILTER_KIND: u64 = 18;
-    pub(super) const LAST_KNOWN: u64 = FILTER_KIND;
+    pub(super) const OLDEST_TOMBSTONE: u64 = 19;
+    pub(super) const LAST_KNOWN: u64 = OLDEST_TOMBSTONE;
 }
 
 /// How a table is written.
@@ -51,6 +52,8 @@ pub(crate) struct TableOptions {
     pub(crate) keyspace: KeyspaceId,
     /// The age of the table's sub-level when it was written; `repair` may use it.
     pub(crate) age_hint: u64,
+    /// Stated if the table gets a tombstone, as in [`TableProperties`].
+    pub(crate) oldest_tombstone_seconds: Option<u64>,
     /// The file is written past the page cache.
     pub(crate) direct: bool,
     pub(crate) purpose: Purpose,
@@ -88,6 +91,9 @@ pub(crate) struct TableProperties {
     /// `None` if no key was chosen, too.
     pub(super) key_sample: Option<SampleSummary>,
     pub(crate) range_tombstones: Option<RangeSummary>,
+    /// When the oldest tombstone, of an entry or a range, reached its first table, in seconds since 1970.
+    /// `None` without tombstones, and where nobody knows.
+    pub(crate) oldest_tombstone_seconds: Option<u64>,
     /// The length of the file; not stored.
     pub(crate) file_bytes: u64,
 }
@@ -164,6 +170,12 @@ impl TableProperties {
         if let Some(filter) = self.filter.filter(|f| f.kind != FilterKind::SplitBlock) {
             number(&mut out, field::FILTER_KIND, filter.kind as u64);
         }
+        // A reader that does not know it loses nothing but the age.
+        if let Some(seconds) = self.oldest_tombstone_seconds {
+            put_varint(&mut out, field::OLDEST_TOMBSTONE << 1 | 1);
+            put_varint(&mut out, varint_length(seconds) as u64);
+            put_varint(&mut out, seconds);
+        }
         out
     }
 
@@ -203,6 +215,10 @@ impl TableProperties {
                 Some(bytes) => Some(RangeSummary::decode(bytes)?),
                 None => None,
             };
+            let oldest_tombstone_seconds = match fields.get(field::OLDEST_TOMBSTONE) {
+                Some(_) => Some(fields.number(field::OLDEST_TOMBSTONE)?),
+                None => None,
+            };
             let properties = TableProperties {
                 keyspace: (keyspace != 0).then_some(KeyspaceId(keyspace))?,
                 entries: fields.number(field::ENTRIES)?,
@@ -221,6 +237,7 @@ impl TableProperties {
                 sketch: handle(field::SKETCH)?,
                 key_sample,
                 range_tombstones,
+                oldest_tombstone_seconds,
                 file_bytes,
             };
             properties.is_complete().then_some(properties)
@@ -236,6 +253,10 @@ impl TableProperties {
     /// Whether what belongs to entries is there if there are entries, and not if there are none; a
     /// table without entries holds range tombstones.
     fn is_complete(&self) -> bool {
+        let has_tombstones = self.tombstones > 0 || self.range_tombstones.is_some();
+        if self.oldest_tombstone_seconds.is_some() && !has_tombstones {
+            return false;
+        }
         let of_entries = [
             self.top_index.is_some(),
             !self.smallest.is_empty(),
@@ -343,6 +364,7 @@ mod tests {
             sketch: handle,
             key_sample: None,
             range_tombstones: None,
+            oldest_tombstone_seconds: None,
             file_bytes: 9000,
         }
     }
@@ -371,7 +393,12 @@ mod tests {
             ..with_ranges.clone()
         };
         let fused = with_filter(FilterKind::Fuse, Some(handle));
+        let aged = TableProperties {
+            oldest_tombstone_seconds: Some(1_764_000_000),
+            ..sample(None)
+        };
         let all = [
+            aged,
             sample(None),
             sample(Some(handle)),
             fused,

@@ -217,6 +217,10 @@ impl<'a> TableWriter<'a> {
             filter,
             sketch,
             key_sample,
+            oldest_tombstone_seconds: self
+                .options
+                .oldest_tombstone_seconds
+                .filter(|_| tally.tombstones > 0 || range_tombstones.is_some()),
             range_tombstones,
             file_bytes: 0,
         };

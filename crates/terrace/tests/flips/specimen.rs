@@ -43,6 +43,8 @@ fn resting(disk: &SimulatedStorage) -> Options {
         // It never makes one sub-level of what the others left.
         compaction_policy: CompactionPolicy::Tiered,
         level_ratio: 1000,
+        tombstone_percent: 0,
+        tombstone_age_seconds: 0,
         ..options(disk)
     }
 }
@@ -62,7 +64,7 @@ impl End {
         match self {
             End::Closed => CompactionPolicy::Leveled,
             End::Killed => CompactionPolicy::Tiered,
-            End::PowerCut => CompactionPolicy::Lazy,
+            End::PowerCut => CompactionPolicy::Score,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Random operations on a small store, applied to the store and the model alike.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -9,7 +12,7 @@ use terrace::{
     CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
     ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
 };
-use terrace_storage::{Fault, FaultPlan};
+use terrace_storage::{Clock, Fault, FaultPlan};
 
 use super::model::{Change, Content, Model, State, Write, assert_same, check_gets, read_all};
 
@@ -233,6 +236,24 @@ pub struct Run {
     pub policies: Vec<CompactionPolicy>,
     /// How often the store was opened.
     pub openings: usize,
+    pub calendar: Arc<Calendar>,
+}
+
+/// A calendar on which a second passes whenever somebody looks at it: so scripts take the same way each
+/// time.
+#[derive(Debug, Default)]
+pub struct Calendar(AtomicU64);
+
+impl Clock for Calendar {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) {}
+
+    fn unix_seconds(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// Each policy for itself, then another one at each opening.
@@ -262,6 +283,7 @@ impl Run {
             most_sealed: 0,
             policies: policies(0),
             openings: 0,
+            calendar: Arc::default(),
         }
     }
 
@@ -276,10 +298,13 @@ impl Run {
                 CompactionPolicy::Leveled => options.level_ratio,
                 _ => options.level_ratio + 1,
             },
+            // Other tombstones are many and old at each opening; at some none is.
+            tombstone_percent: [5, 50, 0][self.openings % 3],
+            tombstone_age_seconds: [40, 0][self.openings % 2],
             ..options
         };
         self.openings += 1;
-        let db = Db::open(&self.path, options)?;
+        let db = internal::open_on(&self.path, options, self.calendar.clone())?;
         internal::create_second(&db)?;
         self.db = Some(db);
         Ok(())

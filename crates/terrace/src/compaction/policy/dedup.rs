@@ -10,6 +10,7 @@
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::overdue::by_duplicates;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::tiered::{LOWEST, Tiered, is_at_rest, sub_levels};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, unless_claimed};
 use crate::compaction::run::Run;
@@ -24,26 +25,53 @@ pub(crate) struct Dedup {
 }
 
 impl Dedup {
-    /// The levels over the threshold, the worst first.
-    fn over_threshold(
+    fn is_over(&self, duplicates: &Duplicates) -> bool {
+        duplicates.rate() >= self.threshold
+    }
+
+    /// The levels that may be merged, the worst first. What snapshots keep is looked at only where it
+    /// matters.
+    fn by_rate(
         &self,
         levels: &KeyspaceLevels,
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Vec<(u8, Duplicates)> {
-        let is_over = |duplicates: &Duplicates| duplicates.rate() >= self.threshold;
         let runs = self.runs(levels).into_iter();
-        let mut over: Vec<(u8, Duplicates)> = runs
+        let mut known: Vec<(u8, Duplicates)> = runs
             .filter_map(|run| {
                 let number = run.oldest()?.level;
                 let at_rest = is_at_rest(levels, number, under_way);
-                let at_most = estimates.merged(levels, &run).filter(|_| at_rest);
-                let now = estimates.merged_now(levels, &run, at_most.filter(is_over)?);
-                Some((number, now.filter(is_over)?))
+                let at_most = estimates.merged(levels, &run).filter(|_| at_rest)?;
+                let now = match self.is_over(&at_most) {
+                    true => estimates.merged_now(levels, &run, at_most)?,
+                    false => at_most,
+                };
+                Some((number, now))
             })
             .collect();
-        over.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
-        over
+        known.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
+        known
+    }
+
+    /// What is done about a level over the threshold.
+    fn choose(
+        &self,
+        levels: &KeyspaceLevels,
+        level: u8,
+        duplicates: Duplicates,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let percent = (duplicates.rate() * 100.0) as u64;
+        let reason = Reason::Duplicates { level, percent };
+        let choice = self.merge_level(levels, level, reason, under_way)?;
+        let choice = unless_claimed(choice, under_way)?;
+        Some(Choice {
+            // Moved, they would keep what they are chosen for.
+            kind: ChoiceKind::Merge,
+            predicted: Some(duplicates),
+            ..choice
+        })
     }
 
     fn merge_level(
@@ -71,20 +99,31 @@ impl Policy for Dedup {
     ) -> Option<Choice> {
         let by_size = self.tiered.pick(levels, under_way, estimates);
         by_size.or_else(|| {
-            let over = self.over_threshold(levels, under_way, estimates);
-            over.into_iter().find_map(|(level, duplicates)| {
-                let percent = (duplicates.rate() * 100.0) as u64;
-                let reason = Reason::Duplicates { level, percent };
-                let choice = self.merge_level(levels, level, reason, under_way)?;
-                let choice = unless_claimed(choice, under_way)?;
-                Some(Choice {
-                    // Moved, they would keep what they are chosen for.
-                    kind: ChoiceKind::Merge,
-                    predicted: Some(duplicates),
-                    ..choice
-                })
-            })
+            let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
+            let mut over = by_rate.filter(|(_, duplicates)| self.is_over(duplicates));
+            over.find_map(|(level, duplicates)| self.choose(levels, level, duplicates, under_way))
         })
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let mut candidates = self.tiered.candidates(levels, under_way, estimates);
+        let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
+        candidates.extend(by_rate.map(|(level, duplicates)| Candidate {
+            measure: Measure::Duplicates {
+                level,
+                duplicates,
+                threshold: self.threshold,
+            },
+            standing: Standing::of(self.is_over(&duplicates), || {
+                self.choose(levels, level, duplicates, under_way)
+            }),
+        }));
+        candidates
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use crate::compaction::claim::Claim;
 use crate::compaction::debt::{Targets, debt_bytes};
 use crate::compaction::estimates::Estimates;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place, remaining};
 use crate::compaction::policy::tiered::{dragged, level0_down};
 use crate::compaction::policy::{
@@ -59,15 +60,20 @@ impl Leveled {
         target_bytes(level, self.level1_bytes, self.level_ratio)
     }
 
+    /// Sub-levels of level 0 that make it due.
+    fn most_of_level0(&self) -> usize {
+        if self.level0_is_paid_for {
+            1
+        } else {
+            self.level0_merge.max(1)
+        }
+    }
+
     /// How urgent a level is, in percent, by what is not on its way down already.
     fn urgency_percent(&self, number: u8, remaining: &Level) -> u64 {
         if number == 0 {
-            let least = if self.level0_is_paid_for {
-                1
-            } else {
-                self.level0_merge.max(1)
-            };
-            remaining.sub_levels.len() as u64 * 100 / least as u64
+            let least = self.most_of_level0() as u64;
+            remaining.sub_levels.len() as u64 * 100 / least
         } else {
             let percent = u128::from(remaining.size_bytes()) * 100;
             (percent / u128::from(self.target_bytes(number).max(1))) as u64
@@ -204,7 +210,7 @@ impl Leveled {
         below_level0.filter(has_others).last()
     }
 
-    /// Makes a base of what a level holds, or lets level 0 go down beside it.
+    /// Makes a base of what a level holds.
     fn settle_level(
         &self,
         levels: &KeyspaceLevels,
@@ -225,50 +231,81 @@ impl Leveled {
         let output = Place::base(number);
         let base = dragged(levels, output, &hull);
         let same_form = &self.same_form_as_above;
-        let settled = assemble(reason, inputs, base, output, same_form);
-        settled
-            .and_then(|choice| unless_claimed(choice, under_way))
-            .or_else(|| {
-                let is_due = level0.sub_levels.len() >= self.level0_merge;
-                let choice = is_due.then(|| level0_down(levels, under_way, same_form))?;
-                unless_claimed(choice?, under_way)
-            })
+        unless_claimed(
+            assemble(reason, inputs, base, output, same_form)?,
+            under_way,
+        )
     }
 
-    fn pick_of_bases(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
-        let last = levels.levels.len().checked_sub(1)?;
+    /// Lets level 0 go down beside a level that has to wait until it is a base.
+    fn level0_meanwhile(&self, levels: &KeyspaceLevels, under_way: &[Claim]) -> Option<Choice> {
+        let is_due = levels.levels.first()?.sub_levels.len() >= self.level0_merge;
+        let same_form = &self.same_form_as_above;
+        let choice = is_due.then(|| level0_down(levels, under_way, same_form))?;
+        unless_claimed(choice?, under_way)
+    }
+
+    /// The levels above the last one, the most urgent first, each with what of it is not on its way
+    /// down, and what may be done about it.
+    fn by_urgency<'a>(
+        &'a self,
+        levels: &'a KeyspaceLevels,
+        under_way: &'a [Claim],
+    ) -> impl Iterator<Item = (u8, Level, Standing)> + 'a {
+        let last = levels.levels.len().saturating_sub(1);
         let above_last = levels.levels.iter().zip(0u8..).take(last);
         let mut urgent: Vec<(u64, u8, Level)> = above_last
             .map(|(level, number)| (number, remaining(level, under_way)))
             .map(|(number, level)| (self.urgency_percent(number, &level), number, level))
-            .filter(|&(percent, number, _)| percent >= if number == 0 { 100 } else { 101 })
             .collect();
         // Of equally urgent levels the upper one: what is below it fills up from it.
         urgent.sort_by_key(|&(percent, number, _)| (std::cmp::Reverse(percent), number));
         let mut claims = under_way.to_vec();
-        for (percent, number, remaining) in urgent {
-            let at = usize::from(number);
-            let (level, next) = (levels.levels.get(at)?, levels.levels.get(at + 1)?);
-            if number > 0 {
-                let reason = Reason::LevelSize {
-                    level: number,
-                    percent,
-                };
-                let choice = self.pick_by_size(reason, number, &remaining, next, &claims);
-                if choice.is_some() {
-                    return choice;
-                }
-            } else if let Some(choice) = self.pick_in_level0(&remaining, levels.levels.get(1..)?) {
-                let claim = Claim::of(&choice)?;
-                if !claims.iter().any(|other| other.conflicts_with(&claim)) {
-                    return Some(choice);
-                }
-                if level.sub_levels.len() == remaining.sub_levels.len() {
-                    claims.push(claim);
-                }
-            }
+        urgent.into_iter().map(move |(percent, number, remaining)| {
+            let is_due = percent >= if number == 0 { 100 } else { 101 };
+            let standing = Standing::of(is_due, || {
+                self.pick_in(levels, number, percent, &remaining, &mut claims)
+            });
+            (number, remaining, standing)
+        })
+    }
+
+    /// What may be done about a level. What it has to wait for others with is added to the claims.
+    fn pick_in(
+        &self,
+        levels: &KeyspaceLevels,
+        number: u8,
+        percent: u64,
+        remaining: &Level,
+        claims: &mut Vec<Claim>,
+    ) -> Option<Choice> {
+        let at = usize::from(number);
+        let (level, next) = (levels.levels.get(at)?, levels.levels.get(at + 1)?);
+        if number > 0 {
+            let reason = Reason::LevelSize {
+                level: number,
+                percent,
+            };
+            return self.pick_by_size(reason, number, remaining, next, claims);
+        }
+        let choice = self.pick_in_level0(remaining, levels.levels.get(1..)?)?;
+        let claim = Claim::of(&choice)?;
+        if !claims.iter().any(|other| other.conflicts_with(&claim)) {
+            return Some(choice);
+        }
+        if level.sub_levels.len() == remaining.sub_levels.len() {
+            claims.push(claim);
         }
         None
+    }
+
+    /// How far level 0 is due, given what of it is not on its way down.
+    fn measure_of_level0(&self, remaining: &Level) -> Measure {
+        Measure::SubLevels {
+            level: 0,
+            count: remaining.sub_levels.len(),
+            most: self.most_of_level0(),
+        }
     }
 }
 
@@ -280,9 +317,59 @@ impl Policy for Leveled {
         _: &dyn Estimates,
     ) -> Option<Choice> {
         match Leveled::deepest_unsettled(levels) {
-            Some((number, level)) => self.settle_level(levels, number, level, under_way),
-            None => self.pick_of_bases(levels, under_way),
+            Some((number, level)) => self
+                .settle_level(levels, number, level, under_way)
+                .or_else(|| self.level0_meanwhile(levels, under_way)),
+            None => {
+                let mut by_urgency = self.by_urgency(levels, under_way);
+                by_urgency.find_map(|(.., standing)| match standing {
+                    Standing::Ready(choice) => Some(choice),
+                    _ => None,
+                })
+            }
         }
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        _: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let Some((number, level)) = Leveled::deepest_unsettled(levels) else {
+            let candidate = |(level, remaining, standing): (u8, Level, Standing)| Candidate {
+                measure: match level {
+                    0 => self.measure_of_level0(&remaining),
+                    _ => Measure::Size {
+                        level,
+                        bytes: remaining.size_bytes(),
+                        target: self.target_bytes(level),
+                    },
+                },
+                standing,
+            };
+            let by_urgency = self.by_urgency(levels, under_way);
+            let has_tables = |(_, level, _): &(u8, Level, Standing)| !level.sub_levels.is_empty();
+            return by_urgency.filter(has_tables).map(candidate).collect();
+        };
+        let other_policy = Candidate {
+            measure: Measure::OtherPolicy {
+                level: number,
+                sub_levels: level.sub_levels.len(),
+            },
+            standing: Standing::of(true, || self.settle_level(levels, number, level, under_way)),
+        };
+        let level0 = levels.levels.first().map(|level0| Candidate {
+            measure: Measure::SubLevels {
+                level: 0,
+                count: level0.sub_levels.len(),
+                most: self.level0_merge,
+            },
+            standing: Standing::of(level0.sub_levels.len() >= self.level0_merge, || {
+                self.level0_meanwhile(levels, under_way)
+            }),
+        });
+        [other_policy].into_iter().chain(level0).collect()
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

@@ -1,14 +1,17 @@
 //! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
 
+pub(crate) mod candidate;
 pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
 pub(crate) mod score;
 pub(crate) mod tiered;
+pub(crate) mod tombstones;
 
 use std::fmt;
 use std::sync::Arc;
 
+use self::candidate::Candidate;
 use self::dedup::Dedup;
 use self::leveled::Leveled;
 use self::score::Score;
@@ -30,6 +33,15 @@ pub(crate) trait Policy: Send + Sync {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Option<Choice>;
+
+    /// What it weighs, in the order in which it would begin it: the first one that may begin is what
+    /// [`Policy::pick`] picks.
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate>;
 
     /// About the bytes that merges still have to write until nothing is over its target.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;
@@ -218,6 +230,10 @@ pub(crate) enum Reason {
     Score { sub_levels: usize, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
+    /// So many percent of the entries of some tables are tombstones.
+    Tombstones { level: u8, percent: u64 },
+    /// A tombstone has been in tables for so long.
+    TombstoneAge { level: u8, seconds: u64 },
     /// Somebody asked for it.
     AskedFor,
 }
@@ -261,6 +277,12 @@ impl fmt::Display for Reason {
                 f,
                 "level {level} has {sub_levels} sub-levels of another policy"
             ),
+            Reason::Tombstones { level, percent } => {
+                write!(f, "of tables of level {level} {percent} % are tombstones")
+            }
+            Reason::TombstoneAge { level, seconds } => {
+                write!(f, "level {level} has tombstones of {seconds} seconds")
+            }
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

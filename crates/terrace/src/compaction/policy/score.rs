@@ -26,6 +26,7 @@
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::overdue::by_duplicates;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::tiered::{LOWEST, Tiered, below, dragged};
 use crate::compaction::policy::{
     Choice, ChoiceKind, Input, Policy, Reason, assemble, unless_claimed,
@@ -105,16 +106,56 @@ impl Score {
     ) -> Option<Choice> {
         let scored = self.scored(levels, under_way, estimates).into_iter();
         let worth_it = scored.take_while(|scored| scored.score >= self.least_score);
-        let mut closer = worth_it.take(CLOSER_LOOKS).filter_map(|scored| {
-            let now = estimates.merged_now(levels, &scored.run, scored.duplicates)?;
-            Some(Scored::new(scored.run, now, levels.size_bytes()))
-        });
-        closer.find_map(|scored| {
-            let choice = self
-                .merge(levels, &scored)
-                .filter(|_| scored.score >= self.least_score);
-            unless_claimed(choice?, under_way)
-        })
+        let mut closer = worth_it
+            .take(CLOSER_LOOKS)
+            .filter_map(|scored| look_closer(levels, scored, estimates));
+        closer.find_map(|scored| self.choose(levels, &scored, under_way))
+    }
+
+    /// A run that was looked at closely is merged, if that is still worth it and nothing is in its way.
+    fn choose(
+        &self,
+        levels: &KeyspaceLevels,
+        scored: &Scored,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let choice = self
+            .merge(levels, scored)
+            .filter(|_| scored.score >= self.least_score);
+        unless_claimed(choice?, under_way)
+    }
+
+    fn candidates_by_score(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let scored = self.scored(levels, under_way, estimates).into_iter();
+        let candidate = |(rank, scored): (usize, Scored)| {
+            let is_worth_it = scored.score >= self.least_score;
+            let closer = (is_worth_it && rank < CLOSER_LOOKS)
+                .then(|| look_closer(levels, scored.clone(), estimates));
+            let (scored, standing) = match closer {
+                Some(Some(closer)) => {
+                    let is_worth_it = closer.score >= self.least_score;
+                    let choice = || self.choose(levels, &closer, under_way);
+                    let standing = Standing::of(is_worth_it, choice);
+                    (closer, standing)
+                }
+                None if !is_worth_it => (scored, Standing::NotDue),
+                _ => (scored, Standing::NotLookedAt),
+            };
+            Candidate {
+                measure: Measure::Score {
+                    run: scored.run,
+                    score: scored.score,
+                    least: self.least_score,
+                },
+                standing,
+            }
+        };
+        scored.enumerate().map(candidate).collect()
     }
 
     /// A run to the place of its oldest sub-level; what is the oldest of level 0, to one of its own in
@@ -157,6 +198,16 @@ impl Score {
     }
 }
 
+/// The same run with what snapshots keep; `None` if that is not known.
+fn look_closer(
+    levels: &KeyspaceLevels,
+    scored: Scored,
+    estimates: &dyn Estimates,
+) -> Option<Scored> {
+    let now = estimates.merged_now(levels, &scored.run, scored.duplicates)?;
+    Some(Scored::new(scored.run, now, levels.size_bytes()))
+}
+
 impl Policy for Score {
     fn pick(
         &self,
@@ -168,6 +219,19 @@ impl Policy for Score {
         of_level0
             .or_else(|| self.pick_by_score(levels, under_way, estimates))
             .or_else(|| self.tiered.pick_full(levels, under_way, 1..=LOWEST))
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let full = |within| self.tiered.candidates_within(levels, under_way, within);
+        let mut candidates = full(0..=0);
+        candidates.extend(self.candidates_by_score(levels, under_way, estimates));
+        candidates.extend(full(1..=LOWEST));
+        candidates
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

@@ -4,8 +4,12 @@
 //! ```text
 //! # why this case is there
 //! options policy=leveled level0_merge=4 level1_bytes=1000 level_ratio=10 moves=1,2,3
+//! tombstones percent=50 age=1000 now=2000 opened=1500 snapshot=40
 //! 0.7: 12[a-f]100 13[g-z]200      tables 12 and 13 of the flush 7 into level 0
 //! 1: 5[a-m]300                    table 5 of level 1's base: its bounds and bytes
+//! 1: 5[a-m]300,entries=100,tombstones=60,ranges=1,hidden=7,since=900,first=3,last=40
+//!                                 its entries, tombstones, what its ranges hide, when the oldest reached
+//!                                 a table, and its numbers
 //! 1.3: 4[a-m]300                  table 4 of a sub-level of level 1 whose oldest flush is 3
 //! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2's base
 //! under way: 4 -> 2.3             one into a sub-level
@@ -17,6 +21,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use super::tombstones::{Seen, Tombstones};
 use super::*;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::legality::check_legal;
@@ -39,10 +44,25 @@ fn tables(line: &str) -> Vec<TableAdded> {
     let place = place_of(place);
     let table = |text: &str| {
         let (number, rest) = text.split_once('[').unwrap();
-        let (bounds, size_bytes) = rest.split_once(']').unwrap();
+        let (bounds, rest) = rest.split_once(']').unwrap();
         let (smallest, largest) = bounds.split_once('-').unwrap();
         let mut added = added(place, number.parse().unwrap(), smallest, largest);
-        added.table.size_bytes = size_bytes.parse().unwrap();
+        let mut figures = rest.split(',');
+        added.table.size_bytes = figures.next().unwrap().parse().unwrap();
+        for figure in figures {
+            let (name, value) = figure.split_once('=').unwrap();
+            let value = value.parse().unwrap();
+            match name {
+                "entries" => added.table.entries = value,
+                "tombstones" => added.table.tombstones = value,
+                "ranges" => added.table.range_tombstones = value,
+                "since" => added.table.oldest_tombstone_seconds = Some(value),
+                "first" => added.table.min_sequence = value,
+                "last" => added.table.max_sequence = value,
+                "hidden" => {}
+                _ => panic!("no figure {name}"),
+            }
+        }
         added
     };
     tables.split_whitespace().map(table).collect()
@@ -78,6 +98,39 @@ fn policy(line: &str) -> Box<dyn Policy> {
         }),
         other => panic!("no policy {other}"),
     }
+}
+
+/// What stands before what holds for tombstones; without it nothing does.
+const TOMBSTONES: &str = "tombstones ";
+
+/// `case` has what the ranges of tables hide.
+fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Policy> {
+    let number = |name: &str| {
+        let value = line.split_whitespace().find_map(|option| {
+            let (found, value) = option.split_once('=')?;
+            (found == name).then_some(value)
+        });
+        value.map(|value| value.parse::<u64>().unwrap())
+    };
+    let tables = case.lines().flat_map(str::split_whitespace);
+    let hidden = tables.filter_map(|table| {
+        let (number, rest) = table.split_once('[')?;
+        let (_, hidden) = rest.split_once("hidden=")?;
+        let hidden = hidden.split(',').next()?.parse().unwrap();
+        Some((number.parse().unwrap(), hidden))
+    });
+    Box::new(Tombstones {
+        inner,
+        percent: number("percent").unwrap_or(0) as u32,
+        age_seconds: number("age").unwrap_or(0),
+        seen: Arc::new(Seen {
+            now_seconds: number("now").unwrap_or(0),
+            // Just now, unless it is said.
+            opened_seconds: number("opened").or(number("now")).unwrap_or(0),
+            oldest_snapshot: number("snapshot").unwrap_or(u64::MAX),
+            hidden: Arc::new(hidden.collect()),
+        }),
+    })
 }
 
 fn leveled(line: &str) -> Leveled {
@@ -192,6 +245,8 @@ fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>, Rates) {
             rates.keys = Some(keys.parse().unwrap());
         } else if line.starts_with("options") {
             chooses = policy(line);
+        } else if let Some(line) = line.strip_prefix(TOMBSTONES) {
+            chooses = with_tombstones(chooses, line, case);
         } else if !line.starts_with('#') && !line.starts_with(ANSWER) {
             listed.extend(tables(line));
         }
@@ -254,6 +309,30 @@ fn the_scripts_are_answered_as_they_were() {
         }
     }
     assert!(cases >= 10, "only {cases} cases");
+}
+
+#[test]
+fn the_first_candidate_that_may_begin_is_what_is_picked() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/policy");
+    let (mut picks, mut others) = (0, 0);
+    for script in std::fs::read_dir(scripts).unwrap() {
+        let text = std::fs::read_to_string(script.unwrap().path()).unwrap();
+        for case in text.trim_end().split("\n\n") {
+            let (policy, version, under_way, rates) = read_case(case);
+            let levels = levels(&version);
+            let candidates = policy.candidates(levels, &under_way, &rates);
+            let first = candidates.iter().find_map(Candidate::choice);
+            let picked = policy.pick(levels, &under_way, &rates);
+            let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
+            assert_eq!(told(first), told(picked.as_ref()), "{case}");
+            picks += usize::from(picked.is_some());
+            others += candidates.len() - usize::from(picked.is_some());
+        }
+    }
+    assert!(
+        picks >= 10 && others >= 10,
+        "{picks} picks, {others} others"
+    );
 }
 
 #[test]

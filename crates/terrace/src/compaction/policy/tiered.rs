@@ -22,6 +22,7 @@ use std::ops::RangeInclusive;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::Estimates;
 use crate::compaction::overdue::by_sub_levels;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
 use crate::compaction::policy::{
     Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
@@ -169,6 +170,41 @@ impl Tiered {
             unless_claimed(may_go.then(down)??, under_way)
         })
     }
+
+    /// How full each of these levels is, the uppermost first.
+    pub(super) fn candidates_within(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        within: RangeInclusive<u8>,
+    ) -> Vec<Candidate> {
+        let candidate = |level: u8| {
+            let count = sub_levels(levels, level);
+            let pick = || self.pick_full(levels, under_way, level..=level);
+            (count > 0).then(|| Candidate {
+                measure: match self.last_level {
+                    LastLevel::Leveled {
+                        level1_bytes,
+                        level_ratio,
+                    } if self.is_kept_as_one(levels, level) => Measure::Size {
+                        level,
+                        bytes: levels
+                            .levels
+                            .get(usize::from(level))
+                            .map_or(0, Level::size_bytes),
+                        target: target_bytes(level, level1_bytes, level_ratio),
+                    },
+                    _ => Measure::SubLevels {
+                        level,
+                        count,
+                        most: self.most_sub_levels(level),
+                    },
+                },
+                standing: Standing::of(self.is_full(levels, level, 0), pick),
+            })
+        };
+        within.filter_map(candidate).collect()
+    }
 }
 
 impl Policy for Tiered {
@@ -179,6 +215,15 @@ impl Policy for Tiered {
         _: &dyn Estimates,
     ) -> Option<Choice> {
         self.pick_full(levels, under_way, 0..=LOWEST)
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        _: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        self.candidates_within(levels, under_way, 0..=LOWEST)
     }
 
     /// Level 0, if it is full, and of the others the sub-levels beyond those that make them full: a full

@@ -13,14 +13,16 @@
 mod known;
 mod samples;
 mod setbacks;
+mod sketches;
 mod unions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::compaction::policy::{Choice, described_by};
+use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::db::Store;
+use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
@@ -30,6 +32,7 @@ pub(crate) use self::known::Known;
 use self::known::KnownKeyspace;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
+use self::sketches::Sketches;
 use self::unions::Unions;
 
 /// Kept between two looks at the levels.
@@ -83,6 +86,11 @@ impl Store {
         Known::new(version.keyspaces.values().map(of_keyspace).collect())
     }
 
+    /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
+    pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
+        Sketches::read(levels, &self.tables)
+    }
+
     fn look_at(
         &self,
         levels: &Arc<KeyspaceLevels>,
@@ -134,10 +142,18 @@ impl Store {
 }
 
 impl Monitor {
+    /// The sub-levels of a keyspace whose last merge was a setback, with the versions that a run with them
+    /// needs to be tried again.
+    pub(crate) fn setbacks_of(&self, levels: &KeyspaceLevels) -> Vec<(u64, u64)> {
+        let mut setbacks = self.setbacks.lock();
+        setbacks.forget_all_but(levels);
+        setbacks.of(levels.id).collect()
+    }
+
     /// A merge has ended that was expected to drop something. Whether it was a setback.
-    pub(crate) fn compare(&self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let is_setback = self.setbacks.lock().compare(keyspace, choice, dropped);
-        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&keyspace) {
+    pub(crate) fn compare(&self, ended: &Ended) -> bool {
+        let is_setback = self.setbacks.lock().compare(ended);
+        if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
         is_setback

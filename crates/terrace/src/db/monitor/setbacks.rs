@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::KeyspaceId;
-use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
+use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
 
 /// Versions that a run with this sub-level must have to be merged for its duplicates.
@@ -21,6 +21,12 @@ impl Setbacks {
             .retain(|&(keyspace, number), _| keyspace != levels.id || is_listed(number));
     }
 
+    /// The sub-levels of a keyspace with what they need.
+    pub(super) fn of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = (u64, u64)> {
+        let needed = self.needed.range((keyspace, 0)..=(keyspace, u64::MAX));
+        needed.map(|(&(_, number), &needed)| (number, needed))
+    }
+
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
         let versions = run.versions();
         let mut places = run.sub_levels().iter().map(|(place, _)| place);
@@ -30,19 +36,18 @@ impl Setbacks {
         })
     }
 
-    /// Whether a merge that dropped so many versions was a setback.
-    pub(super) fn compare(&mut self, keyspace: KeyspaceId, choice: &Choice, dropped: u64) -> bool {
-        let Some(predicted) = choice.predicted else {
+    /// Whether a merge that was installed as a whole was a setback.
+    pub(super) fn compare(&mut self, ended: &Ended) -> bool {
+        let Some(predicted) = ended.choice.predicted else {
             return false;
         };
-        let output = (keyspace, choice.output.sub_level);
+        let output = (ended.keyspace, ended.choice.output.sub_level);
+        let left = ended.written_versions;
+        let dropped = ended.input_versions.saturating_sub(left);
         if dropped as f64 >= predicted.droppable / 2.0 {
             self.needed.remove(&output);
             return false;
         }
-        let inputs = choice.inputs.iter();
-        let entries: u64 = inputs.map(|input| input.table.entries).sum();
-        let left = entries.saturating_sub(dropped);
         self.needed.insert(output, left.saturating_add(left / 4));
         true
     }
@@ -50,9 +55,11 @@ impl Setbacks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{ChoiceKind, Input, Reason};
+    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
@@ -65,15 +72,22 @@ mod tests {
             added
         };
         let before = version(vec![sized(young, 2, 40), sized(old, 1, 60)]);
-        let inputs = levels(&before).tables();
-        let choice = Choice {
+        // What an ended job has left of its inputs: none.
+        let choice = Arc::new(Choice {
             reason: Reason::AskedFor,
             kind: ChoiceKind::Merge,
-            inputs: inputs
-                .map(|(place, table)| Input::new(place, table))
-                .collect(),
+            inputs: Vec::new(),
             output: old,
             predicted: Some(Duplicates::new(100, 60.0, 0)),
+        });
+        let dropping = |dropped: u64| Ended {
+            job: 1,
+            keyspace: KeyspaceId::DEFAULT,
+            choice: Arc::clone(&choice),
+            input_versions: 100,
+            written_versions: 100 - dropped,
+            installed: 1,
+            slices: 1,
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
@@ -81,10 +95,12 @@ mod tests {
             let after = version(vec![sized(young, 4, young_entries), sized(old, 3, 90)]);
             Run::of_level(levels(&after), 1).unwrap()
         };
-        assert!(!setbacks.compare(id, &choice, 20), "half of it");
+        assert!(!setbacks.compare(&dropping(20)), "half of it");
         assert!(!setbacks.is_set_back(id, &run(1)));
-        assert!(setbacks.compare(id, &choice, 10));
+        assert!(setbacks.compare(&dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
+        assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
+        assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
         assert!(!setbacks.is_set_back(id, &run(22)));
         setbacks.forget_all_but(levels(&before));
         assert!(setbacks.is_set_back(id, &run(21)));

@@ -13,6 +13,7 @@ use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
 };
 use super::{SOCKET, address};
+use crate::compaction::explain::{Description, Explanation};
 use crate::key::MAX_KEY_BYTES;
 use crate::levels::Bounds;
 use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};
@@ -53,6 +54,40 @@ pub fn levels(store: &Path) -> Result<LevelsReport> {
     match ask_once(store, &Request::Levels)? {
         Answer::Levels(levels) => Ok(levels),
         other => Err(unexpected(&other)),
+    }
+}
+
+/// What a store would merge now, asked of the process that owns it.
+///
+/// # Errors
+/// As [`statistics`].
+pub fn explain_compaction(store: &Path) -> Result<Explanation> {
+    match ask_once(store, &Request::Explanation)? {
+        Answer::Explanation(explanation) => Ok(*explanation),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The levels of a keyspace with all that its policy goes by, asked of the process that owns the store. Without
+/// a name it is the default keyspace.
+///
+/// # Errors
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a name that no keyspace can have, or for levels that
+/// are too many to be described; otherwise as [`statistics`].
+pub fn describe_compaction(store: &Path, keyspace: Option<&str>) -> Result<Description> {
+    keyspace
+        .map_or(Ok(()), check_name)
+        .map_err(Error::InvalidArgument)?;
+    let mut answers = ask(store, &Request::Description(keyspace.map(str::to_owned)))?;
+    let line = answers.read_line()?.ok_or_else(hung_up)?;
+    match parse_line(&line) {
+        Ok(Answer::Description(text)) => Description::from_toml(&text),
+        Ok(Answer::Error(_)) => match parse_line::<Outcome>(&line)?.into_result() {
+            Err(error) => Err(error),
+            Ok(_) => Err(hung_up()),
+        },
+        Ok(other) => Err(unexpected(&other)),
+        Err(error) => Err(error),
     }
 }
 
@@ -233,6 +268,8 @@ fn unexpected(answer: &Answer) -> Error {
     let kind = match answer {
         Answer::Statistics(_) => "statistics",
         Answer::Levels(_) => "levels",
+        Answer::Explanation(_) => "an explanation",
+        Answer::Description(_) => "a description",
         Answer::Event(_) => "an event",
         Answer::Error(_) => "an error",
     };

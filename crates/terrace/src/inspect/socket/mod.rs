@@ -19,7 +19,10 @@ mod server;
 mod tests;
 mod wire;
 
-pub use client::{Answers, checkpoint, compact, events, flush, levels, statistics};
+pub use client::{
+    Answers, checkpoint, compact, describe_compaction, events, explain_compaction, flush, levels,
+    statistics,
+};
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
 pub(crate) use server::{Server, check};
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `{"version":1,"request":"statistics"}` | `{"version":1,"statistics":{...}}` |
 //! | `{"version":1,"request":"levels"}` | `{"version":1,"levels":{...}}` |
+//! | `{"version":1,"request":"explain_compaction"}` | `{"version":1,"explanation":{...}}` |
+//! | `{"version":1,"request":"describe_compaction"}` | `{"version":1,"description":TOML}` |
 //! | `{"version":1,"request":"events"}` | `{"version":1,"event":{...}}` for each event that is kept |
 //! | `{"version":1,"request":"flush"}` | `{"version":1,"done":{}}`, when it is |
 //! | `{"version":1,"request":"compact"}` | the same |
@@ -13,7 +15,8 @@
 //! side hangs up) and `"statistics_every_seconds":S` (statistics between the events, when followed).
 //! `compact` takes `"keyspace":NAME` and `"range":{"from":{"key":KEY},"to":{"key":KEY}}`; either bound
 //! may be missing, or have `"excluded":true`. A key that is not UTF-8 is in hexadecimal, as
-//! `"key_hex"`, and such a path is, as `"directory_hex"`. An owner of an older release answers these
+//! `"key_hex"`, and such a path is, as `"directory_hex"`. `describe_compaction` takes
+//! `"keyspace":NAME`, too. An owner of an older release answers these
 //! with an error: it does not know the names.
 //!
 //! What is wrong with a request is answered by `{"version":1,"error":"..."}`. Then the owner hangs
@@ -26,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::administration::{
     Administration, Outcome, RangeForm, check_name, path_form, path_of_form,
 };
+use crate::compaction::explain::Explanation;
 use crate::db::events::Event;
 use crate::{LevelsReport, Statistics};
 
@@ -44,6 +48,9 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 pub(super) enum Request {
     Statistics,
     Levels,
+    Explanation,
+    /// Of a keyspace; without a name of the default one.
+    Description(Option<String>),
     Events(EventRequest),
     Administration(Administration),
 }
@@ -84,6 +91,10 @@ pub enum Answer {
     Statistics(Box<Statistics>),
     /// Every table, in its place.
     Levels(LevelsReport),
+    /// What would be merged now.
+    Explanation(Box<Explanation>),
+    /// A keyspace's levels as [`Description::to_toml`](crate::explain::Description::to_toml) writes them.
+    Description(String),
     /// Something that happened.
     Event(EventLine),
     /// Why there is no answer.
@@ -104,6 +115,8 @@ pub(super) struct Line<A> {
 pub(super) enum Told<'a> {
     Statistics(&'a Statistics),
     Levels(&'a LevelsReport),
+    Explanation(&'a Explanation),
+    Description(&'a str),
     Event(&'a Event),
     Error(&'a str),
 }
@@ -113,6 +126,8 @@ pub(super) enum Told<'a> {
 enum Name {
     Statistics,
     Levels,
+    ExplainCompaction,
+    DescribeCompaction,
     Events,
     Flush,
     Compact,
@@ -180,6 +195,11 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
     Ok(match line.request {
         Name::Statistics => Request::Statistics,
         Name::Levels => Request::Levels,
+        Name::ExplainCompaction => Request::Explanation,
+        Name::DescribeCompaction => {
+            line.keyspace.as_deref().map_or(Ok(()), check_name)?;
+            Request::Description(line.keyspace)
+        }
         Name::Events => Request::Events(EventRequest {
             after: line.after,
             follow: line.follow,
@@ -210,6 +230,11 @@ pub(super) fn request_line(request: &Request) -> String {
     as_line(&match request {
         Request::Statistics => RequestLine::new(Name::Statistics),
         Request::Levels => RequestLine::new(Name::Levels),
+        Request::Explanation => RequestLine::new(Name::ExplainCompaction),
+        Request::Description(keyspace) => RequestLine {
+            keyspace: keyspace.clone(),
+            ..RequestLine::new(Name::DescribeCompaction)
+        },
         Request::Events(events) => RequestLine {
             after: events.after,
             follow: events.follow,

@@ -27,6 +27,7 @@ use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, read_request, refuse, tell, write_line};
 use super::{SOCKET, address};
 use crate::db::Store;
+use crate::levels::DEFAULT_NAME;
 use crate::{Error, Result};
 
 /// Clients served at a time; one more is told so and sent away.
@@ -228,6 +229,27 @@ impl Shared {
                 let levels = store.levels_report();
                 drop(store);
                 tell(stream, Told::Levels(&levels))
+            }
+            Request::Explanation => {
+                let Some(store) = self.store.upgrade() else {
+                    return Ok(());
+                };
+                let explanation = store.explain_compaction();
+                drop(store);
+                tell(stream, Told::Explanation(&explanation))
+            }
+            Request::Description(keyspace) => {
+                let Some(store) = self.store.upgrade() else {
+                    return Ok(());
+                };
+                let name = keyspace.as_deref().unwrap_or(DEFAULT_NAME);
+                let described = store.describe_compaction(name);
+                drop(store);
+                match described.and_then(|described| described.to_toml()) {
+                    Ok(text) => tell(stream, Told::Description(&text)),
+                    // It is known which keyspace is missing: to who asks it is the same error.
+                    Err(error) => write_line(stream, &outcome_line(&Outcome::of(Err(error)))),
+                }
             }
             Request::Events(wanted) => self.tell_events(stream, wanted),
             Request::Administration(wanted) => self.administer(stream, &wanted),

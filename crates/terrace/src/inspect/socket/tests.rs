@@ -8,7 +8,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::protocol::{MAX_REQUEST_BYTES, Request, parse_request};
-use super::{Answer, EventRequest, events, levels, statistics};
+use super::{
+    Answer, EventRequest, describe_compaction, events, explain_compaction, levels, statistics,
+};
 
 mod administration;
 use crate::{Db, Error, Options};
@@ -60,6 +62,29 @@ fn an_owner_tells_what_it_holds_and_does() {
         ..EventRequest::default()
     };
     assert_eq!(events(&path, after).unwrap().count(), told.len() - 1);
+}
+
+#[test]
+fn an_owner_explains_what_it_would_merge() {
+    let (_directory, path, db) = owner();
+    for _ in 0..3 {
+        db.put(b"key", b"value").unwrap();
+        db.flush().unwrap();
+    }
+    let explained = db.explain_compaction();
+    assert_eq!(explained.keyspaces[0].levels[0].sub_levels.len(), 3);
+    assert_eq!(explain_compaction(&path).unwrap(), explained);
+    for keyspace in [None, Some("default")] {
+        let described = describe_compaction(&path, keyspace).unwrap();
+        assert_eq!(described.explain().unwrap(), explained);
+    }
+    match describe_compaction(&path, Some("lakes")) {
+        Err(Error::NoKeyspace { name }) => assert_eq!(name, "lakes"),
+        other => panic!("{other:?}"),
+    }
+    let long = "l".repeat(1000);
+    let refused = describe_compaction(&path, Some(&long));
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
 }
 
 #[test]
@@ -230,6 +255,14 @@ fn a_request_is_read_as_it_is_written() {
     assert_eq!(
         request(r#"{"version":1,"request":"levels"}"#),
         Ok(Request::Levels)
+    );
+    assert_eq!(
+        request(r#"{"version":1,"request":"explain_compaction"}"#),
+        Ok(Request::Explanation)
+    );
+    assert_eq!(
+        request(r#"{"version":1,"request":"describe_compaction","keyspace":"lakes"}"#),
+        Ok(Request::Description(Some("lakes".to_owned())))
     );
     assert_eq!(
         request(

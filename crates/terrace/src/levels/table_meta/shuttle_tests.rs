@@ -11,6 +11,7 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
         entries: 1,
         tombstones: 0,
         range_tombstones: 0,
+        oldest_tombstone_seconds: None,
         bounds: KeyRange::inclusive("a", "b"),
         narrowed: false,
         min_sequence: 1,

@@ -122,6 +122,22 @@ fn the_golden_table_with_a_fuse_filter_is_what_is_written_and_read_today() {
     assert_reads_of(&versions, golden);
 }
 
+/// A table that says how old its tombstones are; one that does not is as it was before any did.
+#[test]
+fn the_golden_table_with_an_oldest_tombstone_is_what_is_written_and_read_today() {
+    let options = TableOptions {
+        oldest_tombstone_seconds: Some(1_764_000_000),
+        ..golden_options(Compression::None)
+    };
+    let (golden, written) = golden("table-v1-oldest-tombstone.bin", options);
+    assert!(golden == written, "the table format has changed");
+    assert_reads(golden.clone());
+    let storage = memory();
+    storage.put(PATH, golden);
+    let properties = open(&storage).unwrap().properties().clone();
+    assert_eq!(properties.oldest_tombstone_seconds, Some(1_764_000_000));
+}
+
 /// Written before tables had sketches: they are read, and have none.
 #[test]
 fn a_table_without_sketches_is_still_read() {

@@ -33,6 +33,7 @@ fn options(compression: Compression, block_bytes: usize) -> TableOptions {
         },
         hash_seed: SEED,
         keyspace: KeyspaceId::DEFAULT,
+        oldest_tombstone_seconds: None,
         age_hint: 3,
         direct: false,
         purpose: Purpose::Flush,

@@ -1,0 +1,318 @@
+//! A description of levels as a file: TOML, as options are, so that it can be written by hand, with
+//! comments, and what is wrong is told with its line. What its numbers must be is checked here; what is made
+//! of them is in `described`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::explain::described::Described;
+use crate::compaction::explain::{Explanation, KeyspaceExplanation};
+use crate::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
+use crate::options::Options;
+use crate::options::keyspace::check_ranges;
+use crate::{Error, Result};
+
+/// The longest description, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// The most sub-levels. A policy may look at each run of them.
+const MAX_SUB_LEVELS: usize = 256;
+const MAX_TABLES: usize = 1 << 17;
+const MAX_UNDER_WAY: usize = 1 << 10;
+/// Bytes and versions of all sub-levels together: what sums of them have room for.
+const MAX_SUM: u64 = 1 << 58;
+/// Behind every age and number there is room for more.
+const MAX_NUMBER: u64 = 1 << 62;
+
+/// The levels of one keyspace, and the options that they are merged by, without a store.
+///
+/// As text it is TOML. `keyspace` is a name. `[options]` has the names of [`Options`]; what is left out has
+/// its default. Each `[[sub_levels]]`, from the youngest, has its `level`, and either `bytes`, `entries` and,
+/// if there are any, `tombstones`, or a list of `tables` with these. `keys` says of how many live keys
+/// each sub-level holds random ones, from which follows what merges would drop; without it nothing is known
+/// of that. Each number in `snapshots` is a snapshot that so many sub-levels are younger than. What has
+/// more than that is written by [`Db::describe_compaction`](crate::Db::describe_compaction).
+///
+/// Without a list of tables level 0 has one in each sub-level, and other levels as many as
+/// [`Options::table_bytes`] makes, at most 1000, which share the keys evenly. Without ages the policy
+/// `Leveled` finds the one sub-level of a level where it left it.
+#[derive(Clone, Debug)]
+pub struct Description {
+    form: Form,
+}
+
+impl Description {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`], naming what is wrong and what would be accepted.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        if text.len() > MAX_BYTES {
+            return Err(Error::invalid(format!(
+                "a description has {} bytes; it has at most {MAX_BYTES}",
+                text.len()
+            )));
+        }
+        let form: Form = toml::from_str(text)
+            .map_err(|error| Error::invalid(error.to_string().trim_end().to_owned()))?;
+        form.check()?;
+        let description = Description { form };
+        description.described()?;
+        Ok(description)
+    }
+
+    /// The description as [`Description::from_toml`] reads it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a value that TOML has no form for.
+    pub fn to_toml(&self) -> Result<String> {
+        self.form.text()
+    }
+
+    /// What the policy would begin in these levels.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the policy would break the order of ages: no store has such levels.
+    pub fn explain(&self) -> Result<Explanation> {
+        let keyspace: KeyspaceExplanation = self.described()?.explain()?;
+        Ok(Explanation {
+            keyspaces: vec![keyspace],
+        })
+    }
+
+    pub(crate) fn of_form(form: Form) -> Result<Self> {
+        form.check()?;
+        Ok(Description { form })
+    }
+
+    fn described(&self) -> Result<Described<'_>> {
+        Described::new(&self.form)
+    }
+}
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Form {
+    #[serde(default = "default_name")]
+    pub(crate) keyspace: String,
+    #[serde(default)]
+    pub(crate) keys: Option<u64>,
+    #[serde(default)]
+    pub(crate) snapshots: Vec<usize>,
+    /// Scans have asked level 0 so often that merging it is due.
+    #[serde(default)]
+    pub(crate) level0_is_paid_for: bool,
+    #[serde(default)]
+    pub(crate) options: Options,
+    #[serde(default)]
+    pub(crate) sub_levels: Vec<SubLevelForm>,
+    /// What is known of merging runs; it goes before what `keys` says.
+    #[serde(default)]
+    pub(crate) runs: Vec<RunForm>,
+    #[serde(default)]
+    pub(crate) under_way: Vec<UnderWayForm>,
+}
+
+fn default_name() -> String {
+    DEFAULT_NAME.to_owned()
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubLevelForm {
+    pub(crate) level: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) age: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entries: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tombstones: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tables: Vec<TableForm>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TableForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) tombstones: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) range_tombstones: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) keys: KeysForm,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) narrowed: bool,
+}
+
+/// A range of keys, each end as text or in hexadecimal; without them it is all keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeysForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) smallest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) smallest_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) largest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) largest_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) largest_excluded: bool,
+}
+
+/// Sub-levels from one to another, counted in the list from 0, and the versions that merging them
+/// would drop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunForm {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) droppable: f64,
+    /// Less what snapshots keep, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) droppable_now: Option<f64>,
+    /// It is not to be tried for what it would drop.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) put_off: bool,
+}
+
+/// A merge that has begun, or will. What is left out follows from the tables that are listed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnderWayForm {
+    pub(crate) tables: Vec<u64>,
+    pub(crate) level: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) age: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sub_level: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) youngest_age: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) carried_down: Option<Vec<u64>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) keys: KeysForm,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Form {
+    /// Refuses numbers that nothing can be made of, naming the field and what it accepts.
+    fn check(&self) -> Result<()> {
+        self.options.check()?;
+        let tables: usize = self.sub_levels.iter().map(|s| s.tables.len()).sum();
+        let counts = [
+            ("sub_levels", self.sub_levels.len(), MAX_SUB_LEVELS),
+            ("snapshots", self.snapshots.len(), MAX_SUB_LEVELS),
+            ("runs", self.runs.len(), MAX_SUB_LEVELS * MAX_SUB_LEVELS),
+            ("under_way", self.under_way.len(), MAX_UNDER_WAY),
+            ("sub_levels.tables", tables, MAX_TABLES),
+        ];
+        for (name, count, most) in counts {
+            if count > most {
+                return Err(Error::invalid(format!(
+                    "there are {count} {name}; there may be {most}"
+                )));
+            }
+        }
+        check_ranges(&[("keys", self.keys.unwrap_or(1), 1, MAX_SUM)])?;
+        for &snapshot in &self.snapshots {
+            check_ranges(&[("snapshots", snapshot as u64, 0, MAX_SUB_LEVELS as u64)])?;
+        }
+        let (mut bytes, mut entries) = (0, 0);
+        for (at, sub_level) in self.sub_levels.iter().enumerate() {
+            sub_level.check(at)?;
+            for (sum, more) in [
+                (&mut bytes, sub_level.sum(sub_level.bytes, |t| t.bytes)),
+                (
+                    &mut entries,
+                    sub_level.sum(sub_level.entries, |t| t.entries),
+                ),
+            ] {
+                *sum = u64::saturating_add(*sum, more);
+                check_ranges(&[("the sum of sub_levels", *sum, 0, MAX_SUM)])?;
+            }
+        }
+        self.check_runs()
+    }
+
+    fn check_runs(&self) -> Result<()> {
+        for (at, run) in self.runs.iter().enumerate() {
+            let last = self.sub_levels.len().saturating_sub(1);
+            if run.from > run.to || run.to > last || self.sub_levels.is_empty() {
+                return Err(Error::invalid(format!(
+                    "runs[{at}] is from {} to {}; sub_levels are counted from 0 to {last}",
+                    run.from, run.to
+                )));
+            }
+            let now = run.droppable_now.unwrap_or(0.0);
+            let is_number = |droppable: f64| (0.0..=MAX_SUM as f64).contains(&droppable);
+            if !is_number(run.droppable) || !is_number(now) || now > run.droppable {
+                return Err(Error::invalid(format!(
+                    "runs[{at}].droppable is {} and droppable_now is {now}; they must be from 0 to \
+                     {MAX_SUM}, the second no larger than the first",
+                    run.droppable
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SubLevelForm {
+    fn sum(&self, whole: Option<u64>, of: impl Fn(&TableForm) -> u64) -> u64 {
+        let tables = self.tables.iter().map(of);
+        tables.fold(whole.unwrap_or(0), u64::saturating_add)
+    }
+
+    fn check(&self, at: usize) -> Result<()> {
+        let of = |field: &str| format!("sub_levels[{at}].{field}");
+        let whole = [
+            ("bytes", self.bytes),
+            ("entries", self.entries),
+            ("tombstones", self.tombstones),
+        ];
+        if self.tables.is_empty() {
+            let missing = whole.iter().take(2).find(|(_, given)| given.is_none());
+            if let Some((field, _)) = missing {
+                return Err(Error::invalid(format!(
+                    "{} is missing; give bytes and entries, or a list of tables",
+                    of(field)
+                )));
+            }
+        } else if let Some((field, _)) = whole.iter().find(|(_, given)| given.is_some()) {
+            return Err(Error::invalid(format!(
+                "{} is given beside a list of tables; give one of the two",
+                of(field)
+            )));
+        }
+        let last_level = LEVELS as u64 - 1;
+        let entries = self.entries.unwrap_or(0);
+        let age = self.age.unwrap_or(FIRST_FLUSH_AGE);
+        check_ranges(&[
+            (&of("level"), u64::from(self.level), 0, last_level),
+            (&of("age"), age, 1, MAX_NUMBER),
+            (&of("number"), self.number.unwrap_or(1), 1, MAX_NUMBER),
+            (&of("tombstones"), self.tombstones.unwrap_or(0), 0, entries),
+        ])?;
+        for (number, table) in self.tables.iter().enumerate() {
+            let of = |field: &str| of(&format!("tables[{number}].{field}"));
+            check_ranges(&[
+                (&of("number"), table.number.unwrap_or(1), 1, MAX_NUMBER),
+                (&of("tombstones"), table.tombstones, 0, table.entries),
+            ])?;
+        }
+        Ok(())
+    }
+}

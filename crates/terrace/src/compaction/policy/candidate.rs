@@ -1,0 +1,90 @@
+//! What a policy weighs: every merge that it knows of, begun or not, with how far it is due. Nothing is
+//! decided by it; it is for those who ask why.
+
+use crate::compaction::estimates::Duplicates;
+use crate::compaction::policy::Choice;
+use crate::compaction::run::Run;
+
+/// Something that a policy may merge.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) measure: Measure,
+    pub(crate) standing: Standing,
+}
+
+/// What the policy goes by.
+#[derive(Clone, Debug)]
+pub(crate) enum Measure {
+    /// The sub-levels of a level that are not on their way down, and those that make it due.
+    SubLevels {
+        level: u8,
+        count: usize,
+        most: usize,
+    },
+    /// The bytes of a level that are not on their way down.
+    Size { level: u8, bytes: u64, target: u64 },
+    /// The duplicates of a level, and the rate that makes it due.
+    Duplicates {
+        level: u8,
+        duplicates: Duplicates,
+        threshold: f64,
+    },
+    /// What merging a run gives for each byte, and what is worth it.
+    Score { run: Run, score: f64, least: f64 },
+    /// A level has sub-levels that the policy would not have made, which is due at once.
+    OtherPolicy { level: u8, sub_levels: usize },
+    /// Tables full of tombstones, and the share that makes them so.
+    Tombstones { level: u8, percent: u64, due: u64 },
+    /// Tables with an old tombstone, and the age that makes it so.
+    TombstoneAge { level: u8, seconds: u64, due: u64 },
+}
+
+/// Where a candidate stands.
+#[derive(Clone, Debug)]
+pub(crate) enum Standing {
+    NotDue,
+    /// Due, and kept from beginning by what is under way; or there is nothing that could be done.
+    Waits,
+    /// Due by the first look. A closer one was not taken, because better ones are before it.
+    NotLookedAt,
+    /// It may begin.
+    Ready(Choice),
+}
+
+impl Standing {
+    /// Of what is due or not, and what may be done about it.
+    pub(super) fn of(is_due: bool, choice: impl FnOnce() -> Option<Choice>) -> Self {
+        if !is_due {
+            return Standing::NotDue;
+        }
+        choice().map_or(Standing::Waits, Standing::Ready)
+    }
+}
+
+impl Candidate {
+    /// What it would do, if it may begin.
+    pub(crate) fn choice(&self) -> Option<&Choice> {
+        match &self.standing {
+            Standing::Ready(choice) => Some(choice),
+            _ => None,
+        }
+    }
+
+    /// How much of what makes it due is there; from about 1 on it is.
+    pub(crate) fn due_share(&self) -> f64 {
+        match &self.measure {
+            Measure::SubLevels { count, most, .. } => *count as f64 / (*most).max(1) as f64,
+            Measure::Size { bytes, target, .. } => *bytes as f64 / (*target).max(1) as f64,
+            // A rate begins at 1.
+            Measure::Duplicates {
+                duplicates,
+                threshold,
+                ..
+            } => (duplicates.rate() - 1.0) / (threshold - 1.0),
+            Measure::Score { score, least, .. } => score / least,
+            Measure::OtherPolicy { .. } => 1.0,
+            Measure::Tombstones { percent, due, .. } => *percent as f64 / (*due).max(1) as f64,
+            Measure::TombstoneAge { seconds, due, .. } => *seconds as f64 / (*due).max(1) as f64,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the sketches of all sub-levels say at one moment, for those who ask once. Merges go by what is kept
+//! ([`Known`](super::Known)), which is of what their policy asks about.
+
+use super::unions::Unions;
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::run::Run;
+use crate::levels::KeyspaceLevels;
+use crate::table::TableCache;
+
+/// Of one keyspace.
+pub(crate) struct Sketches {
+    unions: Unions,
+}
+
+impl Sketches {
+    /// Of all tables that can be read.
+    pub(super) fn read(levels: &KeyspaceLevels, tables: &TableCache) -> Self {
+        let mut unions = Unions::default();
+        unions.bring_up_to_date(levels, |_| true, |_| false, tables);
+        Sketches { unions }
+    }
+}
+
+impl Estimates for Sketches {
+    fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+        let runs = std::slice::from_ref(run);
+        self.unions.of_runs(levels, runs).remove(&run.name())
+    }
+
+    /// What snapshots keep is not known.
+    fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
+        Some(at_most)
+    }
+
+    fn keys(&self, _: &KeyspaceLevels, run: &Run) -> Option<f64> {
+        self.unions.keys_about(run)
+    }
+}
