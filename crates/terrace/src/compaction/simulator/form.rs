@@ -97,6 +97,7 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
         hash_seed: 1,
         keyspace: KeyspaceId::DEFAULT,
         age_hint: 1,
+        oldest_tombstone_seconds: None,
         direct: options.direct_io,
         purpose: Purpose::Compaction,
     };

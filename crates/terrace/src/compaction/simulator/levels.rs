@@ -17,6 +17,7 @@ use super::load::{Load, Span};
 use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules;
 use crate::compaction::legality::{check_legal, older_elsewhere};
+use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::levels::{
@@ -72,7 +73,16 @@ impl SimulatedLevels {
         let times = table_bytes.iter().max().map_or(1, |largest| largest / options.table_bytes.max(1));
         Ok(SimulatedLevels {
             load: Load::of(simulation),
-            policy: described_by(options, &keyspace, false),
+            policy: Box::new(Tombstones {
+                inner: described_by(options, &keyspace, false),
+                percent: options.tombstone_percent,
+                // The time of tombstones is the calendar's, of which there is none here.
+                age_seconds: 0,
+                seen: Arc::new(Seen {
+                    oldest_snapshot: u64::MAX,
+                    ..Seen::default()
+                }),
+            }),
             form,
             contents: Contents::new(),
             state: state.map_err(refused)?,
@@ -319,6 +329,7 @@ impl SimulatedLevels {
             entries: entries.round().max(1.0) as u64,
             tombstones: tombstones.round() as u64,
             range_tombstones: 0,
+            oldest_tombstone_seconds: None,
             bounds: keys.range(),
             narrowed: false,
             min_sequence: content.span.from as u64 + 1,

@@ -231,6 +231,8 @@ fn name(reason: Reason) -> String {
         Reason::Duplicates { level, .. } => format!("duplicates in level {level}"),
         Reason::Score { .. } => "score".into(),
         Reason::OtherPolicy { .. } => "another policy's levels".into(),
+        Reason::Tombstones { level, .. } => format!("tombstones in level {level}"),
+        Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),
         Reason::AskedFor => "asked for".into(),
     }
 }
