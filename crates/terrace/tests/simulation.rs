@@ -123,7 +123,8 @@ fn real(simulation: &Simulation) -> (f64, f64) {
         }
     }
     let io = db.statistics().io;
-    let written_bytes = io.of(Purpose::Flush).written_bytes + io.of(Purpose::Compaction).written_bytes;
+    let written_bytes =
+        io.of(Purpose::Flush).written_bytes + io.of(Purpose::Compaction).written_bytes;
     db.close().unwrap();
     (written_bytes as f64 / user_bytes as f64, sum / seen)
 }

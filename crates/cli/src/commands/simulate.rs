@@ -191,7 +191,9 @@ fn as_text(described: &Simulation, all: &[Simulated]) -> String {
         }
         text.push('\n');
     }
-    let enlarged = all.iter().filter_map(|one| one.outcome.enlarged_table_bytes);
+    let enlarged = all
+        .iter()
+        .filter_map(|one| one.outcome.enlarged_table_bytes);
     if let Some(largest) = enlarged.max() {
         text.push_str(&format!(
             "\nTables are up to {} here: there would be too many of their real size.\n",

@@ -31,7 +31,11 @@ pub fn section(points: &[Measured], simulated: &[Simulated]) -> Section {
             ),
         ],
         plots: vec![Plot {
-            points: [plot(points, true).points, simulation::trie_point(simulated).into_iter().collect()].concat(),
+            points: [
+                plot(points, true).points,
+                simulation::trie_point(simulated).into_iter().collect(),
+            ]
+            .concat(),
             ..plot(points, true)
         }],
         ..Section::default()

@@ -26,7 +26,14 @@ pub const TRIE_32: &str = "lsm-trie-32-mb";
 const TRIE_TABLE_BYTES: u64 = 32 << 20;
 const DEDUP_1_6: &str = "terrace-dedup-1.6";
 /// Of the larger run, which the paper held at one threshold.
-const LARGE_POINTS: [&str; 6] = [LEVELED, TIERED, DEDUP_1_6, "terrace-score-0.3", TRIE, TRIE_32];
+const LARGE_POINTS: [&str; 6] = [
+    LEVELED,
+    TIERED,
+    DEDUP_1_6,
+    "terrace-score-0.3",
+    TRIE,
+    TRIE_32,
+];
 
 /// A point under one of the paper's loads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -158,7 +165,9 @@ fn table(simulated: &[Simulated], updates: Updates) -> Table {
         let outcome = &one.outcome;
         let of_paper = |numbers: &[(&str, f64)]| {
             let number = paper_name(&one.name).and_then(|name| paper::of(numbers, name));
-            number.map_or("-".to_string(), |number| format!("about {}", digits(number)))
+            number.map_or("-".to_string(), |number| {
+                format!("about {}", digits(number))
+            })
         };
         let figures = [
             outcome.write_amplification,
@@ -176,7 +185,12 @@ fn table(simulated: &[Simulated], updates: Updates) -> Table {
 }
 
 /// Space and writes, as far as the paper has them.
-fn published(updates: Updates) -> (&'static [(&'static str, f64)], &'static [(&'static str, f64)]) {
+fn published(
+    updates: Updates,
+) -> (
+    &'static [(&'static str, f64)],
+    &'static [(&'static str, f64)],
+) {
     match updates == Updates::LARGE {
         true => (&paper::LARGE_SPACE, &[]),
         false => (&paper::SPACE, &paper::WRITES),
@@ -230,7 +244,9 @@ pub fn claims(simulated: &[Simulated]) -> Vec<Claim> {
         found.large_writes(),
     ];
     let label = |claim: Claim| Claim {
-        because: format!("By simulation. {}", claim.because).trim_end().into(),
+        because: format!("By simulation. {}", claim.because)
+            .trim_end()
+            .into(),
         ..claim
     };
     all.into_iter().flatten().map(label).collect()
@@ -296,7 +312,8 @@ impl Found<'_> {
             paper: "near 18".into(),
             ours: format!("{}, with tables of 32 MB {}", digits(own), digits(fixed)),
             verdict: held(is_about(own, published) || is_about(fixed, published)),
-            because: "The smaller a node's tables are for the data, the fewer versions of a key meet in \
+            because:
+                "The smaller a node's tables are for the data, the fewer versions of a key meet in \
                       it."
                 .into(),
         })
@@ -307,11 +324,16 @@ impl Found<'_> {
         let (leveled, dedup) = (space(LEVELED)?, space(DEDUP_1_6)?);
         let most = paper::of(&paper::LARGE_SPACE, "LevelDB")? * ABOUT;
         Some(Claim {
-            claim: "At 100 GB LevelDB and PlexDB, at 1.6, take no more than near 2 times the space of \
+            claim:
+                "At 100 GB LevelDB and PlexDB, at 1.6, take no more than near 2 times the space of \
                     the distinct data"
-                .into(),
+                    .into(),
             paper: "near 2".into(),
-            ours: format!("{LEVELED} {}, {DEDUP_1_6} {}", digits(leveled), digits(dedup)),
+            ours: format!(
+                "{LEVELED} {}, {DEDUP_1_6} {}",
+                digits(leveled),
+                digits(dedup)
+            ),
             verdict: held(leveled.max(dedup) <= most),
             because: format!("{LEVELED} stands for LevelDB."),
         })

@@ -79,7 +79,10 @@ impl Board {
     pub(crate) fn unlisted_bytes(&self) -> u64 {
         let building = self.building.iter().map(|building| &building.outputs);
         let built = self.jobs.iter().flat_map(|job| job.built.values());
-        building.chain(built).map(|outputs| outputs.size_bytes).sum()
+        building
+            .chain(built)
+            .map(|outputs| outputs.size_bytes)
+            .sum()
     }
 
     /// When the next slice is built, if one is being built.

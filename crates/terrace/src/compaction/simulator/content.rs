@@ -137,7 +137,11 @@ pub(crate) struct Piece {
 pub(crate) fn overlaid(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.sort_by_key(|piece| piece.keys.from);
     let ends = pieces.iter().map(|piece| piece.keys.to);
-    let mut bounds: Vec<u64> = pieces.iter().map(|piece| piece.keys.from).chain(ends).collect();
+    let mut bounds: Vec<u64> = pieces
+        .iter()
+        .map(|piece| piece.keys.from)
+        .chain(ends)
+        .collect();
     bounds.sort_unstable();
     bounds.dedup();
     let mut coming = pieces.into_iter().peekable();

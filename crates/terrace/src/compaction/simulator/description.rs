@@ -130,7 +130,9 @@ impl Simulation {
         }
         let needed = match (self.distribution, self.fill_first) {
             (KeyDistribution::Shuffled, true) => {
-                return refused("distribution is Shuffled, which writes each key already: without fill_first");
+                return refused(
+                    "distribution is Shuffled, which writes each key already: without fill_first",
+                );
             }
             (KeyDistribution::Shuffled, _) | (_, true) => self.keys,
             _ => 0,

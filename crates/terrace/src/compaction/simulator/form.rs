@@ -63,7 +63,11 @@ impl TableForm {
 
     /// Entries that a table has when its writer takes it for so large.
     pub(crate) fn entries_of(&self, estimated_bytes: f64) -> f64 {
-        self.between(estimated_bytes, |step| step.estimated_bytes, |step| step.entries)
+        self.between(
+            estimated_bytes,
+            |step| step.estimated_bytes,
+            |step| step.entries,
+        )
     }
 
     /// What `of` is where `by` is `at`; beyond the last step as between the last two.
@@ -183,7 +187,9 @@ mod tests {
                 db.put(&key, &vec![1; value_bytes as usize]).unwrap();
             }
             let levels = db.levels();
-            let tables = levels.keyspaces[0].levels[0].iter().flat_map(|sub| &sub.tables);
+            let tables = levels.keyspaces[0].levels[0]
+                .iter()
+                .flat_map(|sub| &sub.tables);
             let form = TableForm::measured(&simulation).unwrap();
             let mut seen = 0;
             for table in tables {

@@ -59,12 +59,7 @@ impl Estimates for Known<'_> {
     }
 
     /// Nothing has snapshots here.
-    fn merged_now(
-        &self,
-        _: &KeyspaceLevels,
-        _: &Run,
-        at_most: Duplicates,
-    ) -> Option<Duplicates> {
+    fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
         Some(at_most)
     }
 

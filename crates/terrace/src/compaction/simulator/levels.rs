@@ -21,14 +21,16 @@ use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
 use crate::levels::{
-    Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState, StructureError, TableAdded, TableMeta,
-    TableMoved,
+    Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState,
+    StructureError, TableAdded, TableMeta, TableMoved,
 };
 use crate::options::CompactionPolicy;
 use crate::{Error, KeyspaceId, Result};
 
-/// About the tables of a whole load, at most.
+/// About the tables of a whole load, at most, where policies choose among tables.
 const MOST_TABLES: f64 = 2048.0;
+/// The same where they choose sub-levels.
+const MOST_OF_SUB_LEVELS: f64 = 128.0;
 /// Tables of a level that is full, at least, where there is a number to choose.
 const LEAST_TABLES: u64 = 64;
 /// Places in each input at which a slice may end.
@@ -70,7 +72,10 @@ impl SimulatedLevels {
         let state = ManifestState::begin(&ManifestState::first_edit(identity));
         let keyspace = options.keyspace_form();
         let table_bytes = table_bytes(simulation, &form);
-        let times = table_bytes.iter().max().map_or(1, |largest| largest / options.table_bytes.max(1));
+        let times = table_bytes
+            .iter()
+            .max()
+            .map_or(1, |largest| largest / options.table_bytes.max(1));
         Ok(SimulatedLevels {
             load: Load::of(simulation),
             policy: Box::new(Tombstones {
@@ -109,7 +114,8 @@ impl SimulatedLevels {
 
     /// What a read of an absent key asks.
     pub(crate) fn sub_levels(&self) -> usize {
-        self.levels().map_or(0, |levels| levels.sub_levels().count())
+        self.levels()
+            .map_or(0, |levels| levels.sub_levels().count())
     }
 
     pub(crate) fn known(&self, busy: Vec<u64>) -> Known<'_> {
@@ -156,7 +162,9 @@ impl SimulatedLevels {
             return Ok(None);
         };
         check_legal(levels, &choice).map_err(|broken| {
-            Error::invalid(format!("the policy chose against the order of ages: {broken}"))
+            Error::invalid(format!(
+                "the policy chose against the order of ages: {broken}"
+            ))
         })?;
         Ok(Some(choice))
     }
@@ -182,7 +190,11 @@ impl SimulatedLevels {
 
     /// As the store divides a merge.
     pub(crate) fn slices(&self, choice: &Choice) -> Vec<Slice> {
-        let total: u64 = choice.inputs.iter().map(|input| input.table.size_bytes).sum();
+        let total: u64 = choice
+            .inputs
+            .iter()
+            .map(|input| input.table.size_bytes)
+            .sum();
         let each = slice_bytes(
             total,
             self.workers,
@@ -254,8 +266,8 @@ impl SimulatedLevels {
         let older = |levels: &Arc<KeyspaceLevels>| {
             older_elsewhere(levels, choice, drop_rules::Keys::Range(&from, &to))
         };
-        let keeps = self.load.tombstones(piece.content.span) == 0.0
-            || self.levels().map_or(true, older);
+        let keeps =
+            self.load.tombstones(piece.content.span) == 0.0 || self.levels().map_or(true, older);
         match keeps {
             true => piece,
             false => Piece {
@@ -294,7 +306,9 @@ impl SimulatedLevels {
 
     fn input_in(&self, input: &Input, slice: &Slice) -> Option<Piece> {
         let whole = piece(&self.contents, &input.table)?;
-        let keys = whole.keys.within(slice.from.as_deref(), slice.to.as_deref())?;
+        let keys = whole
+            .keys
+            .within(slice.from.as_deref(), slice.to.as_deref())?;
         Some(Piece { keys, ..whole })
     }
 
@@ -380,11 +394,11 @@ fn mean(pieces: &[Piece]) -> Content {
 fn table_bytes(simulation: &Simulation, form: &TableForm) -> [u64; LEVELS] {
     let options = &simulation.options;
     let all_bytes = form.file_bytes(simulation.keys as f64, 0.0);
-    let largest = (all_bytes / MOST_TABLES) as u64;
-    let has_targets = matches!(
-        options.compaction_policy,
-        CompactionPolicy::Leveled | CompactionPolicy::Lazy
-    );
+    let (has_targets, most_tables) = match options.compaction_policy {
+        CompactionPolicy::Leveled => (true, MOST_TABLES),
+        _ => (false, MOST_OF_SUB_LEVELS),
+    };
+    let largest = (all_bytes / most_tables) as u64;
     let mut target_bytes = options.level1_bytes;
     let mut of_levels = [options.table_bytes.max(1); LEVELS];
     for bytes in of_levels.iter_mut().skip(1) {

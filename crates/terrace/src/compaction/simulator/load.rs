@@ -223,7 +223,9 @@ mod tests {
     #[test]
     fn as_many_keys_are_distinct_as_if_they_were_drawn() {
         let uniform = vec![1.0; 10_000];
-        let zipfian: Vec<f64> = (1..=10_000).map(|rank| f64::from(rank).powf(-0.99)).collect();
+        let zipfian: Vec<f64> = (1..=10_000)
+            .map(|rank| f64::from(rank).powf(-0.99))
+            .collect();
         let exponent = 0.99;
         for writes in [100, 1_000, 20_000] {
             for (distribution, weights) in [
@@ -231,7 +233,8 @@ mod tests {
                 (KeyDistribution::Zipfian { exponent }, &zipfian),
             ] {
                 let expected = drawn(weights, writes) as f64;
-                let found = load(distribution, false).distinct_keys(span(500.0, 500.0 + writes as f64));
+                let found =
+                    load(distribution, false).distinct_keys(span(500.0, 500.0 + writes as f64));
                 let off = (found / expected - 1.0).abs();
                 assert!(off < 0.03, "{distribution:?} {writes}: {found}, {expected}");
             }

@@ -19,3 +19,6 @@ pub(crate) mod load;
 pub(crate) mod outcome;
 mod run;
 pub(crate) mod trie;
+
+#[cfg(test)]
+mod tests;

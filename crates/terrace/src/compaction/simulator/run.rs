@@ -99,8 +99,7 @@ impl<'a> Run<'a> {
             match self.board.next_end() {
                 Some(end) if end <= until(&self.board) => {
                     self.board.pass_to(end);
-                    self.board
-                        .end_next(&mut self.levels, &mut self.recorder)?;
+                    self.board.end_next(&mut self.levels, &mut self.recorder)?;
                 }
                 _ => return Ok(()),
             }
@@ -133,8 +132,7 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             left_bytes -= pace.map_or(0.0, |pace| seconds / pace);
-            self.board
-                .end_next(&mut self.levels, &mut self.recorder)?;
+            self.board.end_next(&mut self.levels, &mut self.recorder)?;
         }
     }
 

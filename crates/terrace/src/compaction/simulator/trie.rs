@@ -98,7 +98,9 @@ impl Trie {
 
     fn size_bytes(&self) -> f64 {
         let levels = self.levels.iter().enumerate();
-        levels.map(|(level, contents)| self.level_bytes(level, contents)).sum()
+        levels
+            .map(|(level, contents)| self.level_bytes(level, contents))
+            .sum()
     }
 
     fn sub_levels(&self) -> usize {
@@ -130,7 +132,10 @@ impl Trie {
             recorder.merge_wrote(reason, written_bytes as u64);
             // Node by node: beside all there is as much as one of them writes.
             let beside = written_bytes / self.nodes(level);
-            recorder.see(read_bytes + self.size_bytes() + beside, self.sub_levels() + count);
+            recorder.see(
+                read_bytes + self.size_bytes() + beside,
+                self.sub_levels() + count,
+            );
             if let Some(below) = self.levels.get_mut(level + 1) {
                 below.push(content);
             }

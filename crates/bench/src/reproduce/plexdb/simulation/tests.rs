@@ -103,7 +103,9 @@ fn what_is_simulated_is_labelled_and_stands_beside_what_is_published() {
     assert_eq!(usual.rows[3][6..], ["about 11.0", "-"]);
     assert_eq!(large.rows[2][6..], ["about 18.0", "-"]);
     let labels = section.plots.iter().flat_map(|plot| &plot.points);
-    assert!(labels.clone().count() == 9 && labels.clone().all(|p| p.label.ends_with("(simulated)")));
+    assert!(
+        labels.clone().count() == 9 && labels.clone().all(|p| p.label.ends_with("(simulated)"))
+    );
     let trie = trie_point(&published()).unwrap();
     assert_eq!((trie.across, trie.up), (11.4, 3.0));
 }
@@ -113,13 +115,20 @@ fn what_is_simulated_is_labelled_and_stands_beside_what_is_published() {
 fn the_papers_runs_are_simulated_at_full_scale() {
     let all = simulated().unwrap();
     let of = |updates| of_run(&all, updates).count();
-    assert_eq!((of(Updates::USUAL), of(Updates::LARGE)), (13, LARGE_POINTS.len()));
+    assert_eq!(
+        (of(Updates::USUAL), of(Updates::LARGE)),
+        (13, LARGE_POINTS.len())
+    );
     for one in &all {
         let user_bytes = one.updates.full_bytes();
         assert!((one.outcome.user_bytes / user_bytes - 1.0).abs() < 0.01);
         assert!(one.outcome.space.settled > 1.0 && one.outcome.write_amplification > 1.0);
     }
-    let find = |name: &str| of_run(&all, Updates::USUAL).find(|one| one.name == name).unwrap();
+    let find = |name: &str| {
+        of_run(&all, Updates::USUAL)
+            .find(|one| one.name == name)
+            .unwrap()
+    };
     let (leveled, tiered, trie) = (find(LEVELED), find(TIERED), find(TRIE));
     assert!(trie.outcome.space.mean > 2.0 * leveled.outcome.space.mean);
     assert!(tiered.outcome.write_amplification * 2.0 < leveled.outcome.write_amplification);
