@@ -142,12 +142,19 @@ Examples:
     /// Draw the levels of a store
     #[command(after_help = "\
 Each line is a sub-level, the youngest first; its bar shows which part of the keys its tables
-cover.
+cover. Its age is that of the oldest flush in it, counted from 1: the larger the younger; `base`
+is what the leveled policy keeps in a level, older than all else. Below a level stands how many
+versions it has for each of its keys, estimated from the sketches in its tables, and what merges
+still have to do.
+
+Only the process that has the store open knows what it merged: --history asks it. `predicted` are
+the entries that a merge was to drop, if that was why it was chosen.
 
 Examples:
   terrace levels -d ./cities
-  terrace levels -d ./cities --json")]
-    Levels(Report),
+  terrace levels -d ./cities --history
+  terrace levels -d ./cities --json | jq .keyspaces[0].duplicates")]
+    Levels(Levels),
     /// Tell what the process that has a store open does in the background
     #[command(after_help = "\
 The process is asked through the file `inspect` in the store's directory: `terrace import` and
@@ -520,6 +527,15 @@ pub struct Completions {
 pub struct Man {
     /// The directory, which is made if it is missing
     pub directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Levels {
+    #[command(flatten)]
+    pub report: Report,
+    /// List the last merges and moves instead, with what each read, wrote and dropped
+    #[arg(long)]
+    pub history: bool,
 }
 
 #[derive(Debug, Subcommand)]

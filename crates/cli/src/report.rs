@@ -37,6 +37,13 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", unit.unwrap_or(&"KiB"))
 }
 
+/// "levels 0, 1 into level 1".
+pub fn levels(inputs: &[u8], output: u8) -> String {
+    let numbers: Vec<String> = inputs.iter().map(u8::to_string).collect();
+    let plural = if inputs.len() == 1 { "" } else { "s" };
+    format!("level{plural} {} into level {output}", numbers.join(", "))
+}
+
 /// Things a second, rounded.
 pub fn rate(number: u64, elapsed: Duration) -> String {
     count((number as f64 / elapsed.as_secs_f64().max(1e-6)) as u64)

@@ -67,7 +67,7 @@ pub fn statistics(store: &StoreDirectory) -> Result<Statistics> {
 /// Every table in its place; the owner is asked if the store is open elsewhere.
 pub fn levels(store: &StoreDirectory) -> Result<LevelsReport> {
     match open_to_read(store) {
-        Ok(db) => Ok(db.levels()),
+        Ok(db) => Ok(db.levels_with_duplicates()),
         Err(failure) => ask(failure, || inspect::levels(&store.path)),
     }
 }

@@ -12,6 +12,8 @@ fn owner(shell: &Shell) -> Db {
     let options = Options {
         inspect: true,
         arena_bytes: 1 << 20,
+        // A few deletions are much of a few rows, and nothing is to be merged but what is asked for.
+        tombstone_percent: 0,
         ..Options::default()
     };
     let db = Db::open(shell.store(), options).unwrap();
@@ -74,6 +76,29 @@ fn the_owner_flushes_compacts_and_copies_where_a_store_is_open() {
     db.delete(b"bern").unwrap();
     let told = shell.json(&["compact", "--all", "--json"]);
     assert_eq!((&told["merges"], &told["tables"]), (&1.into(), &1.into()));
+    let history = shell.out(&["levels", "--history"]);
+    let lines: Vec<_> = history.lines().collect();
+    assert_eq!(lines.len(), 3, "{history}");
+    assert!(
+        lines[0].ends_with(" predicted    dropped  why"),
+        "{history}"
+    );
+    assert!(lines[1].starts_with("    1 "), "{history}");
+    for (line, dropped) in lines[1..].iter().zip([2, 1]) {
+        let end = format!("          -          {dropped}  it was asked for");
+        assert!(line.ends_with(&end), "{line}");
+    }
+    let history = shell.json(&["levels", "--history", "--json"]);
+    let dropped = |past: &serde_json::Value| past["dropped"].as_u64().unwrap();
+    assert_eq!(
+        history.as_array().unwrap().iter().map(dropped).sum::<u64>(),
+        3
+    );
+    let text = shell.out(&["stats"]);
+    assert!(
+        text.contains("dropped by merges        3 of 4 entries, 0 setbacks\n"),
+        "{text}"
+    );
 
     // A path is the command's, wherever the owner runs.
     let copy = shell.path("copy");

@@ -33,10 +33,12 @@ fn levels_are_drawn_with_the_youngest_first() {
     let shell = Shell::with_tables();
     let picture = shell.out(&["levels"]);
     let lines: Vec<_> = picture.lines().collect();
-    assert_eq!(lines.len(), 3, "{picture}");
+    assert_eq!(lines.len(), 4, "{picture}");
     assert_eq!(lines[0], "keyspace default: keys from lisbon to rome");
-    assert!(lines[1].starts_with("level 0 ▕█") && lines[1].ends_with("3 versions in 1 table"));
-    assert!(lines[2].starts_with("        ▕█"));
+    assert!(lines[1].starts_with("level 0     age 2 ▕█"), "{picture}");
+    assert!(lines[1].ends_with("3 versions in 1 table"), "{picture}");
+    assert!(lines[2].starts_with("            age 1 ▕█"), "{picture}");
+    assert_eq!(lines[3], "                  about 2.00 versions a key");
 
     let report = shell.json(&["levels", "--json"]);
     let sub_levels = report["keyspaces"][0]["levels"][0]["sub_levels"]
@@ -45,6 +47,29 @@ fn levels_are_drawn_with_the_youngest_first() {
     assert!(sub_levels[0]["age"].as_u64() > sub_levels[1]["age"].as_u64());
     assert_eq!(sub_levels[0]["tables"][0]["smallest"], "lisbon");
     assert_eq!(sub_levels[0]["tables"][0]["entries"], 3);
+    let level0 = serde_json::json!({"versions": 6, "tombstones": 0, "keys": 3});
+    assert_eq!(report["keyspaces"][0]["duplicates"][0], level0);
+    assert_eq!(report["compactions"], serde_json::json!([]));
+}
+
+#[test]
+fn tombstones_and_bases_are_shown() {
+    let shell = Shell::with_tables();
+    shell.out(&["del", "oslo"]);
+    shell.out(&["flush"]);
+    let picture = shell.out(&["levels"]);
+    assert!(
+        picture.ends_with("                  about 2.33 versions a key, 1 tombstone\n"),
+        "{picture}"
+    );
+    shell.out(&["compact", "--all"]);
+    let picture = shell.out(&["levels"]);
+    let lines: Vec<_> = picture.lines().collect();
+    assert!(lines[1].starts_with("level 1      base ▕█"), "{picture}");
+    assert_eq!(lines[2], "                  about 1.00 versions a key");
+    // This command has done nothing itself.
+    let nothing = "no merge or move since the store was opened\n";
+    assert_eq!(shell.out(&["levels", "--history"]), nothing);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! `cargo bench -p terrace --bench load -- ROWS VALUE_BYTES DIRECTORY`; without arguments a tiny
 //! run, which is what the gate does. Rates here are for comparing two commits on one machine in
 //! alternating runs and for profiles, not for quoting.
+//!
+//! `TIMES=9` writes as many updates of each row, drawn at random; `OPTIONS='name = value'`, in
+//! TOML, are the store's; `READS=0` leaves the reads out, so that a profile is of the load alone.
 
 mod support;
 
@@ -15,6 +18,21 @@ fn rate(rows: u64, time: Duration) -> f64 {
     rows as f64 / time.as_secs_f64()
 }
 
+/// What the environment says, if it does.
+fn given(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number is needed"))
+}
+
+/// The row of a step: each row once, then any.
+fn row_of(step: u64, rows: u64) -> u64 {
+    if step < rows {
+        step
+    } else {
+        scatter(step) % rows
+    }
+}
+
 fn main() {
     let arguments = Arguments::new();
     let (rows, value_bytes) = (
@@ -24,13 +42,16 @@ fn main() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = arguments.directory(2, &temporary.path().join("store"));
 
-    let db = Db::open(&directory, Options::default()).unwrap();
+    let steps = rows * (1 + given("TIMES").unwrap_or(0));
+
+    let options = std::env::var("OPTIONS").unwrap_or_default();
+    let db = Db::open(&directory, Options::from_toml(&options).unwrap()).unwrap();
     let mut value: Vec<u8> = (0..value_bytes)
         .map(|at| scatter(at as u64) as u8)
         .collect();
     let (began, mut last, mut longest_gap) = (Instant::now(), Instant::now(), Duration::ZERO);
-    for row in 0..rows {
-        let key = scatter(row).to_be_bytes();
+    for step in 0..steps {
+        let key = scatter(row_of(step, rows)).to_be_bytes();
         let stamp = value.len().min(8);
         value[..stamp].copy_from_slice(&key[..stamp]);
         db.put(&key, &value).unwrap();
@@ -40,13 +61,24 @@ fn main() {
     }
     println!(
         "load: {:.0} rows/s, longest gap {longest_gap:?}",
-        rate(rows, began.elapsed())
+        rate(steps, began.elapsed())
     );
     db.flush().unwrap();
     db.compact().unwrap();
-    println!("load to settled: {:.0} rows/s", rate(rows, began.elapsed()));
+    println!(
+        "load to settled: {:.0} rows/s",
+        rate(steps, began.elapsed())
+    );
 
-    let reads = rows.min(200_000);
+    match given("READS").unwrap_or(200_000).min(rows) {
+        0 => {}
+        reads => read(&db, rows, reads),
+    }
+    tell(&db);
+    db.close().unwrap();
+}
+
+fn read(db: &Db, rows: u64, reads: u64) {
     let began = Instant::now();
     for row in 0..reads {
         let found = db.get(&scatter(scatter(row) % rows).to_be_bytes()).unwrap();
@@ -57,7 +89,9 @@ fn main() {
     let scanned = db.iter(IterOptions::default()).unwrap().entries().count() as u64;
     assert_eq!(scanned, rows);
     println!("scan: {:.0} rows/s", rate(scanned, began.elapsed()));
+}
 
+fn tell(db: &Db) {
     let statistics = db.statistics();
     println!(
         "write amplification {:.2}, longest stall {:?}, flushes {}, merges {}, moves {}, retries {}",
@@ -79,5 +113,4 @@ fn main() {
         );
     }
     print!("\n{}", db.time_profile());
-    db.close().unwrap();
 }

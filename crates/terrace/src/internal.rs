@@ -7,6 +7,7 @@ use terrace_storage::{Clock, Purpose};
 
 use crate::key::Kind;
 use crate::levels::check_age_rule;
+use crate::sync::atomic::Ordering;
 use crate::table::CursorOptions;
 use crate::{
     Db, DbIterator, IterOptions, KeyspaceId, Options, ReadOptions, Result, Snapshot, Value,
@@ -88,6 +89,11 @@ pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
         Ok(Some(violation)) => Err(violation.to_string()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Merges since the store was opened that took a range of keys and left the rest.
+pub fn range_merges(db: &Db) -> u64 {
+    db.store().counters.range_merges.load(Ordering::Relaxed)
 }
 
 /// Poisons the store as a failed sync would.

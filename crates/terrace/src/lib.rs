@@ -52,12 +52,15 @@ mod time_profile;
 mod write_buffer;
 
 pub use compaction::explain;
+pub use db::compaction_history::{Compaction, CompactionKind};
 pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
 pub use db::iterator::{DbIterator, Entries, IterOptions};
+pub use db::jobs::under_way::MergeUnderWay;
 pub use db::keyspace::Keyspace;
 pub use db::latencies::{Distribution, LatencyStatistics};
+pub use db::monitor::LevelDuplicates;
 pub use db::read::ReadOptions;
 pub use db::recover::Recovery;
 pub use db::snapshot::Snapshot;

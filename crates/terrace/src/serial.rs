@@ -19,6 +19,24 @@ pub(crate) mod seconds {
     }
 }
 
+/// A moment as a number of seconds since 1970, to a millisecond.
+pub(crate) mod milliseconds_since_1970 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        (since.as_millis() as f64 / 1e3).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
+        let milliseconds = (f64::deserialize(from)? * 1e3).round() as u64;
+        let time = UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
+        time.ok_or_else(|| de::Error::custom("a moment that no clock shows"))
+    }
+}
+
 /// Times that writers were held back, in seconds, under their causes.
 pub(crate) mod stalls {
     use std::collections::BTreeMap;

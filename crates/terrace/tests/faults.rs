@@ -483,8 +483,12 @@ fn failures_of_background_work_show_in_the_statistics() {
     for purpose in [Purpose::Flush, Purpose::Compaction] {
         let filter = FaultFilter::everything().purpose(purpose);
         every_operation(filter, &[Fault::Io], |run| {
+            // What a cache holds differs from run to run (its hashes do), and so does the number of
+            // reads: the last few of the rehearsal may not come again.
+            let is_due = run.plan.count() > run.injected.at;
             let is_shown = run.refused > 0 || run.retries + run.shown_retries() > 0;
-            assert!(run.plan.failures() > 0 && is_shown, "{run}");
+            assert_eq!(run.plan.failures() > 0, is_due, "{run}");
+            assert!(is_shown || !is_due, "{run}");
             run.check();
         });
     }

@@ -8,7 +8,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use support::gated::gated;
-use terrace::{Background, CompactionPolicy, Db, Event, EventKind, EventListener, Options};
+use terrace::{
+    Background, Compaction, CompactionPolicy, Db, Event, EventKind, EventListener, Options,
+};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -115,8 +117,28 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     put_all(&db, 3);
     db.flush().unwrap();
     assert_eq!(db.statistics().slices, 0);
+    let keyspace = &db.levels().keyspaces[0];
+    let [merge] = &keyspace.merges[..] else {
+        panic!("{:?}", keyspace.merges);
+    };
+    assert_eq!((merge.installed_slices, merge.output_bytes), (0, 0));
+    assert!(merge.slices >= 4 && merge.input_tables > 4, "{merge:?}");
+    assert_eq!(
+        (&merge.input_levels[..], merge.output_level),
+        (&[0, 1][..], 1)
+    );
+    assert!(keyspace.debt_bytes >= merge.input_bytes, "{keyspace:?}");
     gate.heal();
     db.compact().unwrap();
+    let after = db.levels();
+    assert!(after.keyspaces[0].merges.is_empty());
+    // Whoever waited finds what he waited for.
+    let ended = after.compactions.iter().find(|past| past.job == merge.job);
+    let ended = ended.unwrap();
+    assert_eq!(
+        (ended.entries, ended.dropped),
+        (2 * u64::from(ROWS), ROWS.into())
+    );
     check_all(&db, 3);
     let mut installed = Vec::new();
     for event in db.events() {
@@ -140,9 +162,17 @@ fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
 }
 
 fn close_in_the_middle(compaction_policy: CompactionPolicy) {
+    // Shown if the test fails.
+    println!("{compaction_policy}");
     let disk = one_sub_level();
     let options = |storage| Options {
         compaction_policy,
+        // The policy of the score waits for twice as many.
+        level0_merge: if compaction_policy == CompactionPolicy::Score {
+            1
+        } else {
+            2
+        },
         ..options(storage)
     };
     let (listener, events) = listener();
@@ -344,11 +374,25 @@ fn a_failed_slice_leaves_the_others_and_is_tried_again() {
     );
     assert!(statistics.retries >= 1 && statistics.last_error.is_some());
     assert!(narrowed(&db) > 0);
+    // What is left of the inputs counts in part only.
+    assert_eq!(
+        db.levels_with_duplicates().keyspaces[0].duplicates[0].keys,
+        None
+    );
+    let past = db.compactions();
+    let cut = past.iter().find(|past| past.installed_slices > 0).unwrap();
+    assert!(cut.installed_slices < cut.slices && cut.cut_short.is_some());
     check_all(&db, 2);
     writes.heal();
     db.compact().unwrap();
     assert_eq!(narrowed(&db), 0);
     check_all(&db, 2);
+    // Each part of the merge has counted what it read.
+    let past = db.compactions();
+    let sum = |of: fn(&Compaction) -> u64| past.iter().map(of).sum::<u64>();
+    let rows = u64::from(ROWS);
+    assert_eq!((sum(|p| p.entries), sum(|p| p.dropped)), (2 * rows, rows));
+    assert!(past.iter().all(|part| part.entries < 2 * rows));
     db.close().unwrap();
 }
 

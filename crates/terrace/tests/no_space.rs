@@ -16,7 +16,9 @@ use std::sync::Arc;
 use image::STORE;
 use support::model::{Content, Model, State, assert_same, read_all};
 use support::script::{KEYSPACES, Operation, Script, tiny};
-use terrace::{Background, Db, Error, KeyspaceId, Options, WriteOptions, internal};
+use terrace::{
+    Background, CompactionPolicy, Db, Error, KeyspaceId, Options, WriteOptions, internal,
+};
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 
 const CAPACITY_BYTES: u64 = 1 << 30;
@@ -227,4 +229,64 @@ fn a_store_that_cannot_be_created_for_want_of_space_leaves_nothing_in_the_way() 
         check(&db, &State::from([(KeyspaceId::DEFAULT.number(), content)]));
     }
     assert!(refused > 0, "no disk was full");
+}
+
+/// Many small versions of a few keys go and large ones stay: by their number hardly anything is written.
+#[test]
+fn a_merge_that_writes_more_than_was_predicted_is_given_up_and_goes_on_later() {
+    let (mut in_the_middle, mut before) = (0, 0);
+    for slack_bytes in (0..=LARGEST_SLACK_BYTES).step_by(4_000) {
+        let disk = SimulatedStorage::new(3, CrashSwitch::new());
+        let options = |compaction_policy| Options {
+            compaction_policy,
+            slice_bytes: 1 << 20,
+            table_bytes: 64 << 10,
+            level0_merge: 2,
+            level_ratio: 12,
+            ..options(&disk)
+        };
+        let db = Db::open(STORE, options(CompactionPolicy::Tiered)).unwrap();
+        let mut content = Content::default();
+        for round in 0..8u8 {
+            for number in 0..80u8 {
+                let (key, value) = (vec![b's', number], vec![round; 8]);
+                db.put(&key, &value).unwrap();
+                content.insert(key, value);
+            }
+            let (key, value) = (vec![b'l', round], vec![round; 4_000]);
+            db.put(&key, &value).unwrap();
+            content.insert(key, value);
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        db.close().unwrap();
+        drop(db);
+        // Nothing is merged before the disk is full.
+        let resting = Options {
+            dedup_threshold: 1e9,
+            ..options(CompactionPolicy::Dedup)
+        };
+        drop(Db::open(STORE, resting).unwrap());
+        disk.set_capacity_bytes(used_bytes(&disk) + slack_bytes);
+        let expected = State::from([(KeyspaceId::DEFAULT.number(), content)]);
+        let Ok(db) = Db::open(STORE, options(CompactionPolicy::Dedup)) else {
+            continue;
+        };
+        match db.compact() {
+            Ok(()) => {}
+            Err(Error::NoSpace { .. }) => before += 1,
+            Err(error) => {
+                assert!(error.is_no_space(), "{error}");
+                in_the_middle += 1;
+            }
+        }
+        check(&db, &expected);
+        assert!(db.statistics().poisoned.is_none());
+        disk.set_capacity_bytes(CAPACITY_BYTES);
+        db.compact().unwrap();
+        assert!(db.statistics().merges > 0, "slack {slack_bytes}");
+        check(&db, &expected);
+        internal::check_ages(&db).unwrap();
+    }
+    assert!(in_the_middle > 0 && before > 0, "{in_the_middle} {before}");
 }

@@ -6,8 +6,13 @@ mod support;
 use support::machine::{Machine, Method};
 use terrace::{Db, IterOptions, Options, Snapshot, WriteBatch, WriteOptions};
 
+/// Ranges sink with the merges that writes cause, not because they are many in small tables.
 fn open(machine: &Machine) -> Db {
-    Db::open("/store", machine.options()).unwrap()
+    let options = terrace::Options {
+        tombstone_percent: 0,
+        ..machine.options()
+    };
+    Db::open("/store", options).unwrap()
 }
 
 fn key(number: usize) -> Vec<u8> {

@@ -22,7 +22,7 @@ fn keys() -> u64 {
 
 /// An arena is about a hundredth of the keys' first versions.
 fn options(compaction_policy: CompactionPolicy) -> Options {
-    let arena_bytes = (keys() * 2 & !4095).max(16 << 10);
+    let arena_bytes = ((keys() * 2) & !4095).max(16 << 10);
     Options {
         compaction_policy,
         background: Background::Inline,

@@ -62,7 +62,8 @@ impl Bench {
             compaction_policy,
             background: Background::Inline,
             arena_bytes: 256 << 10,
-            level0_merge: 4,
+            // The policy of the score lets level 0 have twice as many sub-levels.
+            level0_merge: if compaction_policy == Score { 2 } else { 4 },
             level_ratio: 4,
             level1_bytes: 64 << 10,
             tombstone_percent: percent,
@@ -158,7 +159,7 @@ fn delete_most(bench: &mut Bench, in_ranges: bool) {
         bench.delete_range(KEYS / 20, KEYS / 2);
         bench.delete_range(KEYS / 2, KEYS - KEYS / 20);
     } else {
-        let most = (0..KEYS).filter(|number| number % 10 != 0);
+        let most = (0..KEYS).filter(|number| !number.is_multiple_of(10));
         most.for_each(|number| bench.delete(number));
     }
     bench.db.flush().unwrap();
@@ -223,7 +224,7 @@ fn merges_keep_the_age_of_tombstones() {
     for round in 0..4 {
         (0..KEYS)
             .step_by(3)
-            .for_each(|number| bench.put(number + 1, round));
+            .for_each(|number| bench.put(number + 2, round));
         bench.db.flush().unwrap();
     }
     bench.settle();
@@ -242,7 +243,7 @@ fn what_a_snapshot_needs_is_not_merged_over_and_over_and_goes_after_it() {
             let mut bench = Bench::new(policy, percent, age_seconds);
             bench.load();
             let before = bench.model.clone();
-            let half = |number: &u32| number % 2 == 0;
+            let half = |number: &u32| number.is_multiple_of(2);
             (0..KEYS)
                 .filter(half)
                 .for_each(|number| bench.delete(number));

@@ -1,26 +1,32 @@
 //! A picture of the levels.
 
-use terrace::{LevelsReport, SubLevelReport, TableReport};
+use std::time::SystemTime;
 
-use crate::arguments::Report;
+use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport, TableReport};
+
+use crate::arguments::Levels;
+use crate::commands::history::table;
 use crate::commands::{as_json, print};
 use crate::failure::Result;
-use crate::report::{bytes, things};
+use crate::report::{bytes, levels, things};
 use crate::store;
 use crate::text::brief;
 
 /// Characters for the whole range of keys.
-const WIDTH: usize = 48;
+const WIDTH: usize = 40;
 
-pub fn run(arguments: &Report) -> Result<()> {
-    let report = store::levels(&arguments.store)?;
-    if arguments.json {
-        return print(as_json(&report)?);
+pub fn run(arguments: &Levels) -> Result<()> {
+    let report = store::levels(&arguments.report.store)?;
+    match (arguments.history, arguments.report.json) {
+        (false, false) => print(picture(&report)),
+        (false, true) => print(as_json(&report)?),
+        (true, false) => print(table(&report.compactions, SystemTime::now())),
+        (true, true) => print(as_json(&report.compactions)?),
     }
-    print(picture(&report))
 }
 
-/// One line a sub-level, youngest first, with a bar over the keys that its tables cover.
+/// One line a sub-level, youngest first, with a bar over the keys that its tables cover; one for each level
+/// with what is estimated of it; and what is still to be done.
 pub fn picture(report: &LevelsReport) -> String {
     let mut text = String::new();
     for keyspace in &report.keyspaces {
@@ -44,7 +50,47 @@ pub fn picture(report: &LevelsReport) -> String {
                 };
                 text.push_str(&line(&name, sub_level, &axis));
             }
+            let duplicates = keyspace.duplicates.get(level);
+            if let Some(duplicates) = duplicates.filter(|_| !sub_levels.is_empty()) {
+                text.push_str(&content(duplicates));
+            }
         }
+        text.push_str(&to_do(keyspace));
+    }
+    if report.tables_to_delete > 0 {
+        let tables = things(report.tables_to_delete, "table");
+        text.push_str(&format!("files still to delete: {tables}\n"));
+    }
+    text
+}
+
+fn content(duplicates: &LevelDuplicates) -> String {
+    let rate = match duplicates.rate() {
+        Some(rate) => format!("about {rate:.2} versions a key"),
+        None => "versions a key: not known".to_owned(),
+    };
+    let tombstones = match duplicates.tombstones {
+        0 => String::new(),
+        tombstones => format!(", {}", things(tombstones, "tombstone")),
+    };
+    format!("{:18}{rate}{tombstones}\n", "")
+}
+
+fn to_do(keyspace: &KeyspaceReport) -> String {
+    let mut text = match keyspace.debt_bytes {
+        0 => String::new(),
+        debt => format!("merges still to write: about {}\n", bytes(debt)),
+    };
+    for merge in &keyspace.merges {
+        text.push_str(&format!(
+            "merge {}: {} of {}, {} of {}, because {}\n",
+            merge.job,
+            merge.installed_slices,
+            things(merge.slices, "slice"),
+            bytes(merge.input_bytes),
+            levels(&merge.input_levels, merge.output_level),
+            merge.reason,
+        ));
     }
     text
 }
@@ -57,8 +103,12 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
         0 => String::new(),
         ranges => format!(" and {}", things(ranges, "deleted range")),
     };
+    let age = match sub_level.oldest_flush {
+        Some(flush) => format!("age {flush}"),
+        None => "base".to_owned(),
+    };
     format!(
-        "{name:<8}▕{}▏{:>10}  {}{deleted} in {}\n",
+        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}\n",
         axis.bar(tables),
         bytes(size),
         things(versions, "version"),

@@ -6,6 +6,7 @@ mod entries;
 mod events;
 mod explain;
 mod export;
+mod history;
 mod import;
 mod levels;
 mod maintenance;

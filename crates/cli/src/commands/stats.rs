@@ -149,6 +149,9 @@ fn as_text(statistics: &Statistics) -> String {
     text.line("their indexes", bytes(memory.index_bytes));
     text.line("block cache", bytes(memory.block_cache_bytes));
     text.line("table metadata", bytes(memory.table_metadata_bytes));
+    if memory.sketch_bytes > 0 {
+        text.line("sketches of levels", bytes(memory.sketch_bytes));
+    }
     text.line("read buffer", read_buffer(statistics));
     if let Some(polled) = statistics.polls_reads {
         let shown = if polled {
@@ -209,6 +212,15 @@ fn work(text: &mut Sections, statistics: &Statistics) {
             .map(count)
             .join(", "),
     );
+    if statistics.merged_entries > 0 {
+        let shown = format!(
+            "{} of {} entries, {}",
+            count(statistics.dropped_entries),
+            count(statistics.merged_entries),
+            things(statistics.setbacks, "setback"),
+        );
+        text.line("dropped by merges", shown);
+    }
     for (name, ratio) in [
         ("write amplification", statistics.write_amplification),
         ("read amplification", statistics.read_amplification),

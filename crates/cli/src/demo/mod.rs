@@ -164,7 +164,7 @@ fn levels(db: &Db) -> Result<()> {
     say("\n3. Levels, after a flush")?;
     db.flush()?;
     db.compact()?;
-    for line in picture(&db.levels()).lines() {
+    for line in picture(&db.levels_with_duplicates()).lines() {
         say(&format!("   {line}"))?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 use crate::compaction::drop_rules::DropRules;
 use crate::compaction::output_ranges::OutputRanges;
 use crate::compaction::slices::Slice;
+use crate::compaction::table_ends::TableEnds;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, MAX_SEQUENCE};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +37,7 @@ pub(crate) trait TableSink {
     fn finish(&mut self) -> Result<Option<Self::Table>>;
 }
 
-/// Writes the versions of a slice that `rules` keep, in tables of about `table_bytes`, and gives the
-/// tables.
+/// Writes the versions of a slice that `rules` keep, in tables that end as `ends` say, and gives the tables.
 ///
 /// # Errors
 /// [`Error::Closed`] if `cancelled` becomes true; [`Error::Unsupported`] for a kind of record that
@@ -46,7 +46,7 @@ pub(crate) fn merge<S: TableSink>(
     versions: &mut impl Cursor,
     slice: &Slice,
     mut rules: DropRules<'_>,
-    table_bytes: u64,
+    mut ends: TableEnds<'_>,
     cancelled: &AtomicBool,
     sink: &mut S,
 ) -> Result<Vec<S::Table>> {
@@ -62,7 +62,16 @@ pub(crate) fn merge<S: TableSink>(
             if slice.to.as_deref().is_some_and(|to| to <= key.user_key) {
                 break;
             }
-            ranges.pass(Some(key.user_key), table_bytes, sink, &mut tables)?;
+            if let Some(end) = ends.pass(key.user_key, sink.table_bytes()) {
+                ranges.pass(Some(end), u64::MAX, sink, &mut tables)?;
+                tables.extend(ranges.end_table(Some(end), sink)?);
+            }
+            let (bytes, written) = (sink.table_bytes(), tables.len());
+            let full_bytes = ends.full_bytes();
+            ranges.pass(Some(key.user_key), full_bytes, sink, &mut tables)?;
+            if tables.len() > written {
+                ends.ended(bytes);
+            }
         }
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -74,7 +83,7 @@ pub(crate) fn merge<S: TableSink>(
         }
         versions.next()?;
     }
-    ranges.pass(None, table_bytes, sink, &mut tables)?;
+    ranges.pass(None, ends.full_bytes(), sink, &mut tables)?;
     tables.extend(ranges.end_table(None, sink)?);
     Ok(tables)
 }
@@ -204,7 +213,7 @@ pub(crate) mod tests {
             &mut cursor,
             &Slice::ALL,
             rules,
-            2,
+            TableEnds::at_size(2),
             &AtomicBool::new(cancelled),
             &mut Tables::default(),
         )
@@ -249,7 +258,15 @@ pub(crate) mod tests {
             let rules = DropRules::new(&[4, 9], &|_| true, &ranges);
             let never = AtomicBool::new(false);
             let mut sink = Tables::default();
-            let tables = merge(&mut cursor, &slice, rules, 100, &never, &mut sink).unwrap();
+            let tables = merge(
+                &mut cursor,
+                &slice,
+                rules,
+                TableEnds::at_size(100),
+                &never,
+                &mut sink,
+            )
+            .unwrap();
             slices.extend(tables);
         }
         let sizes: Vec<_> = slices.iter().map(Vec::len).collect();
@@ -273,7 +290,7 @@ pub(crate) mod tests {
             &mut VersionsCursor::new(versions),
             &Slice::ALL,
             rules,
-            table_bytes,
+            TableEnds::at_size(table_bytes),
             &AtomicBool::new(false),
             &mut sink,
         );

@@ -1,6 +1,7 @@
 //! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
 
 pub(crate) mod claim;
+pub(crate) mod counted;
 pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod estimates;
@@ -10,11 +11,14 @@ pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod output_ranges;
 pub(crate) mod overdue;
+pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod rate;
 pub(crate) mod run;
 pub(crate) mod simulator;
 pub(crate) mod slices;
+pub(crate) mod space;
+pub(crate) mod table_ends;
 
 use crate::cursor::Cursor;
 pub(crate) use merging::MergingCursor;

@@ -72,6 +72,12 @@ impl Run {
         self.sub_levels.iter().flat_map(|(_, s)| &s.tables)
     }
 
+    /// Its tables with their places.
+    pub(crate) fn tables_with_places(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
+        let sub_levels = self.sub_levels.iter();
+        sub_levels.flat_map(|(place, s)| s.tables.iter().map(|table| (*place, table)))
+    }
+
     /// Those of its tables that are not in its oldest sub-level, with their places.
     pub(crate) fn younger_tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         let younger = self.sub_levels.len().saturating_sub(1);
@@ -91,6 +97,16 @@ impl Run {
     pub(crate) fn largest_bytes(&self) -> u64 {
         let sizes = self.sub_levels.iter().map(|(_, s)| s.size_bytes());
         sizes.max().unwrap_or(0)
+    }
+
+    /// Whether it leaves out tables of its sub-levels.
+    pub(crate) fn is_part_of(&self, levels: &KeyspaceLevels) -> bool {
+        let names = self.name();
+        let listed = levels
+            .sub_levels()
+            .filter(|(_, s)| names.contains(&s.number));
+        let listed: usize = listed.map(|(_, s)| s.tables.len()).sum();
+        self.tables().count() < listed
     }
 
     /// Whether nothing in the levels is older.

@@ -26,6 +26,7 @@ use super::policy::tombstones::{Seen, Tombstones};
 use super::policy::{Choice, ChoiceKind, Policy};
 use super::run::Run;
 use super::slices::{Sample, Slice, divide, slice_edit};
+use super::table_ends::TableEnds;
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
@@ -298,7 +299,15 @@ impl Store {
         let ranges = RangeTombstones::new(ranges);
         let rules = DropRules::new(&stripes, older, &ranges);
         let never = AtomicBool::new(false);
-        merge(&mut inputs, slice, rules, table_bytes, &never, &mut sink).unwrap()
+        merge(
+            &mut inputs,
+            slice,
+            rules,
+            TableEnds::at_size(table_bytes),
+            &never,
+            &mut sink,
+        )
+        .unwrap()
     }
 
     fn flush(&mut self) {

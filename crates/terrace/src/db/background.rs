@@ -115,6 +115,13 @@ impl Background {
         Ok(())
     }
 
+    /// Merges go on without something that could not be read: it is shown as what failed.
+    pub(crate) fn compaction_met(&self, error: Error) {
+        let mut state = self.compaction.state.lock();
+        state.failures += 1;
+        state.last_failure = Some(error);
+    }
+
     /// Steps that failed, and a last failure.
     pub(crate) fn retries(&self) -> (u64, Option<Error>) {
         let mut total = (0, None);

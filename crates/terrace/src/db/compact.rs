@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_storage::{Purpose, Storage};
 
 use crate::compaction::claim::Claim;
+use crate::compaction::counted::Counted;
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
@@ -23,13 +24,16 @@ use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::tombstones::Seen;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
+use crate::compaction::space::{Space, part_that_stays};
+use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::compaction_history::{Began, Compaction};
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
-use crate::db::monitor::Known;
+use crate::db::monitor::{Known, is_setback};
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, Version};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
@@ -59,10 +63,11 @@ impl Store {
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
         let seen = self.seen_tombstones();
-        match self
-            .jobs
-            .next(|claims| self.choose(claims, &known, &seen))?
-        {
+        let choose = |claims: &[(KeyspaceId, Claim)]| self.choose(claims, &known, &seen);
+        let work = self.jobs.next(choose)?;
+        // It holds tables that a merge may make obsolete.
+        drop(known);
+        match work {
             None => return Ok(false),
             Some(Work::Begin(begun)) => self.begin(&begun)?,
             Some(Work::Build(work)) => self.build(work)?,
@@ -114,6 +119,7 @@ impl Store {
     }
 
     pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
+        let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(begun),
             ChoiceKind::Merge => self.divide(begun),
@@ -121,6 +127,11 @@ impl Store {
         let is_over = done.is_err() || begun.choice.kind == ChoiceKind::Move;
         let done = self.unless_dropped(begun.keyspace, done);
         if is_over {
+            self.compactions.add(Compaction {
+                cut_short: done.as_ref().err().map(ToString::to_string),
+                keyspace: self.name_of(begun.keyspace),
+                ..began.past()
+            });
             self.jobs.remove(begun.job);
             self.jobs.ended(done.clone().map(|()| true));
         }
@@ -175,7 +186,19 @@ impl Store {
             self.form_of(levels).table_bytes,
             self.options.slice_bytes,
         );
-        let slices = divide(samples, each_bytes);
+        let ends = if self.options.compaction_policy.is_by_duplicates() {
+            let keys = wanted(levels, choice);
+            with_distances(keys, &samples, part_that_stays(choice))
+        } else {
+            Vec::new()
+        };
+        let mut slices = divide(samples, each_bytes);
+        align(&mut slices, &ends);
+        let space = Space::of(choice, &slices);
+        let reserved = self
+            .jobs
+            .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
+        reserved?.map_err(|needed_bytes| self.no_space(needed_bytes))?;
         let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
         self.events.record(EventKind::MergeBegun {
             job: begun.job,
@@ -187,7 +210,7 @@ impl Store {
             input_bytes,
             slices: slices.len(),
         });
-        self.jobs.divided(begun.job, slices);
+        self.jobs.divided(begun.job, slices, ends.into());
         Ok(())
     }
 
@@ -236,11 +259,12 @@ impl Store {
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Compaction)
             .with_oldest_tombstone(self.oldest_tombstone(in_slice));
+        let mut versions = Counted::new(self.inputs(choice, slice, &rules));
         let merged = merge(
-            &mut self.inputs(choice, slice, &rules),
+            &mut versions,
             slice,
             rules,
-            slice.even_table_bytes(table_bytes),
+            TableEnds::near(slice.even_table_bytes(table_bytes), &work.ends),
             &self.closing,
             &mut sink,
         );
@@ -248,6 +272,7 @@ impl Store {
         match merged {
             Ok(tables) => Ok(BuiltSlice {
                 work,
+                read_versions: versions.passed(),
                 tables,
                 files,
             }),
@@ -339,20 +364,17 @@ impl Store {
             input_bytes: work.slice.input_bytes,
             written_bytes: built.tables.iter().map(|table| table.size_bytes).sum(),
         });
-        let count = |ended: &Ended| {
-            if ended.installed == ended.slices {
-                self.counters.merges.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        if let Some(ended) = self.jobs.installed(&built, count) {
-            self.merge_ended(&ended);
+        let mut past = None;
+        let count = |ended: &Ended| past = Some(self.count_merge(ended));
+        if let Some((ended, past)) = self.jobs.installed(&built, count).zip(past) {
+            self.merge_ended(&ended, &past);
         }
         Ok(())
     }
 
     /// Throws a slice away, and what is built of the merge behind it.
     fn abandon(&self, work: SliceWork, built: Option<BuiltSlice>, error: Error) {
-        let (useless, ended) = self.jobs.give_up(&work);
+        let (useless, ended) = self.jobs.give_up(&work, &error);
         for built in useless.into_iter().chain(built) {
             let _ = self.settle_files(built.files, Err::<(), _>(error.clone()));
         }
@@ -362,7 +384,8 @@ impl Store {
             error,
         });
         if let Some(ended) = ended {
-            self.merge_ended(&ended);
+            let past = self.count_merge(&ended);
+            self.merge_ended(&ended, &past);
         }
     }
 
@@ -374,17 +397,58 @@ impl Store {
         }
     }
 
-    fn merge_ended(&self, ended: &Ended) {
-        if ended.installed == ended.slices {
-            if self.monitor.compare(ended) {
-                self.counters.setbacks.fetch_add(1, Ordering::Relaxed);
-            }
+    /// Counts a merge that has ended, and remembers it. Under the lock of the board, so that whoever waited
+    /// for the merge finds it.
+    fn count_merge(&self, ended: &Ended) -> Compaction {
+        let progress = &ended.progress;
+        let entries = ended.entries();
+        let dropped = entries.saturating_sub(progress.written_versions);
+        let setback = ended.is_whole() && is_setback(&ended.choice, dropped);
+        let counters = &self.counters;
+        let count = |counter: &AtomicU64, number| counter.fetch_add(number, Ordering::Relaxed);
+        count(&counters.merges, u64::from(ended.is_whole()));
+        let of_range = ended.is_whole() && ended.choice.is_of_range();
+        count(&counters.range_merges, u64::from(of_range));
+        count(&counters.setbacks, u64::from(setback));
+        count(&counters.merged_entries, entries);
+        count(&counters.dropped_entries, dropped);
+        let past = Compaction {
+            output_tables: progress.written_tables,
+            output_bytes: progress.written_bytes,
+            entries,
+            dropped,
+            setback,
+            slices: ended.slices as u64,
+            installed_slices: ended.installed as u64,
+            cut_short: progress.failure.as_ref().map(ToString::to_string),
+            keyspace: self.name_of(ended.keyspace),
+            ..progress.began.past()
+        };
+        self.compactions.add(past.clone());
+        past
+    }
+
+    fn merge_ended(&self, ended: &Ended, past: &Compaction) {
+        if ended.is_whole() {
+            self.monitor.compare(ended, past);
         }
         self.events.record(EventKind::MergeEnded {
             job: ended.job,
             installed: ended.installed,
             slices: ended.slices,
+            written_bytes: past.output_bytes,
+            entries: past.entries,
+            predicted_dropped: past.predicted_dropped,
+            dropped: past.dropped,
+            setback: past.setback,
         });
+    }
+
+    /// The keyspace's name, its number if it was dropped.
+    fn name_of(&self, keyspace: KeyspaceId) -> String {
+        let version = Arc::clone(&self.view.load().version);
+        let levels = version.keyspace(keyspace);
+        levels.map_or_else(|| keyspace.to_string(), |levels| levels.name.clone())
     }
 
     /// Ends background work. What merges have built and not installed is thrown away.
@@ -397,16 +461,28 @@ impl Store {
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
     fn check_space(&self, needed_bytes: u64) -> Result<()> {
-        if self.storage.free_space_bytes(self.directory())? < needed_bytes {
-            self.delete_now();
+        match self.has_space(needed_bytes)? {
+            true => Ok(()),
+            false => Err(self.no_space(needed_bytes)),
         }
-        if self.storage.free_space_bytes(self.directory())? < needed_bytes {
-            return Err(Error::NoSpace {
-                path: self.path.clone(),
-                needed_bytes,
-            });
+    }
+
+    fn has_space(&self, needed_bytes: u64) -> Result<bool> {
+        let is_free = || -> Result<bool> {
+            Ok(self.storage.free_space_bytes(self.directory())? >= needed_bytes)
+        };
+        if is_free()? {
+            return Ok(true);
         }
-        Ok(())
+        self.delete_now();
+        is_free()
+    }
+
+    fn no_space(&self, needed_bytes: u64) -> Error {
+        Error::NoSpace {
+            path: self.path.clone(),
+            needed_bytes,
+        }
     }
 
     /// Makes an edit durable and shows its version to readers.

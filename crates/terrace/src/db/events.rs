@@ -116,6 +116,16 @@ pub enum EventKind {
         installed: usize,
         /// Slices that there were to be.
         slices: usize,
+        /// Bytes written.
+        written_bytes: u64,
+        /// Entries that went in.
+        entries: u64,
+        /// Entries that were expected to be dropped, if that is why the merge was chosen.
+        predicted_dropped: Option<u64>,
+        /// Entries that were.
+        dropped: u64,
+        /// They were less than half of those expected.
+        setback: bool,
     },
     /// Tables changed their level and were not rewritten.
     TablesMoved {
@@ -246,7 +256,22 @@ impl fmt::Display for EventKind {
                 job,
                 installed,
                 slices,
-            } => write!(f, "merge {job} ended with {installed} of {slices} slices"),
+                written_bytes,
+                entries,
+                predicted_dropped,
+                dropped,
+                setback,
+            } => {
+                write!(
+                    f,
+                    "merge {job} ended with {installed} of {slices} slices: {written_bytes} bytes, \
+                     {dropped} of {entries} entries dropped"
+                )?;
+                if let Some(predicted) = predicted_dropped {
+                    write!(f, " of {predicted} predicted")?;
+                }
+                f.write_str(if *setback { ", a setback" } else { "" })
+            }
             EventKind::TablesMoved {
                 keyspace,
                 tables,

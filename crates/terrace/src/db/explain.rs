@@ -90,7 +90,9 @@ mod tests {
     use super::*;
     use crate::compaction::estimates::Duplicates;
     use crate::compaction::policy::{Choice, ChoiceKind, Reason};
+    use crate::db::compaction_history::{Began, Compaction};
     use crate::db::jobs::Ended;
+    use crate::db::jobs::under_way::Progress;
     use crate::levels::KeyRange;
     use crate::{Background, CompactionPolicy, Db, Options};
 
@@ -168,16 +170,23 @@ mod tests {
             output,
             predicted: Some(Duplicates::new(200, 100.0, 0)),
         };
-        let nothing_dropped = Ended {
+        let choice = Arc::new(choice);
+        let ended = Ended {
             job: 1,
             keyspace: levels.id,
-            choice: Arc::new(choice),
-            input_versions: 200,
-            written_versions: 200,
+            progress: Progress::begun(1, &choice),
+            range: KeyRange::inclusive("", "~"),
+            choice: Arc::clone(&choice),
             installed: 1,
             slices: 1,
         };
-        assert!(db.store().monitor.compare(&nothing_dropped));
+        let nothing_dropped = Compaction {
+            entries: 200,
+            dropped: 0,
+            setback: true,
+            ..Began::now(1, &choice).past()
+        };
+        db.store().monitor.compare(&ended, &nothing_dropped);
         let explanation = db.explain_compaction();
         let after = &explanation.keyspaces[0];
         let [setback] = after.setbacks.as_slice() else {

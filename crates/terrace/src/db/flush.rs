@@ -13,6 +13,7 @@ use terrace_storage::{Purpose, Storage};
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::merge::merge;
 use crate::compaction::slices::Slice;
+use crate::compaction::table_ends::TableEnds;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
@@ -254,7 +255,14 @@ pub(crate) fn write_memtable(
     let rules = DropRules::new(snapshots, &older, &ranges);
     let never = AtomicBool::new(false);
     let mut versions = memtable.cursor(keyspace);
-    merge(&mut versions, &Slice::ALL, rules, u64::MAX, &never, sink)
+    merge(
+        &mut versions,
+        &Slice::ALL,
+        rules,
+        TableEnds::at_size(u64::MAX),
+        &never,
+        sink,
+    )
 }
 
 /// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first

@@ -9,6 +9,7 @@ use terrace_storage::{Clock, SystemClock};
 
 use crate::compaction::explain::{Description, Explanation};
 use crate::db::Store;
+use crate::db::compaction_history::Compaction;
 use crate::db::events::Event;
 use crate::db::keyspace::{Keyspace, Owner};
 use crate::db::snapshot::Snapshot;
@@ -221,9 +222,37 @@ impl Db {
         self.store().events.kept()
     }
 
-    /// Every table, in its place.
+    /// Every table, in its place, with what merges still have to do and what they have done. Reads no
+    /// file.
     pub fn levels(&self) -> LevelsReport {
-        self.store().levels_report()
+        self.store().levels_report(|_| Vec::new())
+    }
+
+    /// The same, and how often each level has its keys, whatever the policy: estimated by the tables'
+    /// sketches, which are read from their files where they are not known yet, some 12 KiB a table. A
+    /// level with a sketch that cannot be read has no estimate.
+    ///
+    /// ```
+    /// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// for _ in 0..3 {
+    ///     db.put(b"key", b"value")?;
+    ///     db.flush()?;
+    /// }
+    /// let levels = db.levels_with_duplicates();
+    /// let level0 = &levels.keyspaces[0].duplicates[0];
+    /// assert_eq!((level0.versions, level0.rate()), (3, Some(3.0)));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn levels_with_duplicates(&self) -> LevelsReport {
+        let store = self.store();
+        store.levels_report(|levels| store.level_duplicates(levels))
+    }
+
+    /// The merges and moves that have ended since the store was opened, the last 256, in the order in
+    /// which they did: why each was chosen, what it read and wrote, how many entries it was to drop and
+    /// how many it dropped.
+    pub fn compactions(&self) -> Vec<Compaction> {
+        self.store().compactions.kept()
     }
 
     /// What would be merged now, and why that or why nothing: the policy is asked as the threads that merge

@@ -10,17 +10,21 @@
 //! then at the version sees claims that are too large for a moment and never too small.
 
 mod asked_for;
+pub(crate) mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::asked_for::AskedFor;
+use self::under_way::Progress;
 use crate::compaction::claim::Claim;
 use crate::compaction::explain::UnderWay;
 use crate::compaction::policy::{Choice, Input};
 use crate::compaction::slices::Slice;
+use crate::compaction::space::Space;
+use crate::compaction::table_ends::End;
 use crate::db::table_files::NewFiles;
-use crate::levels::TableMeta;
+use crate::levels::{KeyRange, TableMeta};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -36,7 +40,7 @@ struct Board {
     last_id: u64,
     jobs: Vec<Job>,
     /// Bytes that slices being built are expected to write.
-    reserved_bytes: u64,
+    building_bytes: u64,
     /// Steps that changed something, failed, or found that nothing is left to do.
     rounds: u64,
     /// How the last of them ended.
@@ -54,11 +58,14 @@ struct Job {
     keyspace: KeyspaceId,
     /// Without the inputs that end in what is installed.
     choice: Arc<Choice>,
-    /// Versions in all of its inputs.
-    input_versions: u64,
     claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
     slices: Vec<Slice>,
+    /// Where the tables of its outputs had better end.
+    ends: Arc<[End]>,
+    space: Space,
+    /// All that it needs is kept free of other merges; if not, it goes on as long as there is room for a slice.
+    is_reserved: bool,
     /// The first slice that nobody has taken.
     next: usize,
     /// The first slice that is not installed.
@@ -67,8 +74,7 @@ struct Job {
     end: usize,
     /// Slices that workers are building.
     building: usize,
-    /// Versions in what was installed.
-    written_versions: u64,
+    progress: Progress,
     built: BTreeMap<usize, BuiltSlice>,
 }
 
@@ -84,9 +90,13 @@ pub(crate) struct Begun {
 pub(crate) struct SliceWork {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
+    /// With the inputs that have keys of the slice.
     pub(crate) choice: Arc<Choice>,
     pub(crate) number: usize,
     pub(crate) slice: Slice,
+    pub(crate) ends: Arc<[End]>,
+    /// Bytes that this slice is expected to write.
+    pub(crate) expected_bytes: u64,
     /// Bytes that this slice and all others being built need.
     pub(crate) reserved_bytes: u64,
 }
@@ -94,6 +104,8 @@ pub(crate) struct SliceWork {
 /// A slice whose outputs are written and wait for their edit.
 pub(crate) struct BuiltSlice {
     pub(crate) work: SliceWork,
+    /// Versions of the inputs that it was made of.
+    pub(crate) read_versions: u64,
     pub(crate) tables: Vec<TableMeta>,
     pub(crate) files: NewFiles,
 }
@@ -110,12 +122,23 @@ pub(crate) struct Ended {
     pub(crate) keyspace: KeyspaceId,
     /// Of its inputs those that are left.
     pub(crate) choice: Arc<Choice>,
-    /// Versions in all of its inputs.
-    pub(crate) input_versions: u64,
-    /// Versions in its outputs.
-    pub(crate) written_versions: u64,
+    /// The keys of all of its inputs.
+    pub(crate) range: KeyRange,
+    pub(crate) progress: Progress,
     pub(crate) installed: usize,
     pub(crate) slices: usize,
+}
+
+impl Ended {
+    /// Whether every slice was installed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.installed == self.slices
+    }
+
+    /// The versions that went in.
+    pub(crate) fn entries(&self) -> u64 {
+        self.progress.entries(self.is_whole())
+    }
 }
 
 impl Job {
@@ -126,15 +149,26 @@ impl Job {
         }
     }
 
+    fn reserved_bytes(&self) -> u64 {
+        match self.is_reserved {
+            true => self.space.needed_from(self.installed),
+            false => 0,
+        }
+    }
+
     /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
     /// of half the store would else need the space of all of them until its end.
     fn let_go(&mut self, installed: &Slice) {
-        let is_left = |input: &&Input| !installed.ends_behind(&input.table.bounds);
-        let left = self.choice.inputs.iter().filter(is_left).cloned();
-        self.choice = Arc::new(Choice {
-            inputs: left.collect(),
+        self.choice = self.part(|input| !installed.ends_behind(&input.table.bounds));
+    }
+
+    /// The choice with some of its inputs.
+    fn part(&self, is_in: impl Fn(&Input) -> bool) -> Arc<Choice> {
+        let inputs = self.choice.inputs.iter().filter(|input| is_in(input));
+        Arc::new(Choice {
+            inputs: inputs.cloned().collect(),
             ..(*self.choice).clone()
-        });
+        })
     }
 
     fn has_waiting_slice(&self) -> bool {
@@ -223,12 +257,47 @@ impl Jobs {
         self.board.lock().job(job).is_some()
     }
 
-    /// The job is divided: its slices wait for workers.
-    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>) {
+    /// Keeps what a job needs free of merges that begin after it.
+    ///
+    /// # Errors
+    /// `Err` are the bytes that merges need together, if so many are not free: it is not begun beside others,
+    /// which will give back what they take. Alone it goes on slice by slice, as far as it comes; and so does
+    /// a merge of level 0, which writers wait for. Besides, those of asking.
+    pub(crate) fn reserve_space(
+        &self,
+        job: u64,
+        space: Space,
+        is_free: impl Fn(u64) -> Result<bool>,
+    ) -> Result<std::result::Result<(), u64>> {
+        // Nobody waits for the board while the file system is asked.
+        let mut others_bytes = self.board.lock().reserved_beside(job);
+        loop {
+            let needed_bytes = others_bytes + space.needed_from(0);
+            let is_reserved = is_free(needed_bytes)?;
+            let mut board = self.board.lock();
+            let others_now = board.reserved_beside(job);
+            if others_now > others_bytes {
+                others_bytes = others_now;
+                continue;
+            }
+            if let Some(job) = board.job(job) {
+                if !is_reserved && others_now > 0 && !job.choice.is_of_level0() {
+                    return Ok(Err(needed_bytes));
+                }
+                job.is_reserved = is_reserved;
+                job.space = space;
+            }
+            return Ok(Ok(()));
+        }
+    }
+
+    /// The job is divided: its slices wait for workers. `ends` is where the tables of its outputs had better end.
+    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<[End]>) {
         let mut board = self.board.lock();
         if let Some(job) = board.job(job) {
             job.end = slices.len();
             job.slices = slices;
+            job.ends = ends;
         }
     }
 
@@ -269,7 +338,7 @@ impl Jobs {
         let mut board = self.board.lock();
         if let Some(job) = board.job(work.job) {
             job.installed = work.number + 1;
-            job.written_versions += slice.tables.iter().map(|table| table.entries).sum::<u64>();
+            job.progress.add(slice);
             job.let_go(&work.slice);
         }
         let ended = board.end_if_done(work.job);
@@ -280,13 +349,18 @@ impl Jobs {
         ended
     }
 
-    /// Gives up a slice and all behind it. What was built of them is to be thrown away.
-    pub(crate) fn give_up(&self, work: &SliceWork) -> (Vec<BuiltSlice>, Option<Ended>) {
+    /// Gives up a slice and all behind it, for this reason. What was built of them is to be thrown away.
+    pub(crate) fn give_up(
+        &self,
+        work: &SliceWork,
+        error: &Error,
+    ) -> (Vec<BuiltSlice>, Option<Ended>) {
         let mut board = self.board.lock();
         let Some(job) = board.job(work.job) else {
             return (Vec::new(), None);
         };
         job.end = job.end.min(work.number);
+        job.progress.failure.get_or_insert_with(|| error.clone());
         let useless = job.built.split_off(&work.number);
         let ended = board.end_if_done(work.job);
         (useless.into_values().collect(), ended)
@@ -383,6 +457,12 @@ impl Board {
             .collect()
     }
 
+    /// What is reserved for all jobs but one.
+    fn reserved_beside(&self, job: u64) -> u64 {
+        let others = self.jobs.iter().filter(|other| other.id != job);
+        others.map(Job::reserved_bytes).sum()
+    }
+
     fn job(&mut self, id: u64) -> Option<&mut Job> {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
@@ -394,14 +474,16 @@ impl Board {
             id: self.last_id,
             keyspace,
             claim: Claim::of(&choice)?,
-            input_versions: choice.inputs.iter().map(|input| input.table.entries).sum(),
             choice: Arc::clone(&choice),
             slices: Vec::new(),
+            ends: Arc::default(),
+            space: Space::default(),
+            is_reserved: false,
             next: 0,
             installed: 0,
             end: 0,
             building: 0,
-            written_versions: 0,
+            progress: Progress::begun(self.last_id, &choice),
             built: BTreeMap::new(),
         });
         Some(Work::Begin(Begun {
@@ -414,19 +496,23 @@ impl Board {
     fn take_slice(&mut self, at: usize) -> Option<Work> {
         let job = self.jobs.get_mut(at)?;
         let (number, slice) = job.take_slice()?;
-        self.reserved_bytes += slice.input_bytes;
+        let choice = job.part(|input| slice.overlaps(&input.table.bounds));
+        let expected_bytes = job.space.of_slice(number);
+        self.building_bytes += expected_bytes;
         Some(Work::Build(SliceWork {
             job: job.id,
             keyspace: job.keyspace,
-            choice: Arc::clone(&job.choice),
+            choice,
             number,
             slice,
-            reserved_bytes: self.reserved_bytes,
+            ends: Arc::clone(&job.ends),
+            expected_bytes,
+            reserved_bytes: self.building_bytes,
         }))
     }
 
     fn release(&mut self, work: &SliceWork) {
-        self.reserved_bytes -= work.slice.input_bytes;
+        self.building_bytes -= work.expected_bytes;
         if let Some(job) = self.job(work.job) {
             job.building -= 1;
         }
@@ -443,11 +529,14 @@ impl Board {
         Some(Ended {
             job: job.id,
             keyspace: job.keyspace,
-            input_versions: job.input_versions,
-            written_versions: job.written_versions,
+            range: job.claim.range().clone(),
+            progress: job.progress,
             installed: job.installed,
             slices: job.slices.len(),
             choice: job.choice,
         })
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod reserved_tests;

@@ -13,6 +13,7 @@ pub(crate) mod close;
 pub(crate) mod commit_queue;
 pub(crate) mod compact;
 pub(crate) mod compact_range;
+pub(crate) mod compaction_history;
 pub(crate) mod conflict;
 pub(crate) mod deletions;
 pub(crate) mod directory;
@@ -63,6 +64,7 @@ use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
+use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
@@ -95,7 +97,7 @@ use crate::{Error, Result, SequenceNumber};
 ///
 /// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then
 /// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
-/// under any of them; nothing is locked under it. No lock is held while a caller's code runs, and
+/// under any of them; under it nothing is but the history of compactions, the last of all. No lock is held while a caller's code runs, and
 /// readers take none of them, but that they try the loan's.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
@@ -144,6 +146,7 @@ pub(crate) struct Store {
     pub(crate) persist_timer: Timer,
     pub(crate) tombstone_timer: Timer,
     pub(crate) jobs: Jobs,
+    pub(crate) compactions: CompactionHistory,
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,

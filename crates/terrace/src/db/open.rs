@@ -15,6 +15,7 @@ use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
+use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
 use crate::db::jobs::Jobs;
@@ -145,6 +146,7 @@ impl Store {
             persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
             tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tombstones),
             jobs: Jobs::default(),
+            compactions: CompactionHistory::default(),
             events: EventLog::new(options.event_listener.clone()),
             persist_on_seal: AtomicBool::new(false),
             deletions: Deletions::default(),

@@ -8,11 +8,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use terrace_storage::{IoStatistics, Storage};
 
+use crate::compaction::policy::described_by;
 use crate::db::Store;
+use crate::db::compaction_history::Compaction;
+use crate::db::jobs::under_way::MergeUnderWay;
 use crate::db::latencies::LatencyStatistics;
+use crate::db::monitor::LevelDuplicates;
 use crate::db::recover::Recovery;
 use crate::db::write_rate::WriteRate;
-use crate::levels::{ArenaHome, LEVELS, RegionLoss, SubLevel, Table, Version};
+use crate::levels::{
+    ArenaHome, FIRST_FLUSH_AGE, KeyspaceLevels, LEVELS, Place, RegionLoss, SubLevel, Table, Version,
+};
 use crate::options::Durability;
 use crate::read_buffer::{ReadBuffer, ReadBufferStatistics};
 use crate::serial;
@@ -29,6 +35,11 @@ pub(crate) struct Counters {
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
     pub(crate) setbacks: AtomicU64,
+    /// Merges of a range of keys only.
+    pub(crate) range_merges: AtomicU64,
+    /// Entries that went into merges, and those that these dropped.
+    pub(crate) merged_entries: AtomicU64,
+    pub(crate) dropped_entries: AtomicU64,
     /// Gets that were timed, and the tables that these asked.
     pub(crate) sampled_gets: AtomicU64,
     pub(crate) tables_asked: AtomicU64,
@@ -97,6 +108,16 @@ pub struct Statistics {
     pub flushes: u64,
     /// Merges done.
     pub merges: u64,
+    /// Merges that dropped less than half of what was predicted, so that what they wrote is not merged
+    /// for its duplicates before more has come.
+    #[serde(default)]
+    pub setbacks: u64,
+    /// Entries that went into merges.
+    #[serde(default)]
+    pub merged_entries: u64,
+    /// Those of them that the merges dropped.
+    #[serde(default)]
+    pub dropped_entries: u64,
     /// Slices of merges that were installed.
     pub slices: u64,
     /// Tables moved without being read.
@@ -173,6 +194,10 @@ pub struct MemoryStatistics {
     pub block_cache_misses: u64,
     /// Filters and top indexes of open tables.
     pub table_metadata_bytes: u64,
+    /// What is kept of tables' sketches, by which merges are chosen: one union for each sub-level that the
+    /// policy asks about, and while there are snapshots a sample of versions.
+    #[serde(default)]
+    pub sketch_bytes: u64,
 }
 
 /// The limit on background writes; see
@@ -209,6 +234,13 @@ pub struct LevelStatistics {
 pub struct LevelsReport {
     /// In the order of their numbers.
     pub keyspaces: Vec<KeyspaceReport>,
+    /// Tables that nobody lists any more, whose files are still to be deleted.
+    #[serde(default)]
+    pub tables_to_delete: u64,
+    /// The last merges and moves since the store was opened, in the order in which they ended; see
+    /// [`Db::compactions`](crate::Db::compactions).
+    #[serde(default)]
+    pub compactions: Vec<Compaction>,
 }
 
 /// The levels of one keyspace.
@@ -222,6 +254,16 @@ pub struct KeyspaceReport {
     /// Its levels from the top, each with its sub-levels from the youngest.
     #[serde(with = "serial::levels")]
     pub levels: Vec<Vec<SubLevelReport>>,
+    /// Of the same levels how many versions and keys each has; empty unless it was asked for, as
+    /// [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
+    #[serde(default)]
+    pub duplicates: Vec<LevelDuplicates>,
+    /// Bytes that its merges still have to write until every level is within its target, estimated.
+    #[serde(default)]
+    pub debt_bytes: u64,
+    /// Its merges under way.
+    #[serde(default)]
+    pub merges: Vec<MergeUnderWay>,
 }
 
 /// One sub-level.
@@ -232,6 +274,10 @@ pub struct SubLevelReport {
     pub number: u64,
     /// Larger is younger.
     pub age: u64,
+    /// The flush or bulk load that the oldest of its writes came with, counted from 1; `None` if it is
+    /// the one sub-level that the leveled policy keeps in a level, older than all others.
+    #[serde(default)]
+    pub oldest_flush: Option<u64>,
     /// Its tables in key order.
     pub tables: Vec<TableReport>,
 }
@@ -342,6 +388,7 @@ impl Store {
                 block_cache_hits: self.tables.blocks().hits(),
                 block_cache_misses: self.tables.blocks().misses(),
                 table_metadata_bytes: self.tables.metadata_bytes(),
+                sketch_bytes: self.monitor.memory_bytes(),
             },
             read_buffer: self.read_buffer.as_ref().map(ReadBuffer::statistics),
             levels: level_totals(&view.version),
@@ -361,6 +408,9 @@ impl Store {
             longest_stall: self.stalls.longest(),
             flushes: self.counters.flushes.load(Ordering::Relaxed),
             merges: self.counters.merges.load(Ordering::Relaxed),
+            setbacks: self.counters.setbacks.load(Ordering::Relaxed),
+            merged_entries: self.counters.merged_entries.load(Ordering::Relaxed),
+            dropped_entries: self.counters.dropped_entries.load(Ordering::Relaxed),
             slices: self.counters.slices.load(Ordering::Relaxed),
             moves: self.counters.moves.load(Ordering::Relaxed),
             tables_to_delete: self.tables_to_delete() as u64,
@@ -378,25 +428,25 @@ impl Store {
 }
 
 impl Store {
-    pub(crate) fn levels_report(&self) -> LevelsReport {
+    /// Every table in its place; `duplicates` says what is told of the levels' contents.
+    pub(crate) fn levels_report(
+        &self,
+        duplicates: impl Fn(&KeyspaceLevels) -> Vec<LevelDuplicates>,
+    ) -> LevelsReport {
         let version = Arc::clone(&self.view.load().version);
-        let keyspaces = version.keyspaces.values().map(|levels| KeyspaceReport {
+        let keyspaces = version.keyspaces.values();
+        let keyspaces = keyspaces.map(|levels| KeyspaceReport {
             id: levels.id.number(),
             name: levels.name.clone(),
-            levels: levels
-                .levels
-                .iter()
-                .map(|level| {
-                    level
-                        .sub_levels
-                        .iter()
-                        .map(|sub_level| report(sub_level))
-                        .collect()
-                })
-                .collect(),
+            levels: sub_level_reports(levels),
+            duplicates: duplicates(levels),
+            debt_bytes: described_by(&self.options, self.form_of(levels), false).debt_bytes(levels),
+            merges: self.jobs.merges_of(levels.id),
         });
         LevelsReport {
             keyspaces: keyspaces.collect(),
+            tables_to_delete: self.tables_to_delete() as u64,
+            compactions: self.compactions.kept(),
         }
     }
 }
@@ -409,7 +459,17 @@ impl Store {
     }
 }
 
-fn report(sub_level: &SubLevel) -> SubLevelReport {
+fn sub_level_reports(levels: &KeyspaceLevels) -> Vec<Vec<SubLevelReport>> {
+    let mut reports = vec![Vec::new(); levels.levels.len()];
+    for (place, sub_level) in levels.sub_levels() {
+        if let Some(of_level) = reports.get_mut(usize::from(place.level)) {
+            of_level.push(report(place, sub_level));
+        }
+    }
+    reports
+}
+
+fn report(place: Place, sub_level: &SubLevel) -> SubLevelReport {
     let table = |table: &Arc<Table>| TableReport {
         number: table.number,
         size_bytes: table.size_bytes,
@@ -424,6 +484,7 @@ fn report(sub_level: &SubLevel) -> SubLevelReport {
     SubLevelReport {
         number: sub_level.number,
         age: sub_level.age,
+        oldest_flush: (place.flush_age() + 1).checked_sub(FIRST_FLUSH_AGE),
         tables: sub_level.tables.iter().map(table).collect(),
     }
 }

@@ -32,8 +32,16 @@ const LOOKS: u64 = 8;
 /// Kept between two looks at the levels.
 #[derive(Default)]
 pub(crate) struct SeenTombstones {
-    /// By the numbers of tables, for the version that they were counted in; it is not kept for that.
-    hidden: Mutex<(Weak<Version>, Arc<BTreeMap<u64, u64>>)>,
+    hidden: Mutex<Hidden>,
+}
+
+/// What ranges hide.
+#[derive(Default)]
+struct Hidden {
+    /// In which it was counted; it is not kept for that.
+    version: Weak<Version>,
+    /// By the numbers of the ranges' tables.
+    entries: Arc<BTreeMap<u64, u64>>,
 }
 
 impl Store {
@@ -84,20 +92,27 @@ impl Store {
             return Arc::default();
         }
         let mut known = self.seen_tombstones.hidden.lock();
-        if Weak::as_ptr(&known.0) == Arc::as_ptr(version) {
-            return Arc::clone(&known.1);
+        if Weak::as_ptr(&known.version) == Arc::as_ptr(version) {
+            return Arc::clone(&known.entries);
         }
         let mut hidden = BTreeMap::new();
         for levels in version.keyspaces.values() {
             let tables = levels.tables().map(|(_, table)| table);
             for table in tables.filter(|table| table.range_tombstones > 0) {
                 // What cannot be read counts for nothing until the levels change.
-                let entries = self.hidden_by(levels, table).unwrap_or(0);
+                let entries = self.hidden_by(levels, table);
+                let entries = entries.unwrap_or_else(|error| {
+                    self.background.compaction_met(error);
+                    0
+                });
                 hidden.insert(table.number, entries);
             }
         }
-        *known = (Arc::downgrade(version), Arc::new(hidden));
-        Arc::clone(&known.1)
+        *known = Hidden {
+            version: Arc::downgrade(version),
+            entries: Arc::new(hidden),
+        };
+        Arc::clone(&known.entries)
     }
 
     /// About the entries of older tables that the ranges of a table hide.

@@ -81,6 +81,7 @@ impl Statistics {
             ("block_cache", memory.block_cache_bytes),
             ("read_buffer", buffer.bytes),
             ("table_metadata", memory.table_metadata_bytes),
+            ("sketches", memory.sketch_bytes),
         ] {
             text.sample("memory_bytes", &[("budget", budget)], bytes);
         }
@@ -201,6 +202,21 @@ impl Statistics {
             ("flushes_total", "Arenas flushed.", self.flushes),
             ("merges_total", "Merges done.", self.merges),
             ("slices_total", "Slices of merges installed.", self.slices),
+            (
+                "setbacks_total",
+                "Merges that dropped less than half of what was predicted.",
+                self.setbacks,
+            ),
+            (
+                "merged_entries_total",
+                "Entries that went into merges.",
+                self.merged_entries,
+            ),
+            (
+                "dropped_entries_total",
+                "Entries that merges dropped.",
+                self.dropped_entries,
+            ),
             (
                 "table_moves_total",
                 "Tables moved without being read.",
@@ -380,6 +396,7 @@ mod tests {
         statistics.space_amplification = Some(1.25);
         statistics.stalls[0].1 = Duration::from_millis(1500);
         statistics.flushes = 4;
+        statistics.setbacks = 2;
         statistics.io = terrace_storage::IoStatistics::default();
         statistics.latencies = crate::LatencyStatistics::default();
         statistics.latencies.get.count = 3;

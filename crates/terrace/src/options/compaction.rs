@@ -42,6 +42,13 @@ pub enum CompactionPolicy {
     Score,
 }
 
+impl CompactionPolicy {
+    /// Whether it goes by what merges would drop, and may merge a range of keys only.
+    pub(crate) fn is_by_duplicates(self) -> bool {
+        matches!(self, CompactionPolicy::Dedup | CompactionPolicy::Score)
+    }
+}
+
 impl fmt::Display for CompactionPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -9,6 +9,7 @@ use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
 use crate::compaction::slices::Slice;
+use crate::compaction::table_ends::TableEnds;
 use crate::levels::{KeyRange, LEVELS, Place, SubLevelCursor, Table, TableMeta};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::atomic::AtomicBool;
@@ -124,7 +125,7 @@ fn merge_group(
         &mut versions,
         &Slice::ALL,
         rules,
-        table_bytes,
+        TableEnds::at_size(table_bytes),
         &never,
         &mut sink,
     );

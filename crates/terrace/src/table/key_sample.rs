@@ -32,6 +32,13 @@ pub(crate) struct SampledVersion {
     pub(crate) size_bytes: u64,
 }
 
+impl SampledVersion {
+    /// Bytes that it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (size_of::<Self>() + self.user_key.len()) as u64
+    }
+}
+
 /// The chosen versions of a table, in the order of their internal keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeySample {

@@ -49,7 +49,7 @@ pub(crate) use inspect::BlockSummary;
 pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue};
-pub(crate) use sketch::Sketch;
+pub(crate) use sketch::{Sketch, SmallSketch};
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 

@@ -14,7 +14,11 @@
 //! Own code, since libraries hash what they are given once more (8 ns a key for 0.7), and the format of files
 //! would be theirs.
 
+mod small;
+
 use crate::coding::{Decoder, put_varint};
+
+pub(crate) use self::small::SmallSketch;
 
 const INDEX_BITS: u32 = 14;
 const REGISTERS: usize = 1 << INDEX_BITS;
@@ -79,7 +83,12 @@ impl Sketch {
                 *count += 1;
             }
         }
-        estimate(&with_rank)
+        estimate(&with_rank, REGISTERS)
+    }
+
+    /// Bytes that it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.registers.len() as u64
     }
 
     /// The form in files: see docs/formats.md.
@@ -160,9 +169,11 @@ impl Sketch {
 }
 
 /// From the number of registers that have each rank.
-fn estimate(with_rank: &[u32; HIGHEST_RANK as usize + 1]) -> f64 {
-    let registers = REGISTERS as f64;
-    let [none, ranks @ .., highest] = with_rank;
+fn estimate<const RANKS: usize>(with_rank: &[u32; RANKS], registers: usize) -> f64 {
+    let registers = registers as f64;
+    let [none, ranks @ .., highest] = with_rank.as_slice() else {
+        return 0.0;
+    };
     let mut z = registers * tau(1.0 - f64::from(*highest) / registers);
     for &count in ranks.iter().rev() {
         z = 0.5 * (z + f64::from(count));

@@ -1,7 +1,7 @@
 //! Deduplication compaction (PlexDB, 2020): a tiered tree that merges a level for its duplicates.
 //!
-//! [`points`] is the table of what is measured; [`contests`] runs it, [`measured`] reads it off, and
-//! each section has a file. [`simulation`] has what is not measured.
+//! `points` is the table of what is measured; `contests` runs it, `measured` reads it off, and
+//! each section has a file. `simulation` has what is not measured.
 
 mod amplification;
 mod claims;

@@ -15,7 +15,7 @@ pub struct Point {
     pub store: &'static str,
     /// What the paper calls what it stands for, where it has that.
     pub paper: Option<&'static str>,
-    /// Options by the store's own names, beside [sizes](sizes).
+    /// Options by the store's own names, beside `sizes`.
     pub options: &'static [(&'static str, &'static str)],
 }
 

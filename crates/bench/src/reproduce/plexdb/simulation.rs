@@ -86,7 +86,7 @@ fn of_point(
         own: point.map(|point| point.told(setting)).unwrap_or_default(),
         ..setting.settings()
     };
-    let key_bytes = setting.dataset().key_form.bytes() as u64;
+    let key_bytes = setting.dataset().key_form.bytes();
     let simulation = Simulation {
         keys: setting.records,
         key_bytes,
@@ -184,13 +184,11 @@ fn table(simulated: &[Simulated], updates: Updates) -> Table {
     table
 }
 
+/// A figure of the paper for each store.
+type Numbers = &'static [(&'static str, f64)];
+
 /// Space and writes, as far as the paper has them.
-fn published(
-    updates: Updates,
-) -> (
-    &'static [(&'static str, f64)],
-    &'static [(&'static str, f64)],
-) {
+fn published(updates: Updates) -> (Numbers, Numbers) {
     match updates == Updates::LARGE {
         true => (&paper::LARGE_SPACE, &[]),
         false => (&paper::SPACE, &paper::WRITES),

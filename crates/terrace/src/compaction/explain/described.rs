@@ -12,6 +12,7 @@ use crate::compaction::explain::description::{
 use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::explain::{KeyspaceExplanation, Settings, UnderWay};
 use crate::compaction::legality::check_legal;
+use crate::compaction::parts::{Part, cells};
 use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::key::MAX_KEY_BYTES;
@@ -178,12 +179,37 @@ impl Estimates for Described<'_> {
         at_most: Duplicates,
     ) -> Option<Duplicates> {
         match self.runs.get(&run.name()) {
-            Some(known) => Some(Duplicates {
-                droppable: known.droppable_now.unwrap_or(at_most.droppable),
-                ..at_most
-            }),
+            Some(known) => {
+                let now = known.droppable_now.unwrap_or(known.droppable);
+                // Of a part as of the whole.
+                let stays = now / known.droppable.max(1.0);
+                Some(match run.is_part_of(levels) {
+                    true => at_most.share(stays.min(1.0)),
+                    false => Duplicates {
+                        droppable: known.droppable_now.unwrap_or(at_most.droppable),
+                        ..at_most
+                    },
+                })
+            }
             None => self.random_now(levels, run, at_most),
         }
+    }
+
+    fn parts(&self, _: &KeyspaceLevels, run: &Run) -> Vec<Part> {
+        let known = self.runs.get(&run.name());
+        let known = known.map_or(&[][..], |known| known.parts_droppable.as_slice());
+        let cells = cells(run).into_iter().zip(known);
+        let part = |(run, &droppable): (Run, &f64)| {
+            let versions = run.versions() as f64;
+            Part {
+                duplicates: (droppable >= 0.0).then_some(Duplicates {
+                    versions,
+                    droppable: droppable.min(versions),
+                }),
+                run,
+            }
+        };
+        cells.map(part).collect()
     }
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
@@ -209,6 +235,10 @@ impl Estimates for AsPolicyKnows<'_> {
         at_most: Duplicates,
     ) -> Option<Duplicates> {
         self.0.merged_now(levels, run, at_most)
+    }
+
+    fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
+        self.0.parts(levels, run)
     }
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {

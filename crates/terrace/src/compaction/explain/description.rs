@@ -178,6 +178,10 @@ pub(crate) struct RunForm {
     /// Less what snapshots keep, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) droppable_now: Option<f64>,
+    /// Of each of its parts, in the order of their keys, the versions that merging it alone would drop, below 0 if
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts_droppable: Vec<f64>,
     /// It is not to be tried for what it would drop.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) put_off: bool,

@@ -14,6 +14,7 @@ use crate::compaction::explain::description::{
     Description, Form, KeysForm, RunForm, SubLevelForm, TableForm, UnderWayForm,
 };
 use crate::compaction::explain::keyspace::Asked;
+use crate::compaction::parts::Part;
 use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, SubLevel};
 use crate::options::Options;
@@ -37,11 +38,16 @@ const WRITTEN: [&str; 10] = [
 /// Those that have nothing to do with levels.
 const NOT_WRITTEN: [&str; 2] = ["region_dir", "compaction_threads"];
 
+/// Stands for what is not known.
+const UNKNOWN: f64 = -1.0;
+
 /// What somebody answers, and the answers.
 struct Recorder<'a> {
     asked: &'a dyn Estimates,
     merged: RefCell<BTreeMap<Vec<u64>, Option<Duplicates>>>,
     now: RefCell<BTreeMap<Vec<u64>, Option<Duplicates>>>,
+    /// What each part would drop, of the runs that have any.
+    parts: RefCell<BTreeMap<Vec<u64>, Vec<f64>>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -50,6 +56,7 @@ impl<'a> Recorder<'a> {
             asked,
             merged: RefCell::default(),
             now: RefCell::default(),
+            parts: RefCell::default(),
         }
     }
 }
@@ -68,8 +75,21 @@ impl Estimates for Recorder<'_> {
         at_most: Duplicates,
     ) -> Option<Duplicates> {
         let now = self.asked.merged_now(levels, run, at_most);
-        self.now.borrow_mut().insert(run.name(), now);
+        // A part has its run's name.
+        if !run.is_part_of(levels) {
+            self.now.borrow_mut().insert(run.name(), now);
+        }
         now
+    }
+
+    fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
+        let parts = self.asked.parts(levels, run);
+        let droppable = |part: &Part| part.duplicates.map_or(UNKNOWN, |known| known.droppable);
+        let recorded: Vec<f64> = parts.iter().map(droppable).collect();
+        if recorded.iter().any(|&droppable| droppable > 0.0) {
+            self.parts.borrow_mut().insert(run.name(), recorded);
+        }
+        parts
     }
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
@@ -154,7 +174,7 @@ fn runs(levels: &KeyspaceLevels, estimates: &Recorder<'_>, shown: &Recorder<'_>)
     let numbers: Vec<u64> = levels.sub_levels().map(|(p, _)| p.sub_level).collect();
     let position = |number: Option<&u64>| numbers.iter().position(|n| Some(n) == number);
     let (merged, now) = (estimates.merged.borrow(), estimates.now.borrow());
-    let shown = shown.merged.borrow();
+    let (shown, parts) = (shown.merged.borrow(), estimates.parts.borrow());
     let names = merged
         .keys()
         .chain(shown.keys().filter(|n| !merged.contains_key(*n)));
@@ -169,6 +189,7 @@ fn runs(levels: &KeyspaceLevels, estimates: &Recorder<'_>, shown: &Recorder<'_>)
             to: position(name.last())?,
             droppable: at_most.droppable,
             droppable_now: now.filter(|now| *now != at_most.droppable),
+            parts_droppable: parts.get(name).cloned().unwrap_or_default(),
             put_off: is_put_off,
         })
     };

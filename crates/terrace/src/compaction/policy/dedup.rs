@@ -5,16 +5,28 @@
 //! anyway. What is left of a level stays there if at least half of its sub-levels are free then, for it
 //! would be the only one to go down; else it goes where a full level goes.
 //!
+//! Where most of the stale versions are in a few keys, it is enough to merge these (`compaction/parts.rs`): the
+//! part that gives most for what it writes, if it drops most of what merging the level would and takes at most half
+//! of its bytes. But not before the level is at the threshold, however stale a range is: the threshold says
+//! what stale versions may take, and the longer a range waits the more it frees for the same writes. Nor if
+//! the level would go down, since it does so as a whole.
+//!
 //! Level 0 is left out: it is small, and goes down soon.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::overdue::by_duplicates;
+use crate::compaction::parts::best_part;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::score::score_of_part;
 use crate::compaction::policy::tiered::{LOWEST, Tiered, is_at_rest, sub_levels};
-use crate::compaction::policy::{Choice, ChoiceKind, Policy, Reason, unless_claimed};
+use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
+
+/// Of what merging a level drops, what a part of it has to drop that is merged alone. Of stale versions that are
+/// spread evenly half of the bytes have half, more or less what sketches err by.
+const LEAST_FREED: f64 = 0.7;
 
 /// What the deduplicating policy goes by.
 #[derive(Clone, Debug)]
@@ -36,9 +48,9 @@ impl Dedup {
         levels: &KeyspaceLevels,
         under_way: &[Claim],
         estimates: &dyn Estimates,
-    ) -> Vec<(u8, Duplicates)> {
+    ) -> Vec<(Run, Duplicates)> {
         let runs = self.runs(levels).into_iter();
-        let mut known: Vec<(u8, Duplicates)> = runs
+        let mut known: Vec<(Run, Duplicates)> = runs
             .filter_map(|run| {
                 let number = run.oldest()?.level;
                 let at_rest = is_at_rest(levels, number, under_way);
@@ -47,7 +59,7 @@ impl Dedup {
                     true => estimates.merged_now(levels, &run, at_most)?,
                     false => at_most,
                 };
-                Some((number, now))
+                Some((run, now))
             })
             .collect();
         known.sort_by(|a, b| b.1.rate().total_cmp(&a.1.rate()));
@@ -58,35 +70,81 @@ impl Dedup {
     fn choose(
         &self,
         levels: &KeyspaceLevels,
-        level: u8,
+        run: &Run,
         duplicates: Duplicates,
         under_way: &[Claim],
+        estimates: &dyn Estimates,
     ) -> Option<Choice> {
-        let percent = (duplicates.rate() * 100.0) as u64;
-        let reason = Reason::Duplicates { level, percent };
-        let choice = self.merge_level(levels, level, reason, under_way)?;
-        let choice = unless_claimed(choice, under_way)?;
+        let part = self.merge_part(levels, run, duplicates, estimates);
+        let whole = || self.merge_level(levels, run, duplicates, under_way);
+        unless_claimed(part.or_else(whole)?, under_way)
+    }
+
+    /// Whether a level stays where it is when it becomes one sub-level.
+    fn stays(&self, levels: &KeyspaceLevels, number: u8) -> bool {
+        let most = self.tiered.sub_levels;
+        let free = most.saturating_sub(sub_levels(levels, number));
+        number == LOWEST || free * 2 >= most
+    }
+
+    /// What of a level pays for the rest; `None` if that is all of it.
+    fn merge_part(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        all: Duplicates,
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let level = run.oldest()?.level;
+        if !self.stays(levels, level) {
+            return None;
+        }
+        let is_enough = |part: Duplicates| part.droppable >= all.droppable * LEAST_FREED;
+        let measure = |bytes, part: Duplicates| {
+            is_enough(part).then(|| score_of_part(bytes, part, run.size_bytes()))
+        };
+        let (part, at_most) = best_part(&estimates.parts(levels, run), measure)?;
+        let now = estimates.merged_now(levels, &part, at_most);
+        let now = now.filter(|now| is_enough(*now) && now.rate() >= self.threshold)?;
+        let inputs = part.tables_with_places();
         Some(Choice {
-            // Moved, they would keep what they are chosen for.
+            reason: Reason::DuplicatesOfRange {
+                level,
+                percent: (now.rate() * 100.0) as u64,
+            },
             kind: ChoiceKind::Merge,
-            predicted: Some(duplicates),
-            ..choice
+            output: part.oldest()?,
+            inputs: inputs
+                .map(|(place, table)| Input::new(place, table))
+                .collect(),
+            predicted: Some(now),
         })
     }
 
     fn merge_level(
         &self,
         levels: &KeyspaceLevels,
-        number: u8,
-        reason: Reason,
+        run: &Run,
+        duplicates: Duplicates,
         under_way: &[Claim],
     ) -> Option<Choice> {
-        let most = self.tiered.sub_levels;
-        let free = most.saturating_sub(sub_levels(levels, number));
-        if number < LOWEST && free * 2 < most {
-            return self.tiered.down_from(levels, number, reason, under_way);
-        }
-        self.tiered.onto_oldest(reason, Vec::new(), levels, number)
+        let number = run.oldest()?.level;
+        let percent = (duplicates.rate() * 100.0) as u64;
+        let reason = Reason::Duplicates {
+            level: number,
+            percent,
+        };
+        let choice = if self.stays(levels, number) {
+            self.tiered.onto_oldest(reason, Vec::new(), levels, number)
+        } else {
+            self.tiered.down_from(levels, number, reason, under_way)
+        }?;
+        Some(Choice {
+            // Moved, they would keep what they are chosen for.
+            kind: ChoiceKind::Merge,
+            predicted: Some(duplicates),
+            ..choice
+        })
     }
 }
 
@@ -101,7 +159,9 @@ impl Policy for Dedup {
         by_size.or_else(|| {
             let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
             let mut over = by_rate.filter(|(_, duplicates)| self.is_over(duplicates));
-            over.find_map(|(level, duplicates)| self.choose(levels, level, duplicates, under_way))
+            over.find_map(|(run, duplicates)| {
+                self.choose(levels, &run, duplicates, under_way, estimates)
+            })
         })
     }
 
@@ -113,15 +173,16 @@ impl Policy for Dedup {
     ) -> Vec<Candidate> {
         let mut candidates = self.tiered.candidates(levels, under_way, estimates);
         let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
-        candidates.extend(by_rate.map(|(level, duplicates)| Candidate {
-            measure: Measure::Duplicates {
-                level,
-                duplicates,
-                threshold: self.threshold,
-            },
-            standing: Standing::of(self.is_over(&duplicates), || {
-                self.choose(levels, level, duplicates, under_way)
-            }),
+        candidates.extend(by_rate.filter_map(|(run, duplicates)| {
+            let choice = || self.choose(levels, &run, duplicates, under_way, estimates);
+            Some(Candidate {
+                measure: Measure::Duplicates {
+                    level: run.oldest()?.level,
+                    duplicates,
+                    threshold: self.threshold,
+                },
+                standing: Standing::of(self.is_over(&duplicates), choice),
+            })
         }));
         candidates
     }

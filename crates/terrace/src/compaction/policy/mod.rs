@@ -181,6 +181,14 @@ impl Choice {
         }
     }
 
+    /// Whether it was chosen for a range of keys and leaves the rest.
+    pub(crate) fn is_of_range(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::ScoreOfRange { .. } | Reason::DuplicatesOfRange { .. }
+        )
+    }
+
     /// Whether it makes level 0 smaller, which nothing else should wait for.
     pub(crate) fn is_of_level0(&self) -> bool {
         matches!(
@@ -228,6 +236,10 @@ pub(crate) enum Reason {
     Duplicates { level: u8, percent: u64 },
     /// Neighbouring sub-levels give so much for each byte that merging them writes, in percent.
     Score { sub_levels: usize, percent: u64 },
+    /// The same, of some of the keys of a level.
+    DuplicatesOfRange { level: u8, percent: u64 },
+    /// The same, of some of the keys of neighbouring sub-levels.
+    ScoreOfRange { sub_levels: usize, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
     /// So many percent of the entries of some tables are tombstones.
@@ -272,6 +284,17 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "merging {sub_levels} sub-levels gives {percent} bytes for 100 written"
+            ),
+            Reason::DuplicatesOfRange { level, percent } => write!(
+                f,
+                "a range of keys of level {level} has {percent} versions for 100 that would stay"
+            ),
+            Reason::ScoreOfRange {
+                sub_levels,
+                percent,
+            } => write!(
+                f,
+                "merging a range of keys of {sub_levels} sub-levels gives {percent} bytes for 100 written"
             ),
             Reason::OtherPolicy { level, sub_levels } => write!(
                 f,

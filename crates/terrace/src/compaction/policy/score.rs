@@ -11,6 +11,12 @@
 //! wherever they are in the levels. One is worth it from
 //! [`Options::least_score`](crate::Options::least_score) on.
 //!
+//! Of a run a range of keys may be merged without the rest (`compaction/parts.rs`), if its own score is better: where
+//! updates come in clusters most of the stale versions are in a small part of the store. Its share of the store is small, too,
+//! so more of it has to be stale until it is merged: the square of what is stale, by what stays, is what
+//! counts. That is right. Of two ranges that cost 1 and 19 to write, it is best to merge the small one at not
+//! the same part of stale versions, but a larger one: space costs the same in both.
+//!
 //! A threshold on a level (`dedup.rs`) sees the level's duplicates only as a whole: a few young
 //! sub-levels full of stale versions above a large old one are below it, and when it is reached the
 //! old one is written for their sake.
@@ -19,13 +25,11 @@
 //! ask more of them, whatever they hold. Of level 0 that is twice the usual number: there is a
 //! better time to merge it than as soon as possible. Level 0 is merged on its own, for what of it goes
 //! down with a large merge would keep the next from going down.
-//!
-//! What was tried in simulations of uniform and of skewed updates, and what each gave, is in
-//! docs/compaction.md.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::overdue::by_duplicates;
+use crate::compaction::parts::best_part;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::tiered::{LOWEST, Tiered, below, dragged};
 use crate::compaction::policy::{
@@ -57,6 +61,8 @@ pub(crate) struct Scored {
     pub(crate) run: Run,
     pub(crate) duplicates: Duplicates,
     pub(crate) score: f64,
+    /// Of the run only a range of keys is merged.
+    pub(crate) is_part: bool,
 }
 
 impl Scored {
@@ -72,12 +78,41 @@ impl Scored {
             score: given / (total - freed).max(1.0),
             run,
             duplicates,
+            is_part: false,
         }
+    }
+
+    /// Of a range of keys. No sub-level goes, so it saves probes to some only: they do not count.
+    fn of_part(run: Run, duplicates: Duplicates, all_bytes: u64) -> Self {
+        Scored {
+            score: score_of_part(run.size_bytes(), duplicates, all_bytes),
+            run,
+            duplicates,
+            is_part: true,
+        }
+    }
+
+    /// The same with what is known more closely.
+    fn with(self, duplicates: Duplicates, all_bytes: u64) -> Self {
+        let new = if self.is_part {
+            Self::of_part
+        } else {
+            Self::new
+        };
+        new(self.run, duplicates, all_bytes)
     }
 }
 
+/// Of merging so many bytes of a range of keys.
+pub(super) fn score_of_part(bytes: u64, duplicates: Duplicates, all_bytes: u64) -> f64 {
+    let total = bytes as f64;
+    let freed = total * duplicates.droppable_share();
+    freed * (total / all_bytes.max(1) as f64) / (total - freed).max(1.0)
+}
+
 impl Score {
-    /// Every run that may be merged now and of which something is known, the best first.
+    /// Every run that may be merged now and of which something is known, and the best part of each, the best
+    /// first.
     pub(crate) fn scored(
         &self,
         levels: &KeyspaceLevels,
@@ -89,13 +124,30 @@ impl Score {
         let runs = self.runs(levels).into_iter().filter(at_rest);
         let all_bytes = levels.size_bytes();
         let mut scored: Vec<Scored> = runs
-            .filter_map(|run| {
-                let duplicates = estimates.merged(levels, &run)?;
-                Some(Scored::new(run, duplicates, all_bytes))
+            .flat_map(|run| {
+                let part = self.best_part(levels, &run, estimates);
+                let duplicates = estimates.merged(levels, &run);
+                let whole = duplicates.map(|known| Scored::new(run, known, all_bytes));
+                whole.into_iter().chain(part)
             })
             .collect();
         scored.sort_by(|a, b| b.score.total_cmp(&a.score));
         scored
+    }
+
+    fn best_part(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        estimates: &dyn Estimates,
+    ) -> Option<Scored> {
+        let all_bytes = levels.size_bytes();
+        let measure = |bytes, duplicates| {
+            let score = score_of_part(bytes, duplicates, all_bytes);
+            (score >= self.least_score).then_some(score)
+        };
+        let (run, duplicates) = best_part(&estimates.parts(levels, run), measure)?;
+        Some(Scored::of_part(run, duplicates, all_bytes))
     }
 
     fn pick_by_score(
@@ -162,9 +214,17 @@ impl Score {
     /// level 1.
     fn merge(&self, levels: &KeyspaceLevels, scored: &Scored) -> Option<Choice> {
         let run = &scored.run;
-        let reason = Reason::Score {
-            sub_levels: run.count(),
-            percent: (scored.score * 100.0) as u64,
+        let (sub_levels, percent) = (run.count(), (scored.score * 100.0) as u64);
+        let reason = if scored.is_part {
+            Reason::ScoreOfRange {
+                sub_levels,
+                percent,
+            }
+        } else {
+            Reason::Score {
+                sub_levels,
+                percent,
+            }
         };
         let oldest = run.oldest()?;
         let level0_ends_here = || Run::of_level(levels, 0)?.oldest();
@@ -205,7 +265,7 @@ fn look_closer(
     estimates: &dyn Estimates,
 ) -> Option<Scored> {
     let now = estimates.merged_now(levels, &scored.run, scored.duplicates)?;
-    Some(Scored::new(scored.run, now, levels.size_bytes()))
+    Some(scored.with(now, levels.size_bytes()))
 }
 
 impl Policy for Score {

@@ -7,7 +7,7 @@
 //! merges in time, [`run`] lets it all go. [`trie`] is of another kind.
 //!
 //! What is not simulated: snapshots, reads and the merges that scans pay for, deleted ranges, several
-//! keyspaces, compression, and estimates that err.
+//! keyspaces, compression, estimates that err, and clusters of updates, without which no range is merged alone.
 
 pub(crate) mod board;
 pub(crate) mod content;

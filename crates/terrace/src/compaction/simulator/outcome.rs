@@ -229,7 +229,11 @@ fn name(reason: Reason) -> String {
         Reason::LevelSize { level, .. } => format!("size of level {level}"),
         Reason::SubLevels { level, .. } => format!("sub-levels of level {level}"),
         Reason::Duplicates { level, .. } => format!("duplicates in level {level}"),
+        Reason::DuplicatesOfRange { level, .. } => {
+            format!("duplicates in a range of level {level}")
+        }
         Reason::Score { .. } => "score".into(),
+        Reason::ScoreOfRange { .. } => "score of a range".into(),
         Reason::OtherPolicy { .. } => "another policy's levels".into(),
         Reason::Tombstones { level, .. } => format!("tombstones in level {level}"),
         Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),

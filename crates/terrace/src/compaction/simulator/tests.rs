@@ -54,7 +54,9 @@ fn the_same_description_costs_the_same() {
         let merges = one.merges.values();
         let written: f64 = merges.map(|merges| merges.written_bytes).sum();
         assert!(written / one.user_bytes < one.write_amplification);
-        assert!(one.space.peak > one.space.mean && one.sub_levels.most as f64 > one.sub_levels.mean);
+        assert!(
+            one.space.peak > one.space.mean && one.sub_levels.most as f64 > one.sub_levels.mean
+        );
         assert_eq!(one.series.last().unwrap().writes, 5_000_000);
     }
 }
@@ -90,7 +92,10 @@ fn merges_that_are_fast_enough_cost_what_those_do_that_take_no_time() {
             })
         };
         let fast = at_speed(1e11);
-        assert!(is_about(fast.write_amplification, free.write_amplification, 0.05), "{policy}");
+        assert!(
+            is_about(fast.write_amplification, free.write_amplification, 0.05),
+            "{policy}"
+        );
         assert!(is_about(fast.space.mean, free.space.mean, 0.05), "{policy}");
         let held_back = |outcome: &Outcome| {
             let seconds = outcome.seconds.unwrap();
@@ -124,8 +129,16 @@ fn a_load_of_any_size_has_as_many_tables_as_can_be_handled() {
             writes: 3_000_000,
             ..simulation(policy)
         });
-        assert_eq!(small.enlarged_table_bytes.filter(|_| policy == CompactionPolicy::Leveled), None);
-        assert!(is_about(outcome.write_amplification, small.write_amplification, 0.15), "{policy}");
+        assert_eq!(
+            small
+                .enlarged_table_bytes
+                .filter(|_| policy == CompactionPolicy::Leveled),
+            None
+        );
+        assert!(
+            is_about(outcome.write_amplification, small.write_amplification, 0.15),
+            "{policy}"
+        );
     }
 }
 
@@ -152,7 +165,11 @@ fn a_trie_writes_each_version_once_on_each_level_and_merges_what_is_full_only() 
     let counts: Vec<u64> = deep.merges.values().map(|merges| merges.count).collect();
     assert_eq!(counts, [flat.flushes / 8, flat.flushes / 64]);
     let of_flushes = 1.0 + (counts[0] * 8 + counts[1] * 64) as f64 / flat.flushes as f64;
-    assert!(is_about(deep.write_amplification, flushed * of_flushes, 0.05));
+    assert!(is_about(
+        deep.write_amplification,
+        flushed * of_flushes,
+        0.05
+    ));
     assert!(is_about(deep.space.settled, flat.space.settled, 0.05));
 }
 
@@ -165,7 +182,10 @@ fn the_last_level_of_a_trie_keeps_what_comes() {
         ..simulation(CompactionPolicy::Tiered)
     });
     let (space, of_tiered) = (outcome.space.settled, tiered.space.settled);
-    assert!(space > 1.4 * of_tiered && space < 10.0, "{space}, {of_tiered}");
+    assert!(
+        space > 1.4 * of_tiered && space < 10.0,
+        "{space}, {of_tiered}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::samples::Samples;
 use super::unions::Unions;
 use crate::compaction::estimates::{Duplicates, Estimates, droppable_share};
+use crate::compaction::parts::Part;
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
 use crate::{KeyspaceId, SequenceNumber};
@@ -24,6 +25,8 @@ pub(super) struct KnownKeyspace {
     pub(super) snapshots: Vec<SequenceNumber>,
     /// By the runs' names, if there were no snapshots.
     pub(super) duplicates: BTreeMap<Vec<u64>, Duplicates>,
+    /// The parts of those that the policy may merge in part, by their names, too.
+    pub(super) parts: BTreeMap<Vec<u64>, Vec<Part>>,
     pub(super) unions: Unions,
     pub(super) samples: Samples,
 }
@@ -71,6 +74,12 @@ impl Estimates for Known {
         let versions = known.samples.of_run(run)?;
         let share = droppable_share(versions, &known.snapshots, run.is_oldest_of(levels));
         Some(at_most.share(share))
+    }
+
+    fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
+        let known = self.of(levels).filter(|known| known.unions.are_of(run));
+        let parts = known.and_then(|known| known.parts.get(&run.name()));
+        parts.cloned().unwrap_or_default()
     }
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {

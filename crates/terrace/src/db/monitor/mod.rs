@@ -11,6 +11,7 @@
 //! nobody lets go, a sketch that is wrong) is not merged for ever.
 
 mod known;
+mod level_duplicates;
 mod samples;
 mod setbacks;
 mod sketches;
@@ -22,16 +23,19 @@ use std::sync::Arc;
 use crate::compaction::policy::described_by;
 use crate::compaction::run::Run;
 use crate::db::Store;
+use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
 use crate::levels::KeyspaceLevels;
-use crate::options::CompactionPolicy;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;
 use self::known::KnownKeyspace;
+pub use self::level_duplicates::LevelDuplicates;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
+pub(crate) use self::setbacks::is_setback;
 use self::sketches::Sketches;
 use self::unions::Unions;
 
@@ -39,6 +43,8 @@ use self::unions::Unions;
 #[derive(Default)]
 pub(crate) struct Monitor {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Watched>>,
+    /// Of what is kept; who asks is not to wait for files that are read.
+    memory_bytes: AtomicU64,
     setbacks: Mutex<Setbacks>,
 }
 
@@ -53,11 +59,7 @@ struct Watched {
 impl Store {
     /// What merges of the present version would drop, as far as the policy wants to know.
     pub(crate) fn known_duplicates(&self) -> Known {
-        let asks = matches!(
-            self.options.compaction_policy,
-            CompactionPolicy::Dedup | CompactionPolicy::Score
-        );
-        if !asks {
+        if !self.options.compaction_policy.is_by_duplicates() {
             return Known::default();
         }
         self.known_of(|levels| {
@@ -83,7 +85,12 @@ impl Store {
             watched.known = Some(Arc::clone(&known));
             (levels.id, known)
         };
-        Known::new(version.keyspaces.values().map(of_keyspace).collect())
+        let known = version.keyspaces.values().map(of_keyspace).collect();
+        let memory_bytes = keyspaces.values().map(Watched::memory_bytes).sum();
+        self.monitor
+            .memory_bytes
+            .store(memory_bytes, Ordering::Relaxed);
+        Known::new(known)
     }
 
     /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
@@ -119,6 +126,13 @@ impl Store {
         let duplicates = tried
             .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
             .collect();
+        let of_parts = |run: &Run| {
+            let mut parts = watched.unions.parts(levels, run);
+            setbacks.set_back_parts(levels.id, run, &mut parts);
+            (run.name(), parts)
+        };
+        let in_parts = runs.iter().filter(|run| is_below_level0(run));
+        let parts = in_parts.map(of_parts).collect();
         drop(setbacks);
         // Needed for what snapshots keep.
         if snapshots.len() > 1 {
@@ -135,13 +149,31 @@ impl Store {
             levels: Arc::clone(levels),
             snapshots: snapshots.to_vec(),
             duplicates,
+            parts,
             unions: watched.unions.clone(),
             samples: watched.samples.clone(),
         }
     }
 }
 
+/// Flushes span all keys that come, so of level 0 there are no parts.
+fn is_below_level0(run: &Run) -> bool {
+    let mut places = run.sub_levels().iter().map(|(place, _)| place);
+    places.all(|place| place.level > 0)
+}
+
+impl Watched {
+    /// What is known of the levels has the same unions and samples.
+    fn memory_bytes(&self) -> u64 {
+        self.unions.memory_bytes() + self.samples.memory_bytes()
+    }
+}
+
 impl Monitor {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
     /// The sub-levels of a keyspace whose last merge was a setback, with the versions that a run with them
     /// needs to be tried again.
     pub(crate) fn setbacks_of(&self, levels: &KeyspaceLevels) -> Vec<(u64, u64)> {
@@ -150,12 +182,11 @@ impl Monitor {
         setbacks.of(levels.id).collect()
     }
 
-    /// A merge has ended that was expected to drop something. Whether it was a setback.
-    pub(crate) fn compare(&self, ended: &Ended) -> bool {
-        let is_setback = self.setbacks.lock().compare(ended);
+    /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.
+    pub(crate) fn compare(&self, ended: &Ended, past: &Compaction) {
+        let is_setback = self.setbacks.lock().compare(ended, past);
         if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
-        is_setback
     }
 }

@@ -1,5 +1,5 @@
 //! The samples of a keyspace's tables, thinned to one rarity so that all of them together are no more than
-//! [`MOST_VERSIONS`], however many tables there are.
+//! [`MOST_VERSIONS`], and no larger than [`MOST_BYTES`], however many tables there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use crate::table::{SampledVersion, TableCache, key_hash};
 
 /// About as many versions of a keyspace are kept.
 const MOST_VERSIONS: u64 = 1 << 15;
+
+/// The most memory that they take, however long the keys are.
+const MOST_BYTES: u64 = 8 << 20;
 
 /// By the tables' numbers.
 #[derive(Clone, Default)]
@@ -56,7 +59,21 @@ impl Samples {
         if self.zeros > zeros_before || !before.is_empty() {
             self.thin_all(hash);
         }
+        self.thin_to(MOST_BYTES, hash);
         Ok(())
+    }
+
+    /// Bytes that they take in memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let versions = self.by_table.values().flat_map(|versions| versions.iter());
+        versions.map(SampledVersion::memory_bytes).sum()
+    }
+
+    fn thin_to(&mut self, most_bytes: u64, hash: impl Fn(&[u8]) -> u64) {
+        while self.memory_bytes() > most_bytes {
+            self.zeros += 1;
+            self.thin_all(&hash);
+        }
     }
 
     fn thin(&mut self, zeros: u32) {
@@ -93,6 +110,35 @@ fn zeros_for(entries: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::{Kind, Tag};
+
+    #[test]
+    fn long_keys_are_fewer() {
+        let version = |key: u64| SampledVersion {
+            user_key: key.to_be_bytes().repeat(125),
+            tag: Tag::new(key, Kind::Put),
+            size_bytes: 1_000,
+        };
+        let of_table = |table: u64| (0..500).map(|key| version(table * 1_000 + key)).collect();
+        let mut samples = Samples {
+            zeros: 0,
+            by_table: (0..4).map(|table| (table, of_table(table))).collect(),
+        };
+        let all_bytes = samples.memory_bytes();
+        assert!(all_bytes > 2_000_000);
+        samples.thin_to(all_bytes, |key| key_hash(key, 7));
+        assert_eq!((samples.zeros, samples.memory_bytes()), (0, all_bytes));
+        samples.thin_to(all_bytes / 4, |key| key_hash(key, 7));
+        let bytes = samples.memory_bytes();
+        assert!(bytes <= all_bytes / 4 && bytes > all_bytes / 16, "{bytes}");
+        // Of what is in the sample every table has all.
+        let is_in = |key: &[u8]| key_hash(key, 7).leading_zeros() >= samples.zeros;
+        let expected =
+            (0..4).flat_map(|table| (0..500).map(move |key| version(table * 1_000 + key)));
+        let left = samples.by_table.values().map(|versions| versions.len());
+        let expected = expected.filter(|version| is_in(&version.user_key)).count();
+        assert_eq!(left.sum::<usize>(), expected);
+    }
 
     #[test]
     fn as_many_entries_as_there_may_be_are_thinned_to_the_most() {

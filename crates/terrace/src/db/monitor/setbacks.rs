@@ -3,14 +3,28 @@
 use std::collections::BTreeMap;
 
 use crate::KeyspaceId;
+use crate::compaction::parts::Part;
+use crate::compaction::policy::Choice;
 use crate::compaction::run::Run;
+use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
-use crate::levels::KeyspaceLevels;
+use crate::levels::{KeyRange, KeyspaceLevels};
 
-/// Versions that a run with this sub-level must have to be merged for its duplicates.
+/// Whether a merge that dropped so many versions was to drop more than twice as many.
+pub(crate) fn is_setback(choice: &Choice, dropped: u64) -> bool {
+    let predicted = choice.predicted;
+    predicted.is_some_and(|predicted| (dropped as f64) < predicted.droppable / 2.0)
+}
+
+/// Versions that a run with this sub-level must have in a range of keys to be merged for its duplicates there.
 #[derive(Default)]
 pub(super) struct Setbacks {
-    needed: BTreeMap<(KeyspaceId, u64), u64>,
+    needed: BTreeMap<(KeyspaceId, u64), Vec<Needed>>,
+}
+
+struct Needed {
+    range: KeyRange,
+    versions: u64,
 }
 
 impl Setbacks {
@@ -21,34 +35,60 @@ impl Setbacks {
             .retain(|&(keyspace, number), _| keyspace != levels.id || is_listed(number));
     }
 
-    /// The sub-levels of a keyspace with what they need.
+    /// The sub-levels of a keyspace with what they need, where several ranges do that of which most is needed.
     pub(super) fn of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = (u64, u64)> {
         let needed = self.needed.range((keyspace, 0)..=(keyspace, u64::MAX));
-        needed.map(|(&(_, number), &needed)| (number, needed))
+        needed.filter_map(|(&(_, number), ranges)| {
+            let most = ranges.iter().map(|needed| needed.versions).max();
+            Some((number, most?))
+        })
     }
 
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
         let versions = run.versions();
-        let mut places = run.sub_levels().iter().map(|(place, _)| place);
-        places.any(|place| {
-            let needed = self.needed.get(&(keyspace, place.sub_level));
-            needed.is_some_and(|&needed| versions < needed)
-        })
+        let mut needed = self.needed_by(keyspace, run);
+        needed.any(|needed| versions < needed.versions)
     }
 
-    /// Whether a merge that was installed as a whole was a setback.
-    pub(super) fn compare(&mut self, ended: &Ended) -> bool {
-        let Some(predicted) = ended.choice.predicted else {
-            return false;
-        };
-        let output = (ended.keyspace, ended.choice.output.sub_level);
-        let left = ended.written_versions;
-        let dropped = ended.input_versions.saturating_sub(left);
-        if dropped as f64 >= predicted.droppable / 2.0 {
-            self.needed.remove(&output);
+    /// Of the parts of a run those that are not to be merged: all in a range that has too few versions still.
+    pub(super) fn set_back_parts(&self, keyspace: KeyspaceId, run: &Run, parts: &mut [Part]) {
+        for needed in self.needed_by(keyspace, run) {
+            let is_in = |part: &Part| {
+                let mut tables = part.run.tables();
+                tables.any(|table| table.bounds.overlaps(&needed.range))
+            };
+            let inside = parts.iter().filter(|part| is_in(part));
+            let versions: u64 = inside.map(|part| part.run.versions()).sum();
+            if versions < needed.versions {
+                let inside = parts.iter_mut().filter(|part| is_in(part));
+                inside.for_each(|part| part.duplicates = None);
+            }
+        }
+    }
+
+    fn needed_by(&self, keyspace: KeyspaceId, run: &Run) -> impl Iterator<Item = &Needed> {
+        let places = run.sub_levels().iter().map(|(place, _)| place);
+        places
+            .filter_map(move |place| self.needed.get(&(keyspace, place.sub_level)))
+            .flatten()
+    }
+
+    /// A merge was installed as a whole; whether it was a setback.
+    pub(super) fn compare(&mut self, ended: &Ended, past: &Compaction) -> bool {
+        if past.predicted_dropped.is_none() {
             return false;
         }
-        self.needed.insert(output, left.saturating_add(left / 4));
+        let output = (ended.keyspace, ended.choice.output.sub_level);
+        let left = past.entries.saturating_sub(past.dropped);
+        let needed = self.needed.entry(output).or_default();
+        needed.retain(|before| !ended.range.encloses(&before.range));
+        if !past.setback {
+            return false;
+        }
+        needed.push(Needed {
+            range: ended.range.clone(),
+            versions: left.saturating_add(left / 4),
+        });
         true
     }
 }
@@ -59,7 +99,10 @@ mod tests {
 
     use super::*;
     use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
+    use crate::compaction::parts::cells;
+    use crate::compaction::policy::{ChoiceKind, Reason};
+    use crate::db::compaction_history::Began;
+    use crate::db::jobs::under_way::Progress;
     use crate::levels::Place;
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
@@ -80,14 +123,20 @@ mod tests {
             output: old,
             predicted: Some(Duplicates::new(100, 60.0, 0)),
         });
-        let dropping = |dropped: u64| Ended {
+        let ended = Ended {
             job: 1,
             keyspace: KeyspaceId::DEFAULT,
+            progress: Progress::begun(1, &choice),
             choice: Arc::clone(&choice),
-            input_versions: 100,
-            written_versions: 100 - dropped,
+            range: KeyRange::inclusive("a", "z"),
             installed: 1,
             slices: 1,
+        };
+        let dropping = |dropped: u64| Compaction {
+            entries: 100,
+            dropped,
+            setback: is_setback(&choice, dropped),
+            ..Began::now(1, &choice).past()
         };
         let mut setbacks = Setbacks::default();
         let id = KeyspaceId::DEFAULT;
@@ -95,9 +144,9 @@ mod tests {
             let after = version(vec![sized(young, 4, young_entries), sized(old, 3, 90)]);
             Run::of_level(levels(&after), 1).unwrap()
         };
-        assert!(!setbacks.compare(&dropping(20)), "half of it");
+        assert!(!setbacks.compare(&ended, &dropping(20)), "half of it");
         assert!(!setbacks.is_set_back(id, &run(1)));
-        assert!(setbacks.compare(&dropping(10)));
+        assert!(setbacks.compare(&ended, &dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
         assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
         assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
@@ -106,5 +155,73 @@ mod tests {
         assert!(setbacks.is_set_back(id, &run(21)));
         setbacks.forget_all_but(levels(&version(vec![sized(young, 2, 40)])));
         assert!(!setbacks.is_set_back(id, &run(21)));
+    }
+
+    #[test]
+    fn a_range_that_could_not_be_dropped_leaves_the_others_alone() {
+        let (old, young) = (sub_level_place(1, 3), sub_level_place(1, 5));
+        let cell = |number, from, to, entries: u64| {
+            [(old, number), (young, number + 1)].map(|(place, number)| {
+                let mut added = added(place, number, from, to);
+                added.table.entries = entries / 2;
+                added
+            })
+        };
+        let run = |entries: u64| {
+            let listed = [
+                cell(1, "a", "c", entries),
+                cell(3, "d", "f", entries),
+                cell(5, "g", "i", 100),
+            ];
+            Run::of_level(levels(&version(listed.concat())), 1).unwrap()
+        };
+        let parts = |run: &Run| -> Vec<Part> {
+            let known = |run| Part {
+                run,
+                duplicates: Some(Duplicates::default()),
+            };
+            cells(run).into_iter().map(known).collect()
+        };
+        let before = run(100);
+        let choice = Arc::new(Choice {
+            reason: Reason::AskedFor,
+            kind: ChoiceKind::Merge,
+            inputs: Vec::new(),
+            output: old,
+            predicted: Some(Duplicates::new(200, 100.0, 0)),
+        });
+        let ended = Ended {
+            job: 1,
+            keyspace: KeyspaceId::DEFAULT,
+            progress: Progress::begun(1, &choice),
+            range: KeyRange::inclusive("a", "f"),
+            choice: Arc::clone(&choice),
+            installed: 1,
+            slices: 1,
+        };
+        let dropping = |dropped: u64| Compaction {
+            entries: 200,
+            dropped,
+            setback: is_setback(&choice, dropped),
+            ..Began::now(1, &choice).past()
+        };
+        let mut setbacks = Setbacks::default();
+        let id = KeyspaceId::DEFAULT;
+        assert!(setbacks.compare(&ended, &dropping(40)));
+        let known = |setbacks: &Setbacks, run: &Run| -> Vec<bool> {
+            let mut parts = parts(run);
+            setbacks.set_back_parts(id, run, &mut parts);
+            parts.iter().map(|part| part.duplicates.is_some()).collect()
+        };
+        assert_eq!(known(&setbacks, &run(80)), [false, false, true]);
+        assert!(!setbacks.is_set_back(id, &before), "all of it has enough");
+        assert_eq!(
+            known(&setbacks, &run(98)),
+            [false, false, true],
+            "200 are needed"
+        );
+        assert_eq!(known(&setbacks, &run(102)), [true; 3]);
+        assert!(!setbacks.compare(&ended, &dropping(50)));
+        assert_eq!(known(&setbacks, &run(98)), [true; 3]);
     }
 }

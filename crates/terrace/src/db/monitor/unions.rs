@@ -2,7 +2,8 @@
 //!
 //! Tables that came are read from their files; if some went all are read again, for a sketch forgets
 //! nothing. Where a merge is just replacing tables that would be done once for each of its slices, so
-//! it waits for the merge to end.
+//! it waits for the merge to end. Of each table a small sketch is kept besides, a kibibyte, so that some of a
+//! sub-level's tables can be counted without the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use terrace_storage::Purpose;
 
 use crate::Result;
 use crate::compaction::estimates::Duplicates;
+use crate::compaction::parts::{Part, cells};
 use crate::compaction::run::Run;
 use crate::levels::{KeyspaceLevels, Place, SubLevel};
-use crate::table::{Sketch, TableCache};
+use crate::table::{Sketch, SmallSketch, TableCache};
 
 /// By the sub-levels' numbers.
 #[derive(Clone, Default)]
@@ -27,6 +29,8 @@ struct Union {
     tables: Vec<u64>,
     /// `None` if a table was written without a sketch.
     keys: Option<Arc<Sketch>>,
+    /// Of those that were written with one, by their numbers.
+    of_tables: Arc<BTreeMap<u64, SmallSketch>>,
 }
 
 impl Unions {
@@ -84,16 +88,47 @@ impl Unions {
                 None => self.united(run),
             };
             let Some(keys) = united else { continue };
-            let tombstones = if run.is_oldest_of(levels) {
-                run.tables().map(|table| table.tombstones).sum()
-            } else {
-                0
-            };
-            let duplicates = Duplicates::new(run.versions(), keys.estimate(), tombstones);
+            let duplicates =
+                Duplicates::new(run.versions(), keys.estimate(), tombstones(levels, run));
             known.insert(run.name(), duplicates);
             begun = Some((oldest, run.count(), keys));
         }
         known
+    }
+
+    /// What merging the parts of a run would drop if there were no snapshots.
+    pub(super) fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
+        if !self.are_of(run) {
+            return Vec::new();
+        }
+        let cells = cells(run).into_iter();
+        cells
+            .map(|run| Part {
+                duplicates: self.of_cell(levels, &run),
+                run,
+            })
+            .collect()
+    }
+
+    /// Of whole tables: where a merge was cut short nothing is known.
+    fn of_cell(&self, levels: &KeyspaceLevels, cell: &Run) -> Option<Duplicates> {
+        let versions = cell.versions();
+        if cell.count() == 1 {
+            return Some(Duplicates::new(versions, versions as f64, 0));
+        }
+        let mut keys = SmallSketch::default();
+        for (place, sub_level) in cell.sub_levels() {
+            let of_tables = &self.by_sub_level.get(&place.sub_level)?.of_tables;
+            for table in &sub_level.tables {
+                let of_table = of_tables.get(&table.number);
+                keys.unite(of_table.filter(|_| !table.narrowed)?);
+            }
+        }
+        Some(Duplicates::new(
+            versions,
+            keys.estimate(),
+            tombstones(levels, cell),
+        ))
     }
 
     /// Whether the sub-levels of a run have the tables that they had.
@@ -115,6 +150,15 @@ impl Unions {
         Some(keys.estimate())
     }
 
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let of_union = |union: &Union| {
+            let of_tables = union.of_tables.values();
+            let small: u64 = of_tables.map(SmallSketch::memory_bytes).sum();
+            union.keys.as_ref().map_or(0, |keys| keys.memory_bytes()) + small
+        };
+        self.by_sub_level.values().map(of_union).sum()
+    }
+
     fn united(&self, run: &Run) -> Option<Sketch> {
         let mut keys = Sketch::default();
         for (_, sub_level) in run.sub_levels() {
@@ -124,10 +168,19 @@ impl Unions {
     }
 
     /// The union of a sub-level, if it is of the tables that are listed.
-    fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
+    pub(super) fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
         let union = self.by_sub_level.get(&sub_level.number)?;
         let is_current = union.tables == numbers(sub_level);
         union.keys.as_deref().filter(|_| is_current)
+    }
+}
+
+/// Those that a merge of a run would drop for want of anything older.
+fn tombstones(levels: &KeyspaceLevels, run: &Run) -> u64 {
+    if run.is_oldest_of(levels) {
+        run.tables().map(|table| table.tombstones).sum()
+    } else {
+        0
     }
 }
 
@@ -147,19 +200,23 @@ fn union_of(sub_level: &SubLevel, before: Option<Union>, tables: &TableCache) ->
     if let Some(begun) = begun.take_if(|begun| begun.tables == listed) {
         return Ok(begun);
     }
+    let mut of_tables = begun.as_ref().map(|begun| begun.of_tables.clone());
     let (read, keys) = match begun {
         Some(Union {
             tables,
             keys: Some(keys),
+            ..
         }) => (tables, Arc::unwrap_or_clone(keys)),
         _ => (Vec::new(), Sketch::default()),
     };
     let mut keys = Some(keys);
+    let small = Arc::make_mut(of_tables.get_or_insert_default());
     for table in &sub_level.tables {
         if read.binary_search(&table.number).is_ok() {
             continue;
         }
         let of_table = table.open(tables)?.key_sketch(Purpose::Compaction)?;
+        small.extend(of_table.as_ref().map(|keys| (table.number, keys.into())));
         keys = keys.zip(of_table).map(|(mut keys, of_table)| {
             keys.unite(&of_table);
             keys
@@ -168,5 +225,6 @@ fn union_of(sub_level: &SubLevel, before: Option<Union>, tables: &TableCache) ->
     Ok(Union {
         tables: listed,
         keys: keys.map(Arc::new),
+        of_tables: of_tables.unwrap_or_default(),
     })
 }

@@ -226,7 +226,7 @@ impl Shared {
                 let Some(store) = self.store.upgrade() else {
                     return Ok(());
                 };
-                let levels = store.levels_report();
+                let levels = store.levels_report(|levels| store.level_duplicates(levels));
                 drop(store);
                 tell(stream, Told::Levels(&levels))
             }

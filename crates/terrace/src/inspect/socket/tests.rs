@@ -50,7 +50,7 @@ fn an_owner_tells_what_it_holds_and_does() {
     db.put(b"key", b"value").unwrap();
     db.flush().unwrap();
     assert_eq!(statistics(&path).unwrap().sequences.flushed, 1);
-    assert_eq!(levels(&path).unwrap(), db.levels());
+    assert_eq!(levels(&path).unwrap(), db.levels_with_duplicates());
     let told: Vec<_> = events(&path, EventRequest::default()).unwrap().collect();
     let Ok(Answer::Event(first)) = &told[0] else {
         panic!("{told:?}");

@@ -12,7 +12,7 @@ use super::{connect, options, owner, said};
 use crate::db::events::{Event, EventKind, EventListener};
 use crate::inspect::socket::administration::{Administration, Turns};
 use crate::inspect::socket::protocol::{Request, parse_request, request_line};
-use crate::inspect::socket::{checkpoint, compact, flush, statistics};
+use crate::inspect::socket::{checkpoint, compact, flush, levels, statistics};
 use crate::{Db, Error, KeyspaceOptions, Options};
 
 const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -64,6 +64,16 @@ fn an_owner_compacts_what_it_is_told_to() {
     assert_eq!((versions(&db, "default"), versions(&db, "lakes")), (2, 4));
     compact(&path, Some("lakes"), Some(EVERYTHING)).unwrap();
     assert_eq!(versions(&db, "lakes"), 2);
+
+    // What was done is told as the store tells it.
+    let told = levels(&path).unwrap();
+    assert_eq!(told, db.levels_with_duplicates());
+    let told: Vec<_> = told
+        .compactions
+        .iter()
+        .map(|past| (past.keyspace.as_str(), past.entries, past.dropped))
+        .collect();
+    assert_eq!(told, [("default", 4, 2), ("lakes", 4, 2)]);
 
     for range in [None, Some(EVERYTHING)] {
         match compact(&path, Some("seas"), range) {

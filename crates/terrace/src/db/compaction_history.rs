@@ -1,0 +1,205 @@
+//! What merges and moves have done since the store was opened: the last ones, each with what it was to
+//! give and what it gave.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::policy::{Choice, ChoiceKind};
+use crate::serial;
+use crate::sync::{Instant, Mutex};
+
+/// Compactions that a store remembers; the oldest go first.
+pub(crate) const KEPT: usize = 256;
+
+/// A merge or a move of tables that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// Its number, as events tell it.
+    pub job: u64,
+    /// The name of its keyspace.
+    pub keyspace: String,
+    /// When it was chosen.
+    #[serde(rename = "began_seconds", with = "serial::milliseconds_since_1970")]
+    pub began: SystemTime,
+    /// How long it took from then on, the waiting for threads included.
+    #[serde(rename = "duration_seconds", with = "serial::seconds")]
+    pub duration: Duration,
+    /// Why it was chosen, in words.
+    pub reason: String,
+    /// What was done with the inputs.
+    pub kind: CompactionKind,
+    /// The levels of the inputs, ascending.
+    pub input_levels: Vec<u8>,
+    /// The level of the outputs.
+    pub output_level: u8,
+    /// Tables that took part.
+    pub input_tables: u64,
+    /// Bytes of these tables.
+    pub input_bytes: u64,
+    /// Tables written; those of a move were not.
+    pub output_tables: u64,
+    /// Bytes of these tables.
+    pub output_bytes: u64,
+    /// Entries that went in: of slices that were not installed none.
+    pub entries: u64,
+    /// Entries that it was expected to drop; `None` if that is not why it was chosen.
+    pub predicted_dropped: Option<u64>,
+    /// Entries that it dropped.
+    pub dropped: u64,
+    /// It dropped less than half of what was predicted.
+    pub setback: bool,
+    /// The slices that it was divided into; none of a move.
+    pub slices: u64,
+    /// Those that were installed.
+    pub installed_slices: u64,
+    /// Why some were not, if so: a failure, or that the store was being closed.
+    pub cut_short: Option<String>,
+}
+
+/// What a compaction does with its inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum CompactionKind {
+    /// They are read and written anew.
+    Merge,
+    /// They change their level as they are.
+    Move,
+}
+
+/// A job from its beginning on. Of what it was chosen for it keeps no table: while a merge goes on, those that it
+/// is done with are deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Began {
+    pub(crate) chosen: Compaction,
+    clock: Instant,
+}
+
+impl Began {
+    pub(crate) fn now(job: u64, choice: &Choice) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        // No finer than it is told.
+        let milliseconds = since.unwrap_or_default().as_millis() as u64;
+        let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
+        Began {
+            chosen: chosen(job, choice, time),
+            clock: Instant::now(),
+        }
+    }
+
+    /// The job as one that ends now and has done nothing.
+    pub(crate) fn past(&self) -> Compaction {
+        Compaction {
+            duration: self.clock.elapsed(),
+            ..self.chosen.clone()
+        }
+    }
+}
+
+fn chosen(job: u64, choice: &Choice, began: SystemTime) -> Compaction {
+    let inputs = choice.inputs.iter();
+    let levels: BTreeSet<u8> = inputs.clone().map(|input| input.place.level).collect();
+    Compaction {
+        job,
+        keyspace: String::new(),
+        began,
+        duration: Duration::ZERO,
+        reason: choice.reason.to_string(),
+        kind: match choice.kind {
+            ChoiceKind::Move => CompactionKind::Move,
+            ChoiceKind::Merge => CompactionKind::Merge,
+        },
+        input_levels: levels.into_iter().collect(),
+        output_level: choice.output.level,
+        input_tables: choice.inputs.len() as u64,
+        input_bytes: inputs.map(|input| input.table.size_bytes).sum(),
+        output_tables: 0,
+        output_bytes: 0,
+        entries: 0,
+        predicted_dropped: choice.predicted.map(|it| it.droppable.round() as u64),
+        dropped: 0,
+        setback: false,
+        slices: 0,
+        installed_slices: 0,
+        cut_short: None,
+    }
+}
+
+/// The last compactions of a store.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionHistory(Mutex<VecDeque<Compaction>>);
+
+impl CompactionHistory {
+    /// Remembers one that has ended.
+    pub(crate) fn add(&self, compaction: Compaction) {
+        let mut kept = self.0.lock();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(compaction);
+    }
+
+    /// Those that are remembered, in the order in which they ended.
+    pub(crate) fn kept(&self) -> Vec<Compaction> {
+        self.0.lock().iter().cloned().collect()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::compaction::estimates::Duplicates;
+    use crate::compaction::policy::{Input, Reason};
+    use crate::levels::testing::{added, levels, sub_level_place, version};
+
+    fn compaction(job: u64) -> Compaction {
+        let version = version(vec![
+            added(sub_level_place(2, 5), 1, "a", "z"),
+            added(sub_level_place(1, 7), 2, "a", "z"),
+            added(sub_level_place(1, 8), 3, "a", "z"),
+        ]);
+        let inputs = levels(&version).tables();
+        let choice = Choice {
+            reason: Reason::AskedFor,
+            kind: ChoiceKind::Merge,
+            inputs: inputs
+                .map(|(place, table)| Input::new(place, table))
+                .collect(),
+            output: sub_level_place(2, 5),
+            predicted: Some(Duplicates::new(100, 59.6, 0)),
+        };
+        Began::now(job, &choice).past()
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_in_order() {
+        let history = CompactionHistory::default();
+        let last = KEPT as u64 + 3;
+        for job in 1..=last {
+            history.add(compaction(job));
+        }
+        let kept: Vec<u64> = history.kept().iter().map(|past| past.job).collect();
+        assert!(kept.iter().copied().eq(4..=last), "{kept:?}");
+    }
+
+    #[test]
+    fn what_was_chosen_is_told() {
+        let past = compaction(1);
+        assert_eq!((past.input_levels, past.output_level), (vec![1, 2], 2));
+        assert_eq!((past.input_tables, past.predicted_dropped), (3, Some(40)));
+        assert_eq!(past.reason, "it was asked for");
+    }
+
+    #[test]
+    fn one_comes_back_from_json() {
+        let mut past = compaction(7);
+        past.began = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+        past.duration = Duration::from_nanos(1_234_567_891);
+        let text = serde_json::to_string(&past).unwrap();
+        assert!(text.contains(r#""began_seconds":1700000000.123"#), "{text}");
+        assert_eq!(serde_json::from_str::<Compaction>(&text).unwrap(), past);
+    }
+}

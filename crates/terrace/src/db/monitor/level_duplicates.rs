@@ -1,0 +1,82 @@
+//! How many versions of how many keys a level has, for those who look at it.
+//!
+//! A policy asks about the runs that it might merge, and many policies ask nothing. Who looks at a store
+//! wants to know of every level, so the sketches are read then; what the monitor has of them is used.
+
+use serde::{Deserialize, Serialize};
+use terrace_storage::Purpose;
+
+use super::unions::Unions;
+use crate::compaction::run::Run;
+use crate::db::Store;
+use crate::levels::KeyspaceLevels;
+use crate::table::Sketch;
+
+/// What a level holds, all of its sub-levels together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LevelDuplicates {
+    /// Versions, tombstones included.
+    pub versions: u64,
+    /// Those that are tombstones.
+    pub tombstones: u64,
+    /// About so many different keys have them, to 2 % in 19 of 20 cases. `None` if it cannot be known: a
+    /// table was written without a sketch, or cannot be read, or counts in part only, as those do that
+    /// a merge has begun to replace.
+    pub keys: Option<u64>,
+}
+
+impl LevelDuplicates {
+    /// The duplicate rate: versions for each key, at least 1; `None` of an empty level, or if the keys are not
+    /// known.
+    pub fn rate(&self) -> Option<f64> {
+        let keys = self.keys.filter(|&keys| keys > 0)?;
+        Some((self.versions as f64 / keys as f64).max(1.0))
+    }
+}
+
+impl Store {
+    /// Of each level from the top.
+    pub(crate) fn level_duplicates(&self, levels: &KeyspaceLevels) -> Vec<LevelDuplicates> {
+        // Not waited for: who holds it may be reading.
+        let watched = self.monitor.keyspaces.try_lock();
+        let unions = watched.and_then(|watched| Some(watched.get(&levels.id)?.unions.clone()));
+        let unions = unions.unwrap_or_default();
+        let numbers = (0u8..).zip(&levels.levels);
+        numbers
+            .map(|(number, _)| match Run::of_level(levels, number) {
+                Some(run) => self.duplicates_of(&run, &unions),
+                None => LevelDuplicates::default(),
+            })
+            .collect()
+    }
+
+    fn duplicates_of(&self, run: &Run, unions: &Unions) -> LevelDuplicates {
+        let versions = run.versions();
+        let estimate = |keys: Sketch| (keys.estimate().round() as u64).min(versions);
+        LevelDuplicates {
+            versions,
+            tombstones: run.tables().map(|table| table.tombstones).sum(),
+            keys: self.keys_of(run, unions).map(estimate),
+        }
+    }
+
+    fn keys_of(&self, run: &Run, unions: &Unions) -> Option<Sketch> {
+        if run.tables().any(|table| table.narrowed) {
+            return None;
+        }
+        let mut keys = Sketch::default();
+        for (_, sub_level) in run.sub_levels() {
+            match unions.current(sub_level) {
+                Some(known) => keys.unite(known),
+                None => {
+                    for table in &sub_level.tables {
+                        let open = table.open(&self.tables).ok()?;
+                        keys.unite(&open.key_sketch(Purpose::Other).ok()??);
+                    }
+                }
+            }
+        }
+        Some(keys)
+    }
+}
