@@ -112,6 +112,9 @@ fn plexdb_sets_every_policy_beside_the_papers_numbers() {
         "terrace-dedup-1.8",
         "(LSM-trie)",
         "above 11.0",
+        "== By simulation: the runs of 20 GB and of 100 GB, and LSM-trie",
+        "lsm-trie-32-mb",
+        "near 18",
         "== What is left of the claims",
         "cannot be told here",
         "64 KiB, 1/9 of the distinct data",
@@ -131,7 +134,7 @@ fn plexdb_measures_what_tables_take_and_what_they_cost() {
     let points = "terrace-leveled,terrace-tiered,terrace-dedup-1.2";
     let json = plexdb(&shell, &["--points", points, "--zipfian", "--json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(report["sections"].as_array().unwrap().len(), 3);
+    assert_eq!(report["sections"].as_array().unwrap().len(), 4);
     for load in ["updates", "zipfian"] {
         let measured = report["figures"][load]["points"].as_array().unwrap();
         assert_eq!(measured.len(), 3);
@@ -146,6 +149,8 @@ fn plexdb_measures_what_tables_take_and_what_they_cost() {
             assert_eq!(point["reads"].is_null(), load == "zipfian");
         }
     }
+    let simulated = report["figures"]["simulated"].as_array().unwrap();
+    assert!(simulated.iter().any(|one| one["name"] == "lsm-trie"));
     let leveled = &report["figures"]["updates"]["contest"]["runs"][0];
     assert_eq!(leveled["store"], "terrace-leveled");
     let told = leveled["settings"].as_array().unwrap();

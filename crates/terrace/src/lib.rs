@@ -45,6 +45,7 @@ mod range_tombstones;
 mod read_buffer;
 mod repair;
 mod serial;
+pub mod simulate;
 mod sync;
 mod table;
 mod time_profile;

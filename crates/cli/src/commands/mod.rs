@@ -14,6 +14,7 @@ mod packaging;
 mod repair;
 mod reproduce;
 mod scan;
+mod simulate;
 mod stats;
 mod verify;
 
@@ -44,6 +45,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Levels(arguments) => levels::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Explain { what } => explain::run(&what),
+        Command::Simulate { what } => simulate::run(&what),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Options => print(Options::default().to_toml()?),

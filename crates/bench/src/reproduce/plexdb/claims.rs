@@ -26,7 +26,6 @@ pub fn claims(points: &[Measured]) -> Vec<Claim> {
         found.space_grows(),
         found.greatest_threshold_writes(),
         found.greatest_threshold_space(),
-        found.space_without_dedup(),
         reading::present(&found),
         reading::absent(&found),
         found.score(),
@@ -185,21 +184,6 @@ impl<'a> Found<'a> {
             ours: named(dedup, space(dedup)),
             verdict: held(space(dedup) <= 2.0 * ABOUT),
             because: String::new(),
-        })
-    }
-
-    fn space_without_dedup(&self) -> Option<Claim> {
-        let tiered = self.named(TIERED)?;
-        Some(Claim {
-            claim: "LSM-trie takes above 11 times the space of the distinct data".into(),
-            paper: "above 11".into(),
-            ours: named(tiered, space(tiered)),
-            verdict: Verdict::CannotBeTold,
-            because: format!(
-                "{TIERED} is not LSM-trie: its levels hold ten sorted runs of all keys, where LSM-trie \
-                 divides them by hashes. All versions of all keys together are ten times the distinct \
-                 data."
-            ),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Deduplication compaction (PlexDB, 2020): a tiered tree that merges a level for its duplicates.
 //!
 //! `points` is the table of what is measured; `contests` runs it, `measured` reads it off, and
-//! each section has a file.
+//! each section has a file. `simulation` has what is not measured.
 
 mod amplification;
 mod claims;
@@ -10,6 +10,7 @@ mod measured;
 mod paper;
 mod points;
 mod setting;
+mod simulation;
 mod throughput;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ use setting::Setting;
 
 pub use measured::{Figure, Lookups, Measured, Space, Written};
 pub use points::contestants;
+pub use simulation::Simulated;
 
 /// All that was measured, as numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub struct Figures {
     pub updates: Loaded,
     /// As many writes of keys that are chosen zipfian, if that was asked for.
     pub zipfian: Option<Loaded>,
+    /// What was not measured but simulated: the paper's runs at full scale, and LSM-trie.
+    #[serde(default)]
+    pub simulated: Vec<Simulated>,
 }
 
 /// One load of all points.
@@ -83,7 +88,9 @@ pub fn reproduce(
         true => Some(zipfian(program, &setting, &points, command)?),
         false => None,
     };
+    say("by simulation: 20 GB and 100 GB");
     let figures = Figures {
+        simulated: simulation::simulated()?,
         updates: Loaded::of(updates, &setting),
         zipfian: zipfian.map(|contest| Loaded::of(contest, &setting)),
     };
@@ -129,15 +136,22 @@ fn claims(figures: &Figures, setting: &Setting) -> Vec<Claim> {
             claim.because = format!("So little data makes no tree. {}", claim.because);
         }
     }
+    // They are of as much data as the paper's.
+    claims.extend(simulation::claims(&figures.simulated));
     claims
 }
 
 fn sections(figures: &Figures) -> Vec<Section> {
     let points = &figures.updates.points;
-    let mut sections = vec![amplification::section(points), throughput::section(points)];
+    let simulated = &figures.simulated;
+    let mut sections = vec![
+        amplification::section(points, simulated),
+        throughput::section(points),
+    ];
     if let Some(zipfian) = &figures.zipfian {
         sections.push(amplification::zipfian_section(&zipfian.points));
     }
+    sections.push(simulation::section(simulated));
     // First what a reader must know before anything else.
     if let (Err(failed), Some(first)) = (figures.succeeded(), sections.first_mut()) {
         first.notes.insert(0, failed.to_string());

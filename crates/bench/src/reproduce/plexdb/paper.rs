@@ -19,6 +19,10 @@ pub const SPACE: [(&str, f64); 4] = [
 /// Bytes written for each byte that came in.
 pub const WRITES: [(&str, f64); 1] = [("LevelDB", 10.0)];
 
+/// Space in the run of 100 GB with 20 updates a key.
+pub const LARGE_SPACE: [(&str, f64); 3] =
+    [("LevelDB", 2.0), ("LSM-trie", 18.0), ("PlexDB 1.6", 2.0)];
+
 /// The published number of a store of the paper's.
 pub fn of(numbers: &[(&str, f64)], store: &str) -> Option<f64> {
     let found = numbers.iter().find(|(name, _)| *name == store);

@@ -92,6 +92,23 @@ impl Setting {
         })
     }
 
+    /// The paper's volume, for what takes no time.
+    pub fn at_full_scale(updates: Updates) -> Self {
+        let records = updates.whole_groups(updates::dataset(updates, 1.0).records);
+        let data_bytes = of_records(records).expected_bytes();
+        Setting {
+            scale: 1.0,
+            records,
+            buffer_bytes: data_bytes / BUFFER_PART / BUFFER_STEP_BYTES * BUFFER_STEP_BYTES,
+            cache_bytes: paper::METADATA_BYTES as u64,
+            reads: 0,
+            rate: None,
+            repeats: 1,
+            seed: 0,
+            directory: PathBuf::new(),
+        }
+    }
+
     /// The records.
     pub fn dataset(&self) -> Dataset {
         of_records(self.records)

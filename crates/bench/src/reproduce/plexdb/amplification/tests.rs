@@ -3,7 +3,7 @@ use crate::reproduce::plexdb::claims::tests::{measured, point};
 
 #[test]
 fn published_numbers_stand_beside_their_points() {
-    let section = section(&measured());
+    let section = section(&measured(), &[]);
     let [space, written] = &section.tables[..] else {
         panic!("{:?}", section.tables)
     };
@@ -48,7 +48,7 @@ fn thresholds_are_a_curve_and_the_paper_has_a_point_with_both_numbers() {
 fn a_store_without_a_count_of_its_own_is_told() {
     let mut silent = point("fjall", 1.3, 9.0);
     silent.written.settled_tables = None;
-    let section = section(&[silent]);
+    let section = section(&[silent], &[]);
     assert!(
         section
             .notes

@@ -1,0 +1,136 @@
+//! `terrace simulate compaction`.
+
+mod support;
+
+use serde_json::Value;
+use support::Shell;
+
+fn simulated(arguments: &[&str]) -> Value {
+    let shell = Shell::new();
+    shell.json(&[&["simulate", "compaction", "--json"], arguments].concat())
+}
+
+fn number(report: &Value, at: usize, path: &str) -> f64 {
+    let found = report[at].pointer(path);
+    found
+        .unwrap_or_else(|| panic!("no {path}"))
+        .as_f64()
+        .unwrap()
+}
+
+#[test]
+fn policies_stand_beside_one_another() {
+    let shell = Shell::new();
+    let text = shell.out(&["simulate", "compaction", "--keys", "1e5"]);
+    let named = [
+        "leveled",
+        "tiered",
+        "lazy",
+        "dedup:1.2",
+        "dedup:1.8",
+        "score:0.3",
+        "trie",
+    ];
+    for policy in named {
+        assert!(text.contains(&format!("\n{policy} ")), "{text}");
+    }
+    let report = simulated(&["--keys", "1e5", "--policies", "tiered,dedup:1.2"]);
+    let written = |at| number(&report, at, "/outcome/write_amplification");
+    let space = |at| number(&report, at, "/outcome/space/mean");
+    assert!(
+        written(0) < written(1) && space(0) > 1.5 * space(1),
+        "{report}"
+    );
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("tiered"))
+        .unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[1], format!("{:.2}", written(0)));
+    assert_eq!(cells[3], format!("{:.2}", space(0)));
+    let series = report[0]["outcome"]["series"].as_array().unwrap();
+    assert!(series.len() > 100);
+    assert_eq!(series.last().unwrap()["writes"], 1_000_000);
+}
+
+#[test]
+fn any_size_is_simulated_with_larger_tables() {
+    let report = simulated(&["--keys", "1e12", "--policies", "tiered,leveled"]);
+    for at in [0, 1] {
+        assert!(number(&report, at, "/outcome/user_bytes") > 1e15);
+        assert!(number(&report, at, "/elapsed_s") < 60.0);
+    }
+    let small = simulated(&["--keys", "1e6", "--policies", "tiered"]);
+    let written = |report| number(report, 0, "/outcome/write_amplification");
+    // Buffers of a hundredth make the same tree.
+    assert!((written(&report) / written(&small) - 1.0).abs() < 0.1);
+    let shell = Shell::new();
+    let sizes = "arena_bytes = 1000000000\narena_index_bytes = 500000000";
+    let file = shell.file("options.toml", sizes);
+    let small_buffers = [
+        "--keys",
+        "1e12",
+        "--writes-per-key",
+        "0.01",
+        "--options",
+        &file,
+    ];
+    let report = simulated(&[&small_buffers[..], &["--policies", "tiered"]].concat());
+    assert!(number(&report, 0, "/outcome/enlarged_table_bytes") > 1e9);
+}
+
+/// Merges that are no faster than what comes in hold writers back, and ones that are fast do not.
+#[test]
+fn slow_merges_hold_writers_back() {
+    let held_back = |merge_mb_s| {
+        let speeds = ["--write-mb-s", "20", "--merge-mb-s", merge_mb_s];
+        let report =
+            simulated(&[&["--keys", "1e5", "--policies", "leveled"], &speeds[..]].concat());
+        let seconds = |name: &str| number(&report, 0, &format!("/outcome/seconds/{name}"));
+        seconds("held_back") / seconds("load")
+    };
+    assert!(held_back("2000") < 0.1);
+    assert!(held_back("20") > 0.3);
+}
+
+#[test]
+fn what_makes_no_sense_is_wrong_usage() {
+    let shell = Shell::new();
+    for (arguments, what) in [
+        (&["--policies", "univers"][..], "is no policy"),
+        (&["--policies", "tiered:2"], "is no policy"),
+        (
+            &["--policies", "dedup:1"],
+            "dedup_threshold must be above 1",
+        ),
+        (&["--keys", "0"], "keys must be from 1"),
+        (&["--keys", "many"], "a whole number"),
+        (&["--deletes", "1"], "delete_share"),
+        (&["--shuffled", "--fill-first"], "cannot be used with"),
+        (&["--merge-mb-s", "5"], "--write-mb-s"),
+        (
+            &[
+                "--policies",
+                "trie",
+                "--write-mb-s",
+                "5",
+                "--merge-mb-s",
+                "5",
+            ],
+            "without speeds",
+        ),
+    ] {
+        let ran = shell.run(&[&["simulate", "compaction"][..], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_help_has_examples() {
+    let help = Shell::new().out(&["simulate", "compaction", "--help"]);
+    assert!(
+        help.contains("terrace simulate compaction --keys 1e12"),
+        "{help}"
+    );
+}

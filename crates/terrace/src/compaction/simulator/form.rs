@@ -1,0 +1,219 @@
+//! How large what a store writes is: of a table by its entries, and of an arena by the writes that it takes.
+//!
+//! A few tables are really written, in memory, from one entry on and each twice as large as the one
+//! before; what lies between them is between their sizes. So whatever a table holds beside its entries is
+//! counted as it is. Values are taken for ones that do not compress.
+
+use std::path::PathBuf;
+
+use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
+use terrace_storage::{CrashSwitch, Purpose, SimulatedStorage};
+
+use super::description::Simulation;
+use crate::key::{InternalKey, Kind, Tag};
+use crate::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
+use crate::write_buffer::batch::WriteBatch;
+use crate::write_buffer::memtable::MemTable;
+use crate::{KeyspaceId, Result};
+
+/// The sizes of tables by their entries.
+#[derive(Debug)]
+pub(crate) struct TableForm {
+    steps: Vec<Step>,
+    value_bytes: f64,
+}
+
+/// A table that was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    entries: f64,
+    /// What its writer took it for before the end: by this tables are cut.
+    estimated_bytes: f64,
+    file_bytes: f64,
+}
+
+/// Entries and bytes of the largest table that is written for measure.
+const MOST_ENTRIES: u64 = 1 << 15;
+const MOST_BYTES: u64 = 8 << 20;
+
+impl TableForm {
+    /// # Errors
+    /// Records that no table takes.
+    pub(crate) fn measured(simulation: &Simulation) -> Result<TableForm> {
+        let key_bits = simulation.key_bytes.saturating_mul(8).min(63);
+        let most = (MOST_BYTES / simulation.record_bytes().max(1)).clamp(2, MOST_ENTRIES);
+        let most = most.min(1 << key_bits);
+        let mut steps = vec![Step::default()];
+        let mut entries = 1;
+        while entries <= most {
+            steps.push(write(simulation, entries)?);
+            entries *= 2;
+        }
+        Ok(TableForm {
+            steps,
+            value_bytes: simulation.value_bytes as f64,
+        })
+    }
+
+    /// Of a table with as many entries, some of which are tombstones.
+    pub(crate) fn file_bytes(&self, entries: f64, tombstones: f64) -> f64 {
+        let bytes = self.between(entries, |step| step.entries, |step| step.file_bytes);
+        (bytes - tombstones * self.value_bytes).max(1.0)
+    }
+
+    /// Entries that a table has when its writer takes it for so large.
+    pub(crate) fn entries_of(&self, estimated_bytes: f64) -> f64 {
+        self.between(
+            estimated_bytes,
+            |step| step.estimated_bytes,
+            |step| step.entries,
+        )
+    }
+
+    /// What `of` is where `by` is `at`; beyond the last step as between the last two.
+    fn between(&self, at: f64, by: fn(&Step) -> f64, of: fn(&Step) -> f64) -> f64 {
+        let last = self.steps.len().saturating_sub(1);
+        let upper = self.steps.partition_point(|step| by(step) < at);
+        let upper = upper.clamp(1, last.max(1));
+        match self.steps.get(upper - 1..=upper) {
+            Some([lower, upper]) => {
+                let width = (by(upper) - by(lower)).max(f64::MIN_POSITIVE);
+                let share = (at - by(lower)) / width;
+                of(lower) + share * (of(upper) - of(lower))
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
+    let options = &simulation.options;
+    let disk = SimulatedStorage::new(0, CrashSwitch::new());
+    disk.set_capacity_bytes(1 << 40);
+    let table = TableOptions {
+        block_bytes: options.block_bytes,
+        restart_interval: options.restart_interval,
+        compression: Compression::None,
+        filter: FilterForm {
+            kind: FilterKind::Fuse,
+            bits_per_key: f64::from(options.filter_bits_per_key),
+        },
+        hash_seed: 1,
+        keyspace: KeyspaceId::DEFAULT,
+        age_hint: 1,
+        oldest_tombstone_seconds: None,
+        direct: options.direct_io,
+        purpose: Purpose::Compaction,
+    };
+    let mut writer = TableWriter::create(&disk, PathBuf::from("/table"), table)?;
+    let value = vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)];
+    let step = u64::MAX / entries;
+    for number in 0..entries {
+        let key = key(simulation, number * step);
+        let tag = Tag::new(number + 1, Kind::Put);
+        let key = InternalKey {
+            user_key: &key,
+            tag,
+        };
+        writer.add(key, &value)?;
+    }
+    let estimated_bytes = writer.estimated_bytes() as f64;
+    let (properties, _) = writer.finish_unsynced()?;
+    Ok(Step {
+        entries: entries as f64,
+        estimated_bytes,
+        file_bytes: properties.file_bytes as f64,
+    })
+}
+
+/// The place in its first bytes; what a key has more is the same in all.
+fn key(simulation: &Simulation, place: u64) -> Vec<u8> {
+    let mut key = place.to_be_bytes().to_vec();
+    key.resize(usize::try_from(simulation.key_bytes).unwrap_or(8), 0);
+    key
+}
+
+/// About the writes that an arena takes, each being a commit of its own.
+///
+/// # Errors
+/// Keys that no batch takes.
+pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
+    let options = &simulation.options;
+    let mut batch = WriteBatch::new();
+    batch.put(
+        &key(simulation, 0),
+        &vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)],
+    )?;
+    let payload_bytes = batch.size_bytes() as u64;
+    let deletion_bytes = payload_bytes - simulation.value_bytes;
+    let mean_bytes = payload_bytes as f64 * (1.0 - simulation.delete_share)
+        + deletion_bytes as f64 * simulation.delete_share;
+    let frame_bytes = ((FRAME_HEADER_BYTES as f64 + mean_bytes) / 8.0).ceil() * 8.0;
+    let index_bytes = MemTable::index_bytes_for(1);
+    let room_bytes = options.arena_bytes.saturating_sub(CAPACITY_STEP_BYTES) as f64;
+    let by_memory = room_bytes / (frame_bytes + index_bytes as f64);
+    let by_index = options.arena_index_bytes / index_bytes;
+    Ok((by_memory as u64).min(by_index).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Background, Db, Options};
+
+    /// Of a store, whose arenas hold what was computed, and whose tables are as large.
+    #[test]
+    fn arenas_and_tables_are_as_large_as_a_store_s() {
+        for (value_bytes, arena_bytes) in [(20, 64 << 10), (200, 256 << 10)] {
+            let options = Options {
+                background: Background::Inline,
+                arena_bytes,
+                compression: vec![Compression::None],
+                level0_merge: 1000,
+                level0_slowdown: 1000,
+                level0_stop: 1001,
+                ..Options::in_memory()
+            };
+            let simulation = Simulation {
+                key_bytes: 8,
+                value_bytes,
+                options: options.clone(),
+                ..Simulation::default()
+            };
+            let db = Db::open("/store", options).unwrap();
+            let expected = writes_per_arena(&simulation).unwrap();
+            for number in 0..3 * expected {
+                let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+                db.put(&key, &vec![1; value_bytes as usize]).unwrap();
+            }
+            let levels = db.levels();
+            let tables = levels.keyspaces[0].levels[0]
+                .iter()
+                .flat_map(|sub| &sub.tables);
+            let form = TableForm::measured(&simulation).unwrap();
+            let mut seen = 0;
+            for table in tables {
+                let off = table.entries as f64 / expected as f64 - 1.0;
+                assert!(off.abs() < 0.01, "{} of {expected}", table.entries);
+                let bytes = form.file_bytes(table.entries as f64, 0.0);
+                let off = table.size_bytes as f64 / bytes - 1.0;
+                assert!(off.abs() < 0.02, "{} for {bytes}", table.size_bytes);
+                seen += 1;
+            }
+            assert!(seen >= 2, "{seen} flushes");
+        }
+    }
+
+    #[test]
+    fn sizes_between_and_beyond_what_was_written_follow_it() {
+        let simulation = Simulation::default();
+        let form = TableForm::measured(&simulation).unwrap();
+        let bytes = |entries| form.file_bytes(entries, 0.0);
+        let written = write(&simulation, 3000).unwrap();
+        assert!((bytes(3000.0) / written.file_bytes - 1.0).abs() < 0.03);
+        let each = bytes(2e9) / 2e9;
+        assert!(each > 95.0 && each < 115.0, "{each}");
+        assert!((form.entries_of(bytes(1e6)) / 1e6 - 1.0).abs() < 0.02);
+        assert!((bytes(1e6) - form.file_bytes(1e6, 1e5) - 84e5).abs() < 1.0);
+    }
+}

@@ -1,0 +1,69 @@
+//! What simulated levels would drop in a merge: what a store guesses from sketches is known here.
+
+use std::collections::HashMap;
+
+use super::content::{Content, Keys, Piece, overlaid};
+use super::load::Load;
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::run::Run;
+use crate::levels::{KeyspaceLevels, SubLevel, Table};
+
+/// The contents of all tables, by their numbers.
+pub(crate) type Contents = HashMap<u64, Content>;
+
+/// What a table holds where it counts; `None` of one that is not known.
+pub(crate) fn piece(contents: &Contents, table: &Table) -> Option<Piece> {
+    Some(Piece {
+        keys: Keys::of(&table.bounds),
+        content: *contents.get(&table.number)?,
+    })
+}
+
+/// What a store would know of simulated levels.
+pub(crate) struct Known<'a> {
+    pub(crate) load: &'a Load,
+    pub(crate) contents: &'a Contents,
+    /// Names of the sub-levels that merges under way write into: a store's are out of date until they end.
+    pub(crate) busy: Vec<u64>,
+}
+
+impl Known<'_> {
+    fn keys_of<'b>(&self, sub_levels: impl Iterator<Item = &'b SubLevel>) -> Option<f64> {
+        let tables = sub_levels.flat_map(|sub_level| &sub_level.tables);
+        let pieces: Option<Vec<Piece>> = tables.map(|table| piece(self.contents, table)).collect();
+        let distinct = overlaid(pieces?).into_iter();
+        Some(
+            distinct
+                .map(|piece| piece.keys.share() * piece.content.entries(self.load))
+                .sum(),
+        )
+    }
+}
+
+impl Estimates for Known<'_> {
+    fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+        if run.tables().any(|table| table.narrowed) {
+            return None;
+        }
+        let mut places = run.sub_levels().iter().map(|(place, _)| place.sub_level);
+        if places.any(|name| self.busy.contains(&name)) {
+            return None;
+        }
+        let keys = self.keys_of(run.sub_levels().iter().map(|(_, s)| &**s))?;
+        let tombstones = if run.is_oldest_of(levels) {
+            run.tables().map(|table| table.tombstones).sum()
+        } else {
+            0
+        };
+        Some(Duplicates::new(run.versions(), keys, tombstones))
+    }
+
+    /// Nothing has snapshots here.
+    fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
+        Some(at_most)
+    }
+
+    fn keys(&self, _: &KeyspaceLevels, run: &Run) -> Option<f64> {
+        self.keys_of(run.sub_levels().iter().map(|(_, s)| &**s))
+    }
+}

@@ -1,0 +1,14 @@
+//! Loads simulated without a store: what a compaction policy would write, and the space that it would
+//! take, for a load of any size.
+//!
+//! The policies are those of a store; what is made up is what tables hold. The figures are those of a
+//! store whose merges take no time, unless [`Simulation::speeds`] says how fast it is. Compared with real
+//! stores they are within a tenth (`tests/simulation.rs`).
+
+pub use crate::compaction::simulator::description::{
+    KeyDistribution, Simulation, Speeds, TreeKind,
+};
+pub use crate::compaction::simulator::outcome::{
+    MergesOfReason, Moment, Outcome, Seconds, SpaceAmplification, SubLevels,
+};
+pub use crate::compaction::simulator::trie::TrieForm;
