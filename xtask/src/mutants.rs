@@ -27,25 +27,61 @@ struct Mutant {
     test: Vec<String>,
 }
 
+/// Of how many parts a run of the gate takes one. All of them take most of an hour.
+const PARTS: u64 = 3;
+
+/// Those of these names; all, if there are none.
 pub fn run(root: &Path, names: &[String]) -> Outcome {
-    let mutants = match load(&root.join("mutants"), names) {
-        Ok(mutants) => mutants,
-        Err(what) => return Outcome::Failed(what),
-    };
-    if mutants.is_empty() {
-        return Outcome::Skipped("mutants/ holds no patch".into());
+    match load(&root.join("mutants"), names) {
+        Ok(mutants) if mutants.is_empty() => Outcome::Skipped("mutants/ holds no patch".into()),
+        Ok(mutants) => check(root, &mutants),
+        Err(what) => Outcome::Failed(what),
     }
+}
+
+/// A third of them, another one for each commit in a row.
+pub fn run_part(root: &Path) -> Outcome {
+    let (mutants, part) = match (load(&root.join("mutants"), &[]), part_of_commit(root)) {
+        (Ok(mutants), Ok(part)) => (mutants, part),
+        (Err(what), _) | (_, Err(what)) => return Outcome::Failed(what),
+    };
+    let chosen: Vec<Mutant> = (0u64..)
+        .zip(mutants)
+        .filter_map(|(number, mutant)| (number % PARTS == part).then_some(mutant))
+        .collect();
+    match check(root, &chosen) {
+        Outcome::Passed => Outcome::PassedInPart(format!(
+            "all but part {} of {PARTS}, which this commit's turn is; `cargo xtask mutants` takes all",
+            part + 1
+        )),
+        other => other,
+    }
+}
+
+/// Which part is its turn: commits are counted, so that the next one takes the next.
+fn part_of_commit(root: &Path) -> Result<u64, String> {
+    let mut command = Command::new("git");
+    command
+        .args(["rev-list", "--count", "HEAD"])
+        .current_dir(root);
+    let counted = capture(&mut command, TEST_LIMIT).map_err(|error| error.to_string())?;
+    let count: Result<u64, _> = counted.output.trim().parse();
+    let count = count.map_err(|_| format!("git rev-list: {}", counted.output.trim()))?;
+    Ok(count % PARTS)
+}
+
+fn check(root: &Path, mutants: &[Mutant]) -> Outcome {
     let workshop = Workshop::new(root);
     // All of them before the first patch: the unpatched code is built once, and not again for each.
     let mut proofs: HashMap<&[String], Proof> = HashMap::new();
-    for mutant in &mutants {
+    for mutant in mutants {
         if !proofs.contains_key(&*mutant.test) {
             println!("unpatched: cargo test {}", mutant.test.join(" "));
             proofs.insert(&mutant.test, prove(&workshop, &mutant.test));
         }
     }
     let mut rows = Vec::new();
-    for mutant in &mutants {
+    for mutant in mutants {
         println!(
             "mutant {}: cargo test {}",
             mutant.name,
