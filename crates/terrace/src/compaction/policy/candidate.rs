@@ -59,6 +59,14 @@ impl Standing {
         }
         choice().map_or(Standing::Waits, Standing::Ready)
     }
+
+    /// The same with another choice in place of one that may begin.
+    pub(super) fn map(self, change: impl FnOnce(Choice) -> Choice) -> Self {
+        match self {
+            Standing::Ready(choice) => Standing::Ready(change(choice)),
+            other => other,
+        }
+    }
 }
 
 impl Candidate {

@@ -11,6 +11,10 @@
 //! what stale versions may take, and the longer a range waits the more it frees for the same writes. Nor if
 //! the level would go down, since it does so as a whole.
 //!
+//! What goes down on a level that would be over the threshold with it is merged straight into that level's
+//! oldest sub-level. Its own sub-level there would be written for nothing: the merge of the level is due as
+//! soon as it is installed.
+//!
 //! Level 0 is left out: it is small, and goes down soon.
 
 use crate::compaction::claim::Claim;
@@ -19,7 +23,7 @@ use crate::compaction::overdue::by_duplicates;
 use crate::compaction::parts::best_part;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::score::score_of_part;
-use crate::compaction::policy::tiered::{LOWEST, Tiered, is_at_rest, sub_levels};
+use crate::compaction::policy::tiered::{LOWEST, Tiered, all_of, is_at_rest, sub_levels};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
@@ -49,7 +53,7 @@ impl Dedup {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Vec<(Run, Duplicates)> {
-        let runs = self.runs(levels).into_iter();
+        let runs = of_levels(levels);
         let mut known: Vec<(Run, Duplicates)> = runs
             .filter_map(|run| {
                 let number = run.oldest()?.level;
@@ -80,11 +84,67 @@ impl Dedup {
         unless_claimed(part.or_else(whole)?, under_way)
     }
 
-    /// Whether a level stays where it is when it becomes one sub-level.
-    fn stays(&self, levels: &KeyspaceLevels, number: u8) -> bool {
+    /// Whether a level stays where it is when it, and `more` sub-levels that it gets, become one.
+    fn stays(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
         let most = self.tiered.sub_levels;
-        let free = most.saturating_sub(sub_levels(levels, number));
+        let free = most.saturating_sub(sub_levels(levels, number) + more);
         number == LOWEST || free * 2 >= most
+    }
+
+    /// Full levels go down: into the oldest sub-level below, if that level would be merged for it anyway.
+    fn straight(
+        &self,
+        down: Choice,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Choice {
+        let merged = || self.merge_with_next(&down, levels, under_way, estimates);
+        merged().unwrap_or(down)
+    }
+
+    fn merge_with_next(
+        &self,
+        down: &Choice,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let top = down.inputs.iter().map(|input| input.place.level).min()?;
+        let below = down.output.level;
+        // What a merge that was cut short began is gone on with as it was.
+        let is_new = down.inputs.iter().all(|input| input.place.level < below);
+        let may_merge = top > 0
+            && is_new
+            && is_at_rest(levels, below, under_way)
+            && self.stays(levels, below, 1);
+        let run = with_next(levels, top, below).filter(|_| may_merge)?;
+        let above = Run::of_levels(levels, top..=below - 1)?;
+        let is_over = |all: &Duplicates| {
+            // Of what goes down one version of each key would arrive.
+            let arrives = estimates.keys(levels, &above)?;
+            let would_be = run.versions() as f64 - above.versions() as f64 + arrives;
+            let kept = run.versions() as f64 / all.rate();
+            (would_be / kept >= self.threshold).then_some(())
+        };
+        let at_most = estimates.merged(levels, &run)?;
+        is_over(&at_most)?;
+        let now = estimates.merged_now(levels, &run, at_most)?;
+        is_over(&now)?;
+        let reason = Reason::Duplicates {
+            level: below,
+            percent: (now.rate() * 100.0) as u64,
+        };
+        let inputs = (top..below).flat_map(|number| all_of(levels, number));
+        let choice = self
+            .tiered
+            .onto_oldest(reason, inputs.collect(), levels, below)?;
+        let choice = Choice {
+            kind: ChoiceKind::Merge,
+            predicted: Some(now),
+            ..choice
+        };
+        unless_claimed(choice, under_way)
     }
 
     /// What of a level pays for the rest; `None` if that is all of it.
@@ -96,7 +156,7 @@ impl Dedup {
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
         let level = run.oldest()?.level;
-        if !self.stays(levels, level) {
+        if !self.stays(levels, level, 0) {
             return None;
         }
         let is_enough = |part: Duplicates| part.droppable >= all.droppable * LEAST_FREED;
@@ -134,7 +194,7 @@ impl Dedup {
             level: number,
             percent,
         };
-        let choice = if self.stays(levels, number) {
+        let choice = if self.stays(levels, number, 0) {
             self.tiered.onto_oldest(reason, Vec::new(), levels, number)
         } else {
             self.tiered.down_from(levels, number, reason, under_way)
@@ -156,6 +216,7 @@ impl Policy for Dedup {
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
         let by_size = self.tiered.pick(levels, under_way, estimates);
+        let by_size = by_size.map(|down| self.straight(down, levels, under_way, estimates));
         by_size.or_else(|| {
             let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
             let mut over = by_rate.filter(|(_, duplicates)| self.is_over(duplicates));
@@ -171,7 +232,14 @@ impl Policy for Dedup {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Vec<Candidate> {
-        let mut candidates = self.tiered.candidates(levels, under_way, estimates);
+        let by_size = self.tiered.candidates(levels, under_way, estimates);
+        let by_size = by_size.into_iter().map(|candidate| Candidate {
+            standing: candidate
+                .standing
+                .map(|down| self.straight(down, levels, under_way, estimates)),
+            ..candidate
+        });
+        let mut candidates: Vec<Candidate> = by_size.collect();
         let by_rate = self.by_rate(levels, under_way, estimates).into_iter();
         candidates.extend(by_rate.filter_map(|(run, duplicates)| {
             let choice = || self.choose(levels, &run, duplicates, under_way, estimates);
@@ -202,7 +270,27 @@ impl Policy for Dedup {
     }
 
     fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {
-        let below_level0 = (1..=LOWEST).filter_map(|number| Run::of_level(levels, number));
-        below_level0.filter(|run| run.count() > 1).collect()
+        let mut runs: Vec<Run> = of_levels(levels).collect();
+        for top in 1..LOWEST {
+            let mut below = top + 1;
+            runs.extend(with_next(levels, top, below));
+            while below < LOWEST && self.tiered.is_full(levels, below, 1) {
+                below += 1;
+                runs.extend(with_next(levels, top, below));
+            }
+        }
+        runs
     }
+}
+
+/// The levels that have anything to merge.
+fn of_levels(levels: &KeyspaceLevels) -> impl Iterator<Item = Run> + '_ {
+    let below_level0 = (1..=LOWEST).filter_map(|number| Run::of_level(levels, number));
+    below_level0.filter(|run| run.count() > 1)
+}
+
+/// Levels with the one that they go down to, if it holds anything and they do.
+fn with_next(levels: &KeyspaceLevels, top: u8, below: u8) -> Option<Run> {
+    let ends = [top, below].map(|number| sub_levels(levels, number));
+    Run::of_levels(levels, top..=below).filter(|_| ends.iter().all(|&count| count > 0))
 }

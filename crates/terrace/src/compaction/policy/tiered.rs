@@ -62,7 +62,7 @@ impl Tiered {
     }
 
     /// Whether a level goes down if it gets `more` sub-levels.
-    fn is_full(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
+    pub(super) fn is_full(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
         let sub_levels = sub_levels(levels, number);
         sub_levels > 0
             && sub_levels + more >= self.most_sub_levels(number)
