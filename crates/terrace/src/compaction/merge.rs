@@ -63,7 +63,7 @@ pub(crate) fn merge<S: TableSink>(
                 break;
             }
             if let Some(end) = ends.pass(key.user_key, sink.table_bytes()) {
-                ranges.pass(Some(end), u64::MAX, sink, &mut tables)?;
+                ranges.pass(Some(end), ends.full_bytes(), sink, &mut tables)?;
                 tables.extend(ranges.end_table(Some(end), sink)?);
             }
             let (bytes, written) = (sink.table_bytes(), tables.len());

@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use crate::compaction::claim::Claim;
-use crate::compaction::estimates::Estimates;
+use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::run::Run;
 use crate::levels::{KeyspaceLevels, LEVELS, Place, SubLevel, Table};
 
@@ -48,11 +48,14 @@ pub(crate) fn by_duplicates(
     }
     let by_level = BELOW_LEVEL0.filter_map(|number| {
         let of_level = Run::of_level(levels, number)?;
-        let at_rest = of_level.sub_levels().iter();
-        let at_rest = at_rest.filter(|(place, s)| waits(*place, s, under_way));
-        let at_rest = Run::new(at_rest.cloned().collect())?;
-        let stale = at_rest.versions() as f64 / keys(&at_rest)? - 1.0;
-        Some(stale / due)
+        // What snapshots keep, a setback puts off, or is not known, no merge would drop: nobody is to wait for it.
+        let at_most = estimates.merged(levels, &of_level)?;
+        let is_due = |known: &Duplicates| known.rate() - 1.0 >= due;
+        let now = match is_due(&at_most) {
+            true => estimates.merged_now(levels, &of_level, at_most)?,
+            false => at_most,
+        };
+        Some((now.rate() - 1.0) / due)
     });
     by_level.fold(0.0, f64::max)
 }
@@ -95,11 +98,16 @@ mod tests {
     struct HundredKeys;
 
     impl Estimates for HundredKeys {
-        fn merged(&self, _: &KeyspaceLevels, _: &Run) -> Option<Duplicates> {
-            None
+        fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
+            Some(Duplicates::new(run.versions(), self.keys(levels, run)?, 0))
         }
-        fn merged_now(&self, _: &KeyspaceLevels, _: &Run, _: Duplicates) -> Option<Duplicates> {
-            None
+        fn merged_now(
+            &self,
+            _: &KeyspaceLevels,
+            _: &Run,
+            at_most: Duplicates,
+        ) -> Option<Duplicates> {
+            Some(at_most)
         }
         fn keys(&self, _: &KeyspaceLevels, run: &Run) -> Option<f64> {
             Some((run.versions() as f64).min(100.0))

@@ -125,6 +125,23 @@ pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     slices
 }
 
+/// Counts anew what slices hold, after their ends were moved.
+pub(crate) fn recount(slices: &mut [Slice], samples: &[Sample]) {
+    for slice in slices {
+        let (from, to) = (
+            slice.from.as_deref().unwrap_or_default(),
+            slice.to.as_deref(),
+        );
+        // As where they are divided: what a sample weighs lies before its key.
+        let is_in = |key: &[u8]| key > from && to.is_none_or(|to| key <= to);
+        let is_first = |key: &[u8]| slice.from.is_none() && key.is_empty();
+        let inside = samples
+            .iter()
+            .filter(|sample| is_in(&sample.user_key) || is_first(&sample.user_key));
+        slice.input_bytes = inside.map(|sample| sample.bytes).sum();
+    }
+}
+
 /// The edit that replaces what a slice holds of a merge's inputs by `tables`. All slices before it
 /// must be installed.
 pub(crate) fn slice_edit(

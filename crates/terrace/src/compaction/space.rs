@@ -3,7 +3,7 @@
 //! A merge writes what stays of its inputs, by the estimate that it was chosen for, or all of them where
 //! there is none. Its slices give back each input that ends in them, once their edits are durable. So what it
 //! needs is the most that lies between what it has written and what it has given back, at any of its slices:
-//! as a rule little more than a slice, and the tables that go on behind one.
+//! as a rule the slices that are built at the same time, and the tables that go on behind one.
 //!
 //! What is compressed, and how well, is taken to be as in the inputs. A guess that was too small is found out by
 //! the disk: the slice fails with `NoSpace`, and is tried again later.
@@ -18,6 +18,8 @@ const MARGIN: f64 = 1.125;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Space {
     slices: Vec<SliceSpace>,
+    /// So many of them are built at the same time, at most.
+    workers: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +37,7 @@ pub(crate) fn part_that_stays(choice: &Choice) -> f64 {
 }
 
 impl Space {
-    pub(crate) fn of(choice: &Choice, slices: &[Slice]) -> Self {
+    pub(crate) fn of(choice: &Choice, slices: &[Slice], workers: usize) -> Self {
         let reserved_part = (part_that_stays(choice) * MARGIN).min(1.0);
         let of_slice = |slice: &Slice| {
             let inputs = choice.inputs.iter().map(|input| &input.table);
@@ -51,6 +53,7 @@ impl Space {
         };
         Space {
             slices: slices.iter().map(of_slice).collect(),
+            workers,
         }
     }
 
@@ -63,9 +66,13 @@ impl Space {
 
     /// The most that the merge takes beyond what it has taken when all before a slice are installed.
     pub(crate) fn needed_from(&self, number: usize) -> u64 {
-        let (mut most, mut written, mut given_back) = (0, 0u64, 0u64);
-        for slice in self.slices.iter().skip(number) {
-            written += slice.written_bytes;
+        let slices = self.slices.get(number..).unwrap_or_default();
+        let beside = self.workers.saturating_sub(1);
+        let mut written: u64 = slices.iter().take(beside).map(|s| s.written_bytes).sum();
+        let (mut most, mut given_back) = (written, 0u64);
+        // When one is the first that is not installed, those that are built beside it may be written.
+        for (at, slice) in slices.iter().enumerate() {
+            written += slices.get(at + beside).map_or(0, |s| s.written_bytes);
             most = written.saturating_sub(given_back).max(most);
             given_back += slice.given_back_bytes;
         }
@@ -81,7 +88,7 @@ mod tests {
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
     /// A table of all keys, and three that end in three slices, a hundred bytes each.
-    fn space(droppable: Option<f64>) -> Space {
+    fn space(droppable: Option<f64>, workers: usize) -> Space {
         let (old, young) = (sub_level_place(1, 3), sub_level_place(1, 5));
         let version = version(vec![
             added(young, 9, "a", "z"),
@@ -112,23 +119,29 @@ mod tests {
             slice(Some("d"), Some("n")),
             slice(Some("n"), None),
         ];
-        Space::of(&choice, &slices)
+        Space::of(&choice, &slices, workers)
     }
 
     #[test]
     fn a_merge_needs_what_it_writes_before_its_inputs_go() {
-        let all = space(None);
+        let all = space(None, 1);
         assert_eq!(all.of_slice(0), 133);
         // 133, 266 - 100, 399 - 200.
         assert_eq!(
             [0, 1, 2, 3].map(|at| all.needed_from(at)),
             [199, 166, 133, 0]
         );
-        let half = space(Some(60.0));
+        // Two at a time: 266, 399 - 100; 266; 133.
+        let at_once = space(None, 2);
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| at_once.needed_from(at)),
+            [299, 266, 133, 0]
+        );
+        let half = space(Some(60.0), 1);
         assert_eq!(half.of_slice(0), 59, "two fifths and a margin");
         assert_eq!(half.needed_from(0), 59);
         assert_eq!(
-            space(Some(1.0)).of_slice(1),
+            space(Some(1.0), 1).of_slice(1),
             133,
             "never more than there is"
         );

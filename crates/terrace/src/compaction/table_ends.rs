@@ -48,7 +48,9 @@ pub(crate) fn wanted(levels: &KeyspaceLevels, choice: &Choice) -> Vec<Vec<u8>> {
     let largest = beside
         .max_by_key(|tables: &Vec<_>| tables.iter().map(|table| table.size_bytes).sum::<u64>());
     let tables = largest.unwrap_or_default().into_iter();
-    tables.map(|table| table.bounds.smallest.clone()).collect()
+    let keys = tables.map(|table| table.bounds.smallest.clone());
+    // Before a key that is merged nothing ends.
+    keys.filter(|key| *key > hull.smallest).collect()
 }
 
 /// The ends at these keys, ascending; `stays` is the part of the inputs that is written.

@@ -23,7 +23,7 @@ use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::tombstones::Seen;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
-use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
+use crate::compaction::slices::{Sample, Slice, divide, recount, slice_bytes, slice_edit};
 use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::cursor::Cursor;
@@ -69,7 +69,9 @@ impl Store {
         drop(known);
         match work {
             None => return Ok(false),
-            Some(Work::Begin(begun)) => self.begin(&begun)?,
+            Some(Work::Begin(begun)) => {
+                self.begin(&begun)?;
+            }
             Some(Work::Build(work)) => self.build(work)?,
         }
         Ok(true)
@@ -118,14 +120,19 @@ impl Store {
         keyspaces.fold(0.0, f64::max)
     }
 
-    pub(crate) fn begin(&self, begun: &Begun) -> Result<()> {
+    /// False if it was put off for want of space, until others have given some back.
+    pub(crate) fn begin(&self, begun: &Begun) -> Result<bool> {
         let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
-            ChoiceKind::Move => self.move_tables(begun),
+            ChoiceKind::Move => self.move_tables(begun).map(|()| true),
             ChoiceKind::Merge => self.divide(begun),
         };
+        if matches!(done, Ok(false)) {
+            return done;
+        }
         let is_over = done.is_err() || begun.choice.kind == ChoiceKind::Move;
-        let done = self.unless_dropped(begun.keyspace, done);
+        let done = self.unless_dropped(begun.keyspace, done.map(|_| ()));
+        let done = done.map(|()| true);
         if is_over {
             self.compactions.add(Compaction {
                 cut_short: done.as_ref().err().map(ToString::to_string),
@@ -133,7 +140,7 @@ impl Store {
                 ..began.past()
             });
             self.jobs.remove(begun.job);
-            self.jobs.ended(done.clone().map(|()| true));
+            self.jobs.ended(done.clone());
         }
         // There may be something for the others, too.
         self.background.compaction_wanted(self);
@@ -164,8 +171,9 @@ impl Store {
         Ok(())
     }
 
-    /// Divides a merge into slices and puts them on the board.
-    fn divide(&self, begun: &Begun) -> Result<()> {
+    /// Divides a merge into slices and puts them on the board; false if it is put off, since what it needs is
+    /// not free beside others.
+    fn divide(&self, begun: &Begun) -> Result<bool> {
         let _watched = self.time_profile.watch_more(Path::Merge, Stage::Merging);
         let choice = &begun.choice;
         let options = CursorOptions::uncached(Purpose::Compaction);
@@ -192,13 +200,23 @@ impl Store {
         } else {
             Vec::new()
         };
+        let counted = if ends.is_empty() {
+            Vec::new()
+        } else {
+            samples.clone()
+        };
         let mut slices = divide(samples, each_bytes);
-        align(&mut slices, &ends);
-        let space = Space::of(choice, &slices);
+        if !ends.is_empty() {
+            align(&mut slices, &ends);
+            recount(&mut slices, &counted);
+        }
+        let space = Space::of(choice, &slices, self.options.compaction_threads);
         let reserved = self
             .jobs
             .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
-        reserved?.map_err(|needed_bytes| self.no_space(needed_bytes))?;
+        if !reserved? {
+            return Ok(false);
+        }
         let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
         self.events.record(EventKind::MergeBegun {
             job: begun.job,
@@ -211,7 +229,7 @@ impl Store {
             slices: slices.len(),
         });
         self.jobs.divided(begun.job, slices, ends.into());
-        Ok(())
+        Ok(true)
     }
 
     /// Builds a slice and hands it on.
@@ -242,7 +260,7 @@ impl Store {
 
     fn write_slice(&self, work: SliceWork) -> Result<BuiltSlice> {
         let _watched = self.time_profile.watch(Path::Merge, Stage::Merging);
-        self.check_space(work.reserved_bytes)?;
+        self.check_space(work.expected_bytes)?;
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.view.load().version);
         let levels = live(&version, work.keyspace)?;

@@ -50,7 +50,10 @@ impl Store {
             return self.wait_if_asked_for(ticket);
         };
         let job = begun.job;
-        self.begin(&begun)?;
+        if !self.begin(&begun)? {
+            self.background.wait_for_compaction(self)?;
+            return Ok(true);
+        }
         while self.jobs.is_under_way(job) {
             self.background.wait_for_compaction(self)?;
             self.check_writable()?;

@@ -39,8 +39,8 @@ pub(crate) struct Jobs {
 struct Board {
     last_id: u64,
     jobs: Vec<Job>,
-    /// Bytes that slices being built are expected to write.
-    building_bytes: u64,
+    /// Merges that have no space beside those under way, until one of these gives some back.
+    put_off: Vec<(KeyspaceId, Claim)>,
     /// Steps that changed something, failed, or found that nothing is left to do.
     rounds: u64,
     /// How the last of them ended.
@@ -97,8 +97,6 @@ pub(crate) struct SliceWork {
     pub(crate) ends: Arc<[End]>,
     /// Bytes that this slice is expected to write.
     pub(crate) expected_bytes: u64,
-    /// Bytes that this slice and all others being built need.
-    pub(crate) reserved_bytes: u64,
 }
 
 /// A slice whose outputs are written and wait for their edit.
@@ -171,8 +169,9 @@ impl Job {
         })
     }
 
+    /// One that may be built now: where there is room for one at a time only, the one before is installed first.
     fn has_waiting_slice(&self) -> bool {
-        self.next < self.end
+        self.next < self.end && (self.is_reserved || self.next == self.installed)
     }
 
     fn take_slice(&mut self) -> Option<(usize, Slice)> {
@@ -242,7 +241,11 @@ impl Jobs {
             let reason = "tables are put there".to_owned();
             (*keyspace, claim.clone(), shown(claim, reason))
         });
-        jobs.chain(waiting).chain(reserved).collect()
+        let put_off = board.put_off.iter().map(|(keyspace, claim)| {
+            let reason = "it waits for space that others give back".to_owned();
+            (*keyspace, claim.clone(), shown(claim, reason))
+        });
+        jobs.chain(waiting).chain(reserved).chain(put_off).collect()
     }
 
     /// The sub-levels that merges of a keyspace write into.
@@ -257,18 +260,18 @@ impl Jobs {
         self.board.lock().job(job).is_some()
     }
 
-    /// Keeps what a job needs free of merges that begin after it.
+    /// Keeps what a job needs free of merges that begin after it. False if that is not free: it is put off, and
+    /// off the board, until others have given back what they take. Alone it goes on slice by slice, as far as it
+    /// comes; and so does a merge of level 0, which writers wait for.
     ///
     /// # Errors
-    /// `Err` are the bytes that merges need together, if so many are not free: it is not begun beside others,
-    /// which will give back what they take. Alone it goes on slice by slice, as far as it comes; and so does
-    /// a merge of level 0, which writers wait for. Besides, those of asking.
+    /// Those of asking.
     pub(crate) fn reserve_space(
         &self,
         job: u64,
         space: Space,
         is_free: impl Fn(u64) -> Result<bool>,
-    ) -> Result<std::result::Result<(), u64>> {
+    ) -> Result<bool> {
         // Nobody waits for the board while the file system is asked.
         let mut others_bytes = self.board.lock().reserved_beside(job);
         loop {
@@ -280,14 +283,16 @@ impl Jobs {
                 others_bytes = others_now;
                 continue;
             }
-            if let Some(job) = board.job(job) {
-                if !is_reserved && others_now > 0 && !job.choice.is_of_level0() {
-                    return Ok(Err(needed_bytes));
-                }
-                job.is_reserved = is_reserved;
-                job.space = space;
+            let Some(job) = board.job(job) else {
+                return Ok(true);
+            };
+            if is_reserved || others_now == 0 || job.choice.is_of_level0() {
+                (job.is_reserved, job.space) = (is_reserved, space);
+                return Ok(true);
             }
-            return Ok(Ok(()));
+            let id = job.id;
+            board.put_off(id);
+            return Ok(false);
         }
     }
 
@@ -341,6 +346,7 @@ impl Jobs {
             job.progress.add(slice);
             job.let_go(&work.slice);
         }
+        board.put_off.clear();
         let ended = board.end_if_done(work.job);
         if let Some(ended) = &ended {
             count(ended);
@@ -390,7 +396,9 @@ impl Jobs {
 
     /// A job that is done, or given up before it was divided.
     pub(crate) fn remove(&self, job: u64) {
-        self.board.lock().jobs.retain(|other| other.id != job);
+        let mut board = self.board.lock();
+        board.jobs.retain(|other| other.id != job);
+        board.put_off.clear();
     }
 
     /// How a step ended that waiters want to know of.
@@ -454,7 +462,20 @@ impl Board {
         let reserved = reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone()));
         jobs.chain(asked.filter_map(|asked| asked.waiting.clone()))
             .chain(reserved)
+            .chain(self.put_off.iter().cloned())
             .collect()
+    }
+
+    /// Takes a job off the board and keeps others from choosing it again. Not one that was asked for: who waits
+    /// for it begins it again.
+    fn put_off(&mut self, id: u64) {
+        let Some(at) = self.jobs.iter().position(|job| job.id == id) else {
+            return;
+        };
+        let job = self.jobs.remove(at);
+        if !self.asked_for.iter().any(|asked| asked.job == id) {
+            self.put_off.push((job.keyspace, job.claim));
+        }
     }
 
     /// What is reserved for all jobs but one.
@@ -498,7 +519,6 @@ impl Board {
         let (number, slice) = job.take_slice()?;
         let choice = job.part(|input| slice.overlaps(&input.table.bounds));
         let expected_bytes = job.space.of_slice(number);
-        self.building_bytes += expected_bytes;
         Some(Work::Build(SliceWork {
             job: job.id,
             keyspace: job.keyspace,
@@ -507,12 +527,10 @@ impl Board {
             slice,
             ends: Arc::clone(&job.ends),
             expected_bytes,
-            reserved_bytes: self.building_bytes,
         }))
     }
 
     fn release(&mut self, work: &SliceWork) {
-        self.building_bytes -= work.expected_bytes;
         if let Some(job) = self.job(work.job) {
             job.building -= 1;
         }
@@ -523,6 +541,7 @@ impl Board {
         let done = |job: &Job| job.id == id && job.installed >= job.end && job.building == 0;
         let at = self.jobs.iter().position(done)?;
         let job = self.jobs.remove(at);
+        self.put_off.clear();
         if let Some(asked) = self.asked_for.iter_mut().find(|asked| asked.job == id) {
             asked.is_complete = job.installed == job.slices.len();
         }

@@ -147,6 +147,14 @@ impl Store {
         {
             return Ok(older.entries);
         }
+        let mut segments = ranges.segments();
+        let is_touched = segments.any(|(segment, start, stop)| {
+            let meets = start < end.as_slice() && stop > first.as_slice();
+            meets && ranges.newest_in(segment, u64::MAX).is_some()
+        });
+        if !is_touched {
+            return Ok(0);
+        }
         let options = CursorOptions::uncached(Purpose::Compaction);
         let keys = older.open(&self.tables)?.sampled_keys(options)?;
         let inside = keys.iter().filter(|key| is_hidden(key)).count() as u64;

@@ -172,7 +172,7 @@ impl Setting {
                 "shape",
                 "tables of one write buffer (LevelDB: of 1 MiB at least), level 0 is merged at four, \
                  level 1 holds four (LevelDB: 10 MiB, whatever the buffer), each level ten times the \
-                 one above; tiered levels hold ten sorted runs; RocksDB's universal style as it comes"
+                 one above; tiered levels hold twelve sorted runs; RocksDB's universal style as it comes"
                     .into(),
             ),
             (

@@ -30,7 +30,7 @@ const LARGE_POINTS: [&str; 6] = [
     LEVELED,
     TIERED,
     DEDUP_1_6,
-    "terrace-score-0.3",
+    "terrace-score-0.4",
     TRIE,
     TRIE_32,
 ];

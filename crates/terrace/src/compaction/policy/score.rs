@@ -22,7 +22,7 @@
 //! old one is written for their sake.
 //!
 //! What is tiered goes on: a level that has its number of sub-levels goes down, so that reads never have to
-//! ask more of them, whatever they hold. Of level 0 that is twice the usual number: there is a
+//! ask more of them, whatever they hold. Of level 0 that is four times the usual number: there is a
 //! better time to merge it than as soon as possible. Level 0 is merged on its own, for what of it goes
 //! down with a large merge would keep the next from going down.
 
@@ -42,7 +42,7 @@ use crate::levels::{KeyRange, KeyspaceLevels, Place};
 /// brings out of small sub-levels.
 const PROBE_WORTH: f64 = 0.01;
 /// Times the usual sub-levels that level 0 may have.
-pub(crate) const LEVEL0_TIMES: usize = 2;
+pub(crate) const LEVEL0_TIMES: usize = 4;
 /// How many of the best are looked at more closely.
 const CLOSER_LOOKS: usize = 8;
 

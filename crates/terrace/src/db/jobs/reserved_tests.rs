@@ -29,9 +29,9 @@ fn slice() -> Slice {
     }
 }
 
-/// The job, and how reserving its space ended when so many bytes are free.
-fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, std::result::Result<(), u64>) {
-    let space = Space::of(&choice, &[slice()]);
+/// The job, and whether it goes on when so many bytes are free.
+fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, bool) {
+    let space = Space::of(&choice, &[slice()], 1);
     let next = jobs.next(|_| Ok(Some((KeyspaceId::DEFAULT, choice))));
     let Ok(Some(Work::Begin(begun))) = next else {
         panic!("nothing begun");
@@ -40,33 +40,51 @@ fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, std::result::Res
     (begun.job, reserved.unwrap())
 }
 
+/// What a policy is told that it must not choose.
+fn claims(jobs: &Jobs) -> usize {
+    jobs.board.lock().claims(|_| true).len()
+}
+
 #[test]
-fn a_merge_is_not_begun_in_the_space_of_another() {
+fn a_merge_is_put_off_that_has_no_space_beside_another() {
     let jobs = Jobs::default();
-    let (first, reserved) = begin(&jobs, choice(1, Reason::AskedFor), 399);
-    assert_eq!(reserved, Ok(()));
-    let (second, reserved) = begin(&jobs, choice(2, Reason::AskedFor), 399);
-    assert_eq!(reserved, Err(400));
-    jobs.remove(second);
-    let (third, reserved) = begin(&jobs, choice(2, Reason::AskedFor), 400);
-    assert_eq!(reserved, Ok(()));
+    let (first, goes_on) = begin(&jobs, choice(1, Reason::AskedFor), 399);
+    assert!(goes_on);
+    let (second, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 399);
+    assert!(!goes_on && !jobs.is_under_way(second));
+    // It is not chosen again, so that others are, until something has given space back.
+    assert_eq!(claims(&jobs), 2);
+    assert_eq!(jobs.under_way().len(), 2);
+    let (third, goes_on) = begin(&jobs, choice(3, Reason::AskedFor), 400);
+    assert!(goes_on);
     jobs.remove(third);
+    assert_eq!(claims(&jobs), 1);
     jobs.remove(first);
-    assert_eq!(begin(&jobs, choice(2, Reason::AskedFor), 399).1, Ok(()));
+    assert!(begin(&jobs, choice(2, Reason::AskedFor), 399).1);
 }
 
 #[test]
 fn alone_or_of_level_0_it_goes_on_slice_by_slice() {
     let jobs = Jobs::default();
-    let (alone, reserved) = begin(&jobs, choice(1, Reason::AskedFor), 199);
-    assert_eq!(reserved, Ok(()));
+    let (alone, goes_on) = begin(&jobs, choice(1, Reason::AskedFor), 199);
+    assert!(goes_on);
     // What is not reserved stands in nobody's way.
-    let (beside, reserved) = begin(&jobs, choice(2, Reason::AskedFor), 200);
-    assert_eq!(reserved, Ok(()));
+    let (beside, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 200);
+    assert!(goes_on);
     assert_eq!(jobs.board.lock().reserved_beside(alone), 200);
     let level0 = choice(1, Reason::Level0SubLevels(2));
-    assert_eq!(begin(&jobs, level0, 10).1, Ok(()));
+    assert!(begin(&jobs, level0, 10).1);
     assert_eq!(jobs.board.lock().reserved_beside(beside), 0);
+    // Of what has room for one slice the next one waits until that is installed.
+    jobs.remove(beside);
+    jobs.divided(alone, vec![slice(), slice()], Arc::default());
+    let next = || jobs.next(|_| Ok(None)).unwrap();
+    assert!(matches!(next(), Some(Work::Build(_))));
+    assert!(next().is_none());
+    if let Some(job) = jobs.board.lock().job(alone) {
+        job.installed = 1;
+    }
+    assert!(matches!(next(), Some(Work::Build(_))));
 }
 
 #[test]
@@ -84,10 +102,8 @@ fn what_is_installed_needs_nothing_any_more() {
             ..slice()
         },
     ];
-    let space = Space::of(&choice(1, Reason::AskedFor), &slices);
-    jobs.reserve_space(job, space, |_| Ok(true))
-        .unwrap()
-        .unwrap();
+    let space = Space::of(&choice(1, Reason::AskedFor), &slices, 1);
+    assert!(jobs.reserve_space(job, space, |_| Ok(true)).unwrap());
     jobs.divided(job, slices, Arc::default());
     assert_eq!(jobs.board.lock().reserved_beside(0), 400);
     if let Some(job) = jobs.board.lock().job(job) {

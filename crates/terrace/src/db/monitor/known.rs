@@ -21,6 +21,8 @@ pub(crate) struct Known {
 /// Of one.
 pub(super) struct KnownKeyspace {
     pub(super) levels: Arc<KeyspaceLevels>,
+    /// The sub-levels that merges wrote into then.
+    pub(super) busy: Vec<u64>,
     /// The live ones, and last the visible number.
     pub(super) snapshots: Vec<SequenceNumber>,
     /// By the runs' names, if there were no snapshots.

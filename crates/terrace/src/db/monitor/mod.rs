@@ -79,7 +79,10 @@ impl Store {
         let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
             let watched = keyspaces.entry(levels.id).or_default();
             let known = watched.known.take();
-            let known = known.filter(|known| known.is_of(levels, &snapshots));
+            let known = known.filter(|known| {
+                // Of what a merge wrote into nothing was known; when it has left that is looked at.
+                known.is_of(levels, &snapshots) && known.busy == self.jobs.outputs_of(levels.id)
+            });
             let known =
                 known.unwrap_or_else(|| Arc::new(self.look_at(levels, &snapshots, watched, &runs)));
             watched.known = Some(Arc::clone(&known));
@@ -147,6 +150,7 @@ impl Store {
         }
         KnownKeyspace {
             levels: Arc::clone(levels),
+            busy,
             snapshots: snapshots.to_vec(),
             duplicates,
             parts,

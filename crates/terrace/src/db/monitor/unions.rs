@@ -106,7 +106,11 @@ impl Unions {
 
     /// What merging the parts of a run would drop if there were no snapshots.
     pub(super) fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
-        if !self.are_of(run) {
+        let are_known = |(place, _): &(Place, _)| {
+            let union = self.by_sub_level.get(&place.sub_level);
+            union.is_some_and(|union| !union.of_tables.is_empty())
+        };
+        if !run.sub_levels().iter().all(are_known) || !self.are_of(run) {
             return Vec::new();
         }
         let cells = cells(run).into_iter();
