@@ -167,12 +167,13 @@ fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     let disk = one_sub_level();
     let options = |storage| Options {
         compaction_policy,
-        // The policy of the score waits for twice as many.
+        // The policy of the score waits for four times as many, but not until writers are slowed down.
         level0_merge: if compaction_policy == CompactionPolicy::Score {
             1
         } else {
             2
         },
+        level0_slowdown: 3,
         ..options(storage)
     };
     let (listener, events) = listener();

@@ -62,8 +62,8 @@ impl Bench {
             compaction_policy,
             background: Background::Inline,
             arena_bytes: 256 << 10,
-            // The policy of the score lets level 0 have twice as many sub-levels.
-            level0_merge: if compaction_policy == Score { 2 } else { 4 },
+            // The policy of the score lets level 0 have four times as many sub-levels.
+            level0_merge: if compaction_policy == Score { 1 } else { 4 },
             level_ratio: 4,
             level1_bytes: 64 << 10,
             tombstone_percent: percent,

@@ -94,6 +94,10 @@ impl Sketch {
     /// The form in files: see docs/formats.md.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let used = self.registers.iter().filter(|&&rank| rank > 0).count();
+        // Each takes two bytes or more.
+        if used * 2 >= DENSE_BYTES {
+            return self.encode_dense();
+        }
         let mut sparse = vec![form::SPARSE];
         put_varint(&mut sparse, used as u64);
         let mut next = 0;

@@ -170,7 +170,7 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
             chosen(&program, &names).map(|points| points.len())
         };
-        assert_eq!(chosen(&[]).unwrap(), 11);
+        assert_eq!(chosen(&[]).unwrap(), 12);
         assert_eq!(chosen(&["terrace-lazy", "terrace-dedup-1.8"]).unwrap(), 2);
         for name in ["nobody", "leveldb"] {
             let error = chosen(&[name]).unwrap_err().to_string();

@@ -28,7 +28,7 @@ use crate::options::CompactionPolicy;
 use crate::{Error, KeyspaceId, Result};
 
 /// About the tables of a whole load, at most, where policies choose among tables.
-const MOST_TABLES: f64 = 2048.0;
+const MOST_TABLES: f64 = 512.0;
 /// The same where they choose sub-levels.
 const MOST_OF_SUB_LEVELS: f64 = 128.0;
 /// Tables of a level that is full, at least, where there is a number to choose.
@@ -401,6 +401,8 @@ fn table_bytes(simulation: &Simulation, form: &TableForm) -> [u64; LEVELS] {
     let largest = (all_bytes / most_tables) as u64;
     let mut target_bytes = options.level1_bytes;
     let mut of_levels = [options.table_bytes.max(1); LEVELS];
+    // A flush of level 0 is no more than a buffer.
+    of_levels[0] = of_levels[0].max(largest.min(options.arena_bytes));
     for bytes in of_levels.iter_mut().skip(1) {
         let most = match has_targets {
             true => largest.min(target_bytes / LEAST_TABLES),

@@ -117,7 +117,7 @@ fn the_papers_runs_are_simulated_at_full_scale() {
     let of = |updates| of_run(&all, updates).count();
     assert_eq!(
         (of(Updates::USUAL), of(Updates::LARGE)),
-        (13, LARGE_POINTS.len())
+        (14, LARGE_POINTS.len())
     );
     for one in &all {
         let user_bytes = one.updates.full_bytes();
