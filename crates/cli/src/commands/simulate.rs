@@ -64,6 +64,9 @@ fn compaction(arguments: &SimulateCompaction) -> Result<()> {
 }
 
 fn describe(arguments: &SimulateCompaction) -> Result<Simulation> {
+    if arguments.keys == 0 {
+        return Err(Failure::Usage("keys must be from 1".into()));
+    }
     let writes = arguments.keys as f64 * arguments.writes_per_key;
     if !writes.is_finite() || writes < 1.0 {
         return Err(Failure::Usage("--writes-per-key must be above 0".into()));
