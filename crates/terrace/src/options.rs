@@ -197,7 +197,8 @@ pub struct Options {
     pub tombstone_age_seconds: u64,
     /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
     /// ask every one of them, have asked so often that the merge had been done in that time; but none where
-    /// level 0 is less than a fifth of it, except that of several sub-levels into one.
+    /// level 0 is less than a fifth of it, except that of several sub-levels into one. With the policy
+    /// [`CompactionPolicy::Score`] four times as many, if writers are not slowed down before.
     pub level0_merge: usize,
     /// Sub-levels of level 0 at which writers are slowed down. Default: 20.
     pub level0_slowdown: usize,

@@ -125,20 +125,16 @@ pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     slices
 }
 
-/// Counts anew what slices hold, after their ends were moved.
+/// Counts anew what slices hold, after their ends were moved. As where they are divided, what a sample weighs
+/// lies before its key.
 pub(crate) fn recount(slices: &mut [Slice], samples: &[Sample]) {
-    for slice in slices {
-        let (from, to) = (
-            slice.from.as_deref().unwrap_or_default(),
-            slice.to.as_deref(),
-        );
-        // As where they are divided: what a sample weighs lies before its key.
-        let is_in = |key: &[u8]| key > from && to.is_none_or(|to| key <= to);
-        let is_first = |key: &[u8]| slice.from.is_none() && key.is_empty();
-        let inside = samples
-            .iter()
-            .filter(|sample| is_in(&sample.user_key) || is_first(&sample.user_key));
-        slice.input_bytes = inside.map(|sample| sample.bytes).sum();
+    slices.iter_mut().for_each(|slice| slice.input_bytes = 0);
+    for sample in samples {
+        let ends_before = |slice: &Slice| slice.to.as_ref().is_some_and(|to| *to < sample.user_key);
+        let at = slices.partition_point(ends_before);
+        if let Some(slice) = slices.get_mut(at) {
+            slice.input_bytes += sample.bytes;
+        }
     }
 }
 
@@ -195,6 +191,21 @@ mod tests {
             bytes,
         };
         keys.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn slices_whose_ends_were_moved_are_counted_anew() {
+        let keys = [(10, 1), (20, 2), (30, 4), (40, 8)];
+        let bytes =
+            |slices: &[Slice]| -> Vec<u64> { slices.iter().map(|s| s.input_bytes).collect() };
+        let mut slices = divide(samples(&keys), 3);
+        assert_eq!(bytes(&slices), [3, 4, 8]);
+        recount(&mut slices, &samples(&keys));
+        assert_eq!(bytes(&slices), [3, 4, 8], "nothing was moved");
+        slices[0].to = Some(vec![15]);
+        slices[1].from = Some(vec![15]);
+        recount(&mut slices, &samples(&keys));
+        assert_eq!(bytes(&slices), [1, 6, 8]);
     }
 
     proptest! {
