@@ -160,7 +160,9 @@ mod tests {
         );
         let db = db.unwrap();
         let before = db.explain_compaction().keyspaces.remove(0);
-        assert_eq!(before.choice.unwrap().dropped_entries, Some(100));
+        // An estimate, of hashes that differ from one process to the next.
+        let dropped = before.choice.unwrap().dropped_entries.unwrap();
+        assert!((97..=103).contains(&dropped), "{dropped}");
         let levels = levels(&db);
         let output = levels.tables().last().unwrap().0;
         let choice = Choice {

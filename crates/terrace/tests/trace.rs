@@ -1,0 +1,67 @@
+//! What a subscriber of `tracing` is told. Alone in its program: an event's place is asked once for
+//! who cares, and a test beside it that nobody listens to may answer first.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use terrace::{Background, Db, Options};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber, subscriber};
+
+/// Keeps level and message of what it is told.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Visit for Kept {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0.lock().unwrap().last_mut().unwrap().1 = format!("{value:?}");
+        }
+    }
+}
+
+impl Subscriber for Kept {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "terrace"
+    }
+    fn event(&self, event: &tracing::Event<'_>) {
+        let level = *event.metadata().level();
+        self.0.lock().unwrap().push((level, String::new()));
+        event.record(&mut self.clone());
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_subscriber_is_told_of_openings_flushes_and_failures() {
+    let kept = Kept::default();
+    subscriber::with_default(kept.clone(), || {
+        let options = Options {
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.flush().unwrap();
+        terrace::internal::poison(&db);
+        db.flush().unwrap_err();
+    });
+    let kept = kept.0.lock().unwrap();
+    let told = |level, text: &str| {
+        assert!(
+            kept.iter().any(|(l, t)| *l == level && t.contains(text)),
+            "{level} {text}: {kept:?}"
+        );
+    };
+    told(Level::INFO, "store opened");
+    told(Level::INFO, "flush of 1 arenas begun");
+    told(Level::INFO, "flush of 1 arenas ended");
+    told(Level::ERROR, "writes are refused");
+}
