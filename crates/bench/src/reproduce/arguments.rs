@@ -37,21 +37,21 @@ Examples:
     /// PlexDB: deduplication compaction in a tiered LSM-tree (a paper of 2020)
     #[command(after_help = "\
 Every key is written ten times, in random order; then keys that are there and keys that are not are
-read. Measured are the space that tables take while that goes on, what is written for each byte that
+read, and rows in order. Measured are the space that tables take while that goes on, what is written for each byte that
 comes in, and throughput: of Terrace leveled, tiered, lazy, and deduplicating at each of the paper's
 thresholds, and of the other stores that the program has (`peers reproduce plexdb`: RocksDB leveled and
 universal, LevelDB, fjall). The paper's numbers stand beside ours, and the report ends with its claims
 and what is left of each.
 
 All stores have the same memory, in the paper's proportion: a write buffer of a hundredth of the distinct
-data, 16 bits of filter a key, 1 GB for metadata beside 20 GB that are written. Files and levels are the
+data, 16 bits of filter a key (--filter-bits), 1 GB for metadata beside 20 GB that are written. Files and levels are the
 same multiples of a write buffer in all. Tables are read past the page cache where a store can.
 
 Where writes come as fast as a store takes them its merges may lag behind, and space during the load is
 then that of what is still to be merged, too. With --rate all have the same time for the same work.
 
 Examples:
-  terrace reproduce plexdb --directory /mnt/disk --html plexdb.html
+  terrace reproduce plexdb --directory /mnt/disk --html plexdb.html --plots plots
   terrace reproduce plexdb --scale 0.02 --points terrace-leveled,terrace-dedup-1.4
   terrace reproduce plexdb --repeats 3 --zipfian
   terrace reproduce plexdb --rate 60000
@@ -117,6 +117,9 @@ pub struct Plexdb {
     /// The same number of writes once more, of keys that are chosen zipfian (0.99): Terrace's points only
     #[arg(long)]
     pub zipfian: bool,
+    /// Bits of filter a key, on average
+    #[arg(long, value_name = "BITS", default_value_t = super::plexdb::FILTER_BITS)]
+    pub filter_bits: u32,
     /// All streams of operations are made from it
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
@@ -129,4 +132,7 @@ pub struct Plexdb {
     /// Write the report as a page too, one file that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write each plot into this directory too, as an image of its own (SVG)
+    #[arg(long, value_name = "DIRECTORY")]
+    pub plots: Option<PathBuf>,
 }

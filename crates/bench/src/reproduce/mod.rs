@@ -4,9 +4,10 @@
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`plexdb`]: deduplication compaction: what policies write, and the space that they take
 //! - [`region_model`]: persistent memory that is not there
-//! - [`report`]: what a reproduction found; `text` and [`page`] show it
+//! - [`report`]: what a reproduction found; `text`, [`page`] and `images` show it
 
 pub mod arguments;
+mod images;
 pub mod page;
 pub mod plexdb;
 mod plot;
@@ -47,7 +48,13 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
                 html: asked.html.as_deref(),
             };
             output.check()?;
+            if let Some(directory) = &asked.plots {
+                images::check(directory)?;
+            }
             let report = plexdb::reproduce(&program, asked, command)?;
+            if let Some(directory) = &asked.plots {
+                images::write(directory, &report.sections)?;
+            }
             output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
             report.figures.succeeded()
         }

@@ -1,5 +1,5 @@
-//! One quantity against another, drawn as SVG within a page: points with their names, and lines that join
-//! those of a curve. Both axes are logarithmic, for a store may take ten times as much as another.
+//! One quantity against another, drawn as SVG, within a page or as an image of its own: points with their
+//! names, and lines that join those of a curve. Both axes are logarithmic, for a store may take ten times as much as another.
 
 mod labels;
 mod scale;
@@ -20,26 +20,43 @@ const BELOW: f64 = 44.0;
 const MARGIN: f64 = 14.0;
 const RADIUS: f64 = 4.5;
 
-/// Draws it, unless it has no points. Writing to a `String` cannot fail, so results of `write!` are
-/// dropped.
+/// What an image needs that stands on no page of ours.
+const IMAGE_STYLE: &str = include_str!("plot/image.css");
+
+/// Draws it into a page, unless it has no points. Writing to a `String` cannot fail, so results of
+/// `write!` are dropped.
 pub fn write(page: &mut String, plot: &Plot) {
-    let drawn = |point: &&Point| point.across > 0.0 && point.up > 0.0;
-    let points: Vec<&Point> = plot.points.iter().filter(drawn).collect();
-    let across = Scale::of(points.iter().map(|p| p.across), LEFT, WIDTH - MARGIN);
-    let up = Scale::of(points.iter().map(|p| p.up), HEIGHT - BELOW, MARGIN);
-    let (Some(across), Some(up)) = (across, up) else {
-        return;
-    };
+    let Some(drawing) = drawing(plot) else { return };
     let title = escape(&plot.title);
     let _ = writeln!(
         page,
         "<h3>{title}</h3>\n<div class=\"plot\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{title}\">"
+         aria-label=\"{title}\">\n{drawing}</svg></div>"
     );
-    write_axes(page, plot, &across, &up);
-    write_curves(page, &points, &across, &up);
-    write_points(page, &points, &across, &up);
-    page.push_str("</svg></div>\n");
+}
+
+/// The image of a plot that has points, a whole SVG file.
+pub fn image(plot: &Plot) -> Option<String> {
+    let drawing = drawing(plot)?;
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
+         <title>{}</title>\n<style>\n{IMAGE_STYLE}</style>\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n{drawing}</svg>\n",
+        escape(&plot.title)
+    ))
+}
+
+fn drawing(plot: &Plot) -> Option<String> {
+    let drawn = |point: &&Point| point.across > 0.0 && point.up > 0.0;
+    let points: Vec<&Point> = plot.points.iter().filter(drawn).collect();
+    let across = Scale::of(points.iter().map(|p| p.across), LEFT, WIDTH - MARGIN);
+    let up = Scale::of(points.iter().map(|p| p.up), HEIGHT - BELOW, MARGIN);
+    let (across, up) = (across?, up?);
+    let mut drawing = String::new();
+    write_axes(&mut drawing, plot, &across, &up);
+    write_curves(&mut drawing, &points, &across, &up);
+    write_points(&mut drawing, &points, &across, &up);
+    Some(drawing)
 }
 
 fn write_axes(page: &mut String, plot: &Plot, across: &Scale, up: &Scale) {

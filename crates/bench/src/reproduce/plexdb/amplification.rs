@@ -30,14 +30,7 @@ pub fn section(points: &[Measured], simulated: &[Simulated]) -> Section {
                 |point| Some(point.written.settled_tables?.median),
             ),
         ],
-        plots: vec![Plot {
-            points: [
-                plot(points, true).points,
-                simulation::trie_point(simulated).into_iter().collect(),
-            ]
-            .concat(),
-            ..plot(points, true)
-        }],
+        plots: vec![uniform_plot(points, simulated)],
         ..Section::default()
     }
 }
@@ -54,7 +47,7 @@ pub fn zipfian_section(points: &[Measured]) -> Section {
                 .into(),
         ],
         tables: vec![space(points, false), written(points, false)],
-        plots: vec![plot(points, false)],
+        plots: vec![plot("Space against writes, zipfian", points, false)],
         ..Section::default()
     }
 }
@@ -221,7 +214,13 @@ fn chart(
     }
 }
 
-fn plot(points: &[Measured], with_paper: bool) -> Plot {
+fn uniform_plot(points: &[Measured], simulated: &[Simulated]) -> Plot {
+    let mut plot = plot("Space against writes", points, true);
+    plot.points.extend(simulation::trie_point(simulated));
+    plot
+}
+
+fn plot(title: &str, points: &[Measured], with_paper: bool) -> Plot {
     let ours = points.iter().map(|point| report::Point {
         label: point.name.clone(),
         whose: Whose::Ours,
@@ -243,8 +242,9 @@ fn plot(points: &[Measured], with_paper: bool) -> Plot {
     });
     let published = published.filter(|_| with_paper);
     Plot {
-        title: "Space against writes: further to the left and further down is better".into(),
-        across: "space, times the distinct data (second half of the load)".into(),
+        title: title.into(),
+        across: "space, times the distinct data (second half of the load); left and down is better"
+            .into(),
         up: "write amplification (settled)".into(),
         points: ours.chain(published).collect(),
     }

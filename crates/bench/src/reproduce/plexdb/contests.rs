@@ -19,12 +19,19 @@ pub const READS: &str = "reads";
 /// Of keys that are not.
 pub const ABSENT: &str = "absent keys";
 
+/// Of some rows in order, from anywhere.
+pub const SCANS: &str = "scans";
+
+/// Rows of a scan.
+pub const SCAN_ROWS: u64 = 50;
+/// For so many reads there is one scan.
+const SCAN_PART: u64 = 10;
 /// A tenth of what a load of half a second takes.
 const SAMPLE_INTERVAL_MS: u64 = 50;
 /// Reads beforehand: as many as are measured, so that caches are as reads leave them.
 const WARM_UP: f64 = 1.0;
 
-/// The paper's load, and reads of what it left.
+/// The paper's load, and reads and scans of what it left.
 ///
 /// # Errors
 /// All stores have failed; of a single one the contest tells.
@@ -35,10 +42,17 @@ pub fn updates(
     command: &str,
 ) -> Result<Contest> {
     let dataset = setting.dataset();
+    let scan = Benchmark::SeekRandom { rows: SCAN_ROWS };
     let phases = vec![
         updates::phase(UPDATES, &dataset, 1),
         reads(READS, PhaseKind::Ycsb(uniform_reads()), setting),
         reads(ABSENT, PhaseKind::DbBench(Benchmark::ReadMissing), setting),
+        Phase::new(
+            SCANS,
+            PhaseKind::DbBench(scan),
+            setting.reads / SCAN_PART,
+            1,
+        ),
     ];
     hold(program, setting, points, command, phases, WARM_UP)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contests::{ABSENT, READS};
+use super::contests::{ABSENT, READS, SCANS};
 use crate::outcome::{Contest, PhaseOutcome, RunOutcome, Sample};
 use crate::report::figures::median;
 
@@ -48,6 +48,9 @@ pub struct Measured {
     pub reads: Option<Lookups>,
     /// Of keys that are not.
     pub absent: Option<Lookups>,
+    /// Of rows in order, each scan one of these lookups.
+    #[serde(default)]
+    pub scans: Option<Lookups>,
 }
 
 /// How much of a disk tables take.
@@ -128,6 +131,7 @@ fn of_runs(runs: &[&RunOutcome], data_bytes: u64) -> Option<Measured> {
         settled_writes_per_second: figure(&|load| load.rate(|phase| phase.settled_s))?,
         reads: lookups(runs, READS),
         absent: lookups(runs, ABSENT),
+        scans: lookups(runs, SCANS),
     })
 }
 

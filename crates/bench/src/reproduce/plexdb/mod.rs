@@ -24,6 +24,7 @@ use points::Point;
 use setting::Setting;
 
 pub use measured::{Figure, Lookups, Measured, Space, Written};
+pub(super) use paper::FILTER_BITS;
 pub use points::contestants;
 pub use simulation::Simulated;
 

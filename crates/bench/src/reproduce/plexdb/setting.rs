@@ -1,5 +1,6 @@
 //! The paper's setting at a scale, and what it leaves open.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::paper;
@@ -26,6 +27,8 @@ const LEAST_READS: u64 = 10_000;
 
 /// Of the writes, after the first, of each record on average.
 pub const UPDATES: Updates = Updates::USUAL;
+/// What can be asked for: with none every lookup asks every run.
+const FILTER_BITS: RangeInclusive<u32> = 1..=32;
 /// One that is filled, and one that is written to tables: what LevelDB has.
 const WRITE_BUFFERS: u32 = 2;
 
@@ -42,6 +45,8 @@ pub struct Setting {
     pub cache_bytes: u64,
     /// Reads of records that are there, and of as many that are not.
     pub reads: u64,
+    /// Bits of filter a key.
+    pub filter_bits: u32,
     /// Writes a second that come in; `None`: as many as a store takes.
     pub rate: Option<f64>,
     /// Runs of each point.
@@ -67,6 +72,10 @@ impl Setting {
         {
             return Err("--rate must be above 0".into());
         }
+        if !FILTER_BITS.contains(&asked.filter_bits) {
+            let (least, most) = (FILTER_BITS.start(), FILTER_BITS.end());
+            return Err(format!("--filter-bits must be from {least} to {most}").into());
+        }
         if asked.repeats == 0 {
             return Err("there must be at least one repeat".into());
         }
@@ -85,6 +94,7 @@ impl Setting {
                 true => records,
                 false => (records / READ_PART).max(LEAST_READS),
             },
+            filter_bits: asked.filter_bits,
             rate: asked.rate,
             repeats: asked.repeats,
             seed: asked.seed,
@@ -102,6 +112,7 @@ impl Setting {
             buffer_bytes: data_bytes / BUFFER_PART / BUFFER_STEP_BYTES * BUFFER_STEP_BYTES,
             cache_bytes: paper::METADATA_BYTES as u64,
             reads: 0,
+            filter_bits: paper::FILTER_BITS,
             rate: None,
             repeats: 1,
             seed: 0,
@@ -138,7 +149,7 @@ impl Setting {
             write_buffer_bytes: self.buffer_bytes,
             direct_write_buffer_bytes: self.buffer_bytes,
             write_buffers: WRITE_BUFFERS,
-            filter_bits_per_key: paper::FILTER_BITS,
+            filter_bits_per_key: self.filter_bits,
             direct_io: true,
             expected_data_bytes: self.data_bytes(),
             expected_records: self.records,
@@ -186,8 +197,8 @@ impl Setting {
             (
                 "filters",
                 format!(
-                    "{} bits a key; Terrace has up to twice as many in the small upper levels",
-                    paper::FILTER_BITS
+                    "{} bits a key; Terrace has more in the small upper levels, on average as many",
+                    self.filter_bits
                 ),
             ),
             (
@@ -199,8 +210,8 @@ impl Setting {
             (
                 "reads",
                 format!(
-                    "{} uniform over all records, and as many of keys that are not there, each after \
-                     as many that are not measured",
+                    "{} uniform over all records, as many of keys that are not there, and a tenth as \
+                     many scans, each after as many that are not measured",
                     self.reads
                 ),
             ),
@@ -235,6 +246,7 @@ impl Setting {
             buffer_bytes: LEAST_BUFFER_BYTES,
             cache_bytes: LEAST_CACHE_BYTES,
             reads: 100,
+            filter_bits: paper::FILTER_BITS,
             rate: None,
             repeats: 1,
             seed: 3,

@@ -1,6 +1,7 @@
 //! How fast the points take writes, and answer reads once they have settled.
 
 use super::amplification::{or_dash, text};
+use super::contests::SCAN_ROWS;
 use super::measured::{Figure, Lookups, Measured};
 use crate::report::numbers::digits;
 use crate::reproduce::report::{Bar, Chart, Section, Table, Whose};
@@ -20,11 +21,13 @@ pub fn section(points: &[Measured]) -> Section {
              lookups that ask it is at most the lesser of the requests and of these bytes in pages of \
              4 KiB. LevelDB and fjall have all data in the page cache."
                 .into(),
+            format!("A scan is of {SCAN_ROWS} rows in order, from any record."),
         ],
         tables: vec![
             writes(points),
             reads("Reads of records that are there", points, |point| point.reads),
             reads("Reads of keys that are not", points, |point| point.absent),
+            reads("Scans", points, |point| point.scans),
         ],
         charts: vec![
             chart("Writes, to settled", points, |point| {
@@ -33,6 +36,7 @@ pub fn section(points: &[Measured]) -> Section {
             chart("Reads of records that are there", points, |point| {
                 Some(point.reads?.per_second)
             }),
+            chart("Scans", points, |point| Some(point.scans?.per_second)),
         ],
         ..Section::default()
     }
@@ -109,12 +113,13 @@ mod tests {
         points.push(Measured {
             reads: None,
             absent: None,
+            scans: None,
             ..point("terrace-lazy", 2.0, 4.0)
         });
         let section = section(&points);
         let rows = section.tables.iter().map(|table| table.rows.len());
         let all = points.len();
-        assert_eq!(rows.collect::<Vec<_>>(), [all, all - 1, all - 1]);
+        assert_eq!(rows.collect::<Vec<_>>(), [all, all - 1, all - 1, all - 1]);
         for table in &section.tables {
             assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
         }

@@ -117,3 +117,26 @@ fn ticks_are_round_within_the_ends_and_more_than_one() {
     }
     assert_eq!([1.5, 10.0, 100.0].map(tick), ["1.5", "10", "100"]);
 }
+
+#[test]
+fn an_image_is_a_file_of_its_own() {
+    let plot = Plot {
+        title: "Space & writes".into(),
+        across: "space".into(),
+        up: "written".into(),
+        points: vec![point("a", 1.0, 2.0, None), point("b", 2.0, 4.0, None)],
+    };
+    let image = image(&plot).unwrap();
+    assert!(image.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    assert!(
+        image.contains("<title>Space &amp; writes</title>"),
+        "{image}"
+    );
+    assert_eq!(image.matches("<circle").count(), 2);
+    assert!(image.trim_end().ends_with("</svg>"), "{image}");
+    let empty = Plot {
+        points: Vec::new(),
+        ..plot
+    };
+    assert_eq!(super::image(&empty), None);
+}

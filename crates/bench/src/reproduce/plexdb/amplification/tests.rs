@@ -32,7 +32,7 @@ fn published_numbers_stand_beside_their_points() {
 
 #[test]
 fn thresholds_are_a_curve_and_the_paper_has_a_point_with_both_numbers() {
-    let plot = plot(&measured(), true);
+    let plot = plot("Space", &measured(), true);
     let curve = plot.points.iter().filter(|point| point.curve.is_some());
     assert_eq!(curve.count(), 4);
     let published: Vec<_> = plot

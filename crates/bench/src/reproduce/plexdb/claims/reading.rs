@@ -47,8 +47,8 @@ pub fn absent(found: &Found<'_>) -> Option<Claim> {
         ours: format!("at most {} % ({})", digits(share * 100.0), worst.name),
         verdict: held(share < LEAST_SHARE),
         because: format!(
-            "No claim of the paper's, but what its filters of {} bits a key are for. What memory holds \
-             of the data is not asked of the device either.",
+            "No claim of the paper's, but what filters (the paper's of {} bits a key) are for. What \
+             memory holds of the data is not asked of the device either.",
             paper::FILTER_BITS
         ),
     })

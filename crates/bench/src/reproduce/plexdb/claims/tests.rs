@@ -33,6 +33,7 @@ pub fn point(name: &str, space: f64, written: f64) -> Measured {
         settled_writes_per_second: figure(90_000.0),
         reads: Some(lookups),
         absent: Some(lookups),
+        scans: Some(lookups),
     }
 }
 

@@ -27,6 +27,8 @@ fn proportions_are_the_papers_at_every_scale() {
         assert!(setting.settings().direct_io);
     }
     assert_eq!(setting("").unwrap().scale, 0.1);
+    let fewer = setting("--filter-bits 10").unwrap();
+    assert_eq!(fewer.settings().filter_bits_per_key, 10);
 }
 
 #[test]
@@ -61,6 +63,8 @@ fn numbers_that_make_no_sense_are_refused() {
         ("--scale nan", "above 0"),
         ("--repeats 0", "one repeat"),
         ("--rate 0", "--rate must be above 0"),
+        ("--filter-bits 0", "from 1 to 32"),
+        ("--filter-bits 33", "from 1 to 32"),
     ] {
         let error = setting(line).unwrap_err().to_string();
         assert!(error.contains(what), "{line}: {error}");
