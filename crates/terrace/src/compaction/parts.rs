@@ -152,13 +152,16 @@ mod tests {
         let run = run(vec![
             added(old, 1, "a", "c"),
             added(old, 2, "d", "f"),
-            added(old, 3, "g", "k"),
+            added(old, 3, "g", "t"),
             added(young, 4, "b", "c"),
             added(young, 5, "e", "g"),
-            added(young, 6, "x", "z"),
+            // Short ones within a long one.
+            added(young, 6, "h", "i"),
+            added(young, 7, "j", "k"),
+            added(young, 8, "x", "z"),
         ]);
         let cells: Vec<_> = cells(&run).iter().map(numbers).collect();
-        assert_eq!(cells, [vec![4, 1], vec![5, 2, 3], vec![6]]);
+        assert_eq!(cells, [vec![4, 1], vec![5, 6, 7, 2, 3], vec![8]]);
     }
 
     #[test]

@@ -89,6 +89,15 @@ impl Run {
         self.tables().map(|table| table.entries).sum()
     }
 
+    /// Whether the sub-levels are the other run's own: no table has come or gone.
+    pub(crate) fn is(&self, other: &Run) -> bool {
+        let same =
+            |((_, ours), (_, theirs)): (&(Place, Arc<SubLevel>), &(Place, Arc<SubLevel>))| {
+                Arc::ptr_eq(ours, theirs)
+            };
+        self.count() == other.count() && self.sub_levels.iter().zip(&other.sub_levels).all(same)
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.sub_levels.iter().map(|(_, s)| s.size_bytes()).sum()
     }

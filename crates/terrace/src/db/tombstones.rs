@@ -3,7 +3,8 @@
 //!
 //! A range tombstone is one record, whatever it hides. So of each table that has some, the entries of older
 //! tables under them are counted: all of a table that lies within a range, else the share of its index keys
-//! that do. They change only with the levels, so they are kept as long as these do not.
+//! that do. They change only with the levels, so they are kept as long as these do not, and what was read of two
+//! tables as long as both are listed as they were.
 //!
 //! Nothing wakes a merge when time passes, or when a snapshot is dropped. A timer does, some times within the age
 //! that the options give.
@@ -42,6 +43,21 @@ struct Hidden {
     version: Weak<Version>,
     /// By the numbers of the ranges' tables.
     entries: Arc<BTreeMap<u64, u64>>,
+    /// Of which those are the sums: by the numbers of the ranges' table and of the older one.
+    pairs: BTreeMap<(u64, u64), Pair>,
+}
+
+/// What the ranges of one table hide of another. A table whose bounds are narrowed is another one here.
+struct Pair {
+    tables: [Weak<Table>; 2],
+    entries: u64,
+}
+
+impl Pair {
+    fn is_of(&self, tables: [&Arc<Table>; 2]) -> bool {
+        let mut both = self.tables.iter().zip(tables);
+        both.all(|(seen, table)| Weak::as_ptr(seen) == Arc::as_ptr(table))
+    }
 }
 
 impl Store {
@@ -95,41 +111,57 @@ impl Store {
         if Weak::as_ptr(&known.version) == Arc::as_ptr(version) {
             return Arc::clone(&known.entries);
         }
+        let before = std::mem::take(&mut known.pairs);
+        let mut pairs = BTreeMap::new();
         let mut hidden = BTreeMap::new();
         for levels in version.keyspaces.values() {
-            let tables = levels.tables().map(|(_, table)| table);
-            for table in tables.filter(|table| table.range_tombstones > 0) {
+            let with_ranges = levels
+                .tables()
+                .filter(|(_, table)| table.range_tombstones > 0);
+            for (place, table) in with_ranges {
+                let older = levels.sub_levels().filter(|(p, _)| p.age < place.age);
+                let older = older.flat_map(|(_, sub_level)| sub_level.overlapping(&table.bounds));
+                let of_table = older.map(|older| self.hidden_of([table, older], &before));
                 // What cannot be read counts for nothing until the levels change.
-                let entries = self.hidden_by(levels, table);
-                let entries = entries.unwrap_or_else(|error| {
+                let of_table = of_table.collect::<Result<Vec<_>>>();
+                let of_table = of_table.unwrap_or_else(|error| {
                     self.background.compaction_met(error);
-                    0
+                    Vec::new()
                 });
-                hidden.insert(table.number, entries);
+                let entries = of_table.iter().map(|(_, pair)| pair.entries);
+                hidden.insert(table.number, entries.fold(0, u64::saturating_add));
+                pairs.extend(of_table);
             }
         }
         *known = Hidden {
             version: Arc::downgrade(version),
             entries: Arc::new(hidden),
+            pairs,
         };
         Arc::clone(&known.entries)
     }
 
-    /// About the entries of older tables that the ranges of a table hide.
-    fn hidden_by(&self, levels: &KeyspaceLevels, table: &Arc<Table>) -> Result<u64> {
-        let open = table.open(&self.tables)?;
-        let Some(ranges) = open.range_tombstones() else {
-            return Ok(0);
+    /// About the entries of the second table that the ranges of the first hide, as they were seen before or read
+    /// now.
+    fn hidden_of(
+        &self,
+        tables: [&Arc<Table>; 2],
+        before: &BTreeMap<(u64, u64), Pair>,
+    ) -> Result<((u64, u64), Pair)> {
+        let [table, older] = tables;
+        let name = (table.number, older.number);
+        let seen = before.get(&name).filter(|pair| pair.is_of(tables));
+        let entries = match seen {
+            Some(pair) => pair.entries,
+            None => {
+                let open = table.open(&self.tables)?;
+                let ranges = open.range_tombstones();
+                let under = ranges.map(|ranges| self.entries_under(ranges, &table.bounds, older));
+                under.transpose()?.unwrap_or(0)
+            }
         };
-        let Some((place, _)) = levels.find(table.number) else {
-            return Ok(0);
-        };
-        let older = levels.sub_levels().filter(|(p, _)| p.age < place.age);
-        let mut hidden = 0u64;
-        for older in older.flat_map(|(_, sub_level)| sub_level.overlapping(&table.bounds)) {
-            hidden = hidden.saturating_add(self.entries_under(ranges, &table.bounds, older)?);
-        }
-        Ok(hidden)
+        let tables = tables.map(Arc::downgrade);
+        Ok((name, Pair { tables, entries }))
     }
 
     fn entries_under(
@@ -177,5 +209,46 @@ pub(crate) fn pause_between_looks(options: &Options) -> Option<Duration> {
             let pause = Duration::from_secs((age_seconds / LOOKS).max(1));
             Some(pause.min(LONGEST_PAUSE))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Background, Db};
+
+    fn hidden(db: &Db) -> Vec<u64> {
+        let seen = db.store().seen_tombstones();
+        seen.hidden.values().copied().collect()
+    }
+
+    #[test]
+    fn what_was_counted_of_two_tables_is_kept_while_both_are_listed() {
+        let options = Options {
+            level0_merge: 10,
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        for key in 0..100u8 {
+            db.put(&[key], &[key; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        db.delete_range(&[50], &[60]).unwrap();
+        db.flush().unwrap();
+        let [counted] = hidden(&db)[..] else {
+            panic!("{:?}", hidden(&db));
+        };
+        assert!((5..=20).contains(&counted), "{counted}");
+        // What nobody would count.
+        let mut known = db.store().seen_tombstones.hidden.lock();
+        known.pairs.values_mut().for_each(|pair| pair.entries = 77);
+        drop(known);
+        db.put(b"x", b"beside them").unwrap();
+        db.flush().unwrap();
+        assert_eq!(hidden(&db), [77]);
+        db.keyspace("default").unwrap().compact_range(..).unwrap();
+        assert_eq!(hidden(&db), [0u64; 0]);
+        assert!(db.store().seen_tombstones.hidden.lock().pairs.is_empty());
     }
 }

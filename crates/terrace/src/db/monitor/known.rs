@@ -28,12 +28,33 @@ pub(super) struct KnownKeyspace {
     /// By the runs' names, if there were no snapshots.
     pub(super) duplicates: BTreeMap<Vec<u64>, Duplicates>,
     /// The parts of those that the policy may merge in part, by their names, too.
-    pub(super) parts: BTreeMap<Vec<u64>, Vec<Part>>,
+    pub(super) parts: BTreeMap<Vec<u64>, KnownParts>,
     pub(super) unions: Unions,
     pub(super) samples: Samples,
 }
 
+/// Of one run.
+#[derive(Clone)]
+pub(super) struct KnownParts {
+    /// As they were counted.
+    pub(super) counted: Arc<Vec<Part>>,
+    /// Those that may not be merged are not known here.
+    pub(super) to_be_tried: Arc<Vec<Part>>,
+    /// What they were counted of.
+    pub(super) run: Run,
+    pub(super) is_oldest: bool,
+}
+
 impl KnownKeyspace {
+    /// What was counted of the parts of a run, if nothing of it has changed since.
+    pub(super) fn counted_parts(&self, run: &Run, is_oldest: bool) -> Option<Arc<Vec<Part>>> {
+        let parts = self.parts.get(&run.name())?;
+        let is_same = parts.is_oldest == is_oldest && parts.run.is(run);
+        // Where there are none, a merge was in the way.
+        let is_usable = is_same && !parts.counted.is_empty();
+        is_usable.then(|| Arc::clone(&parts.counted))
+    }
+
     /// Whether it is still true.
     pub(super) fn is_of(&self, levels: &Arc<KeyspaceLevels>, snapshots: &[SequenceNumber]) -> bool {
         let live = |snapshots: &[SequenceNumber]| snapshots.len().saturating_sub(1);
@@ -81,7 +102,7 @@ impl Estimates for Known {
     fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
         let known = self.of(levels).filter(|known| known.unions.are_of(run));
         let parts = known.and_then(|known| known.parts.get(&run.name()));
-        parts.cloned().unwrap_or_default()
+        parts.map_or_else(Vec::new, |parts| parts.to_be_tried.to_vec())
     }
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {

@@ -31,7 +31,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;
-use self::known::KnownKeyspace;
+use self::known::{KnownKeyspace, KnownParts};
 pub use self::level_duplicates::LevelDuplicates;
 use self::samples::Samples;
 use self::setbacks::Setbacks;
@@ -78,13 +78,17 @@ impl Store {
         keyspaces.retain(|id, _| version.keyspaces.contains_key(id));
         let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
             let watched = keyspaces.entry(levels.id).or_default();
-            let known = watched.known.take();
-            let known = known.filter(|known| {
+            let is_current = |known: &Arc<KnownKeyspace>| {
                 // Of what a merge wrote into nothing was known; when it has left that is looked at.
                 known.is_of(levels, &snapshots) && known.busy == self.jobs.outputs_of(levels.id)
-            });
-            let known =
-                known.unwrap_or_else(|| Arc::new(self.look_at(levels, &snapshots, watched, &runs)));
+            };
+            let known = match watched.known.take() {
+                Some(known) if is_current(&known) => known,
+                before => {
+                    let before = before.as_deref();
+                    Arc::new(self.look_at(levels, &snapshots, watched, before, &runs))
+                }
+            };
             watched.known = Some(Arc::clone(&known));
             (levels.id, known)
         };
@@ -106,6 +110,7 @@ impl Store {
         levels: &Arc<KeyspaceLevels>,
         snapshots: &[SequenceNumber],
         watched: &mut Watched,
+        before: Option<&KnownKeyspace>,
         runs: impl Fn(&KeyspaceLevels) -> Vec<Run>,
     ) -> KnownKeyspace {
         let runs = runs(levels);
@@ -130,8 +135,7 @@ impl Store {
             .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
             .collect();
         let of_parts = |run: &Run| {
-            let mut parts = watched.unions.parts(levels, run);
-            setbacks.set_back_parts(levels.id, run, &mut parts);
+            let parts = parts_of(levels, run, &watched.unions, before, &setbacks);
             (run.name(), parts)
         };
         let in_parts = runs.iter().filter(|run| is_below_level0(run));
@@ -157,6 +161,27 @@ impl Store {
             unions: watched.unions.clone(),
             samples: watched.samples.clone(),
         }
+    }
+}
+
+/// A flush changes level 0 only, so of nearly all runs the parts were counted before.
+fn parts_of(
+    levels: &KeyspaceLevels,
+    run: &Run,
+    unions: &Unions,
+    before: Option<&KnownKeyspace>,
+    setbacks: &Setbacks,
+) -> KnownParts {
+    let is_oldest = run.is_oldest_of(levels);
+    let counted = before.and_then(|before| before.counted_parts(run, is_oldest));
+    let counted = counted.unwrap_or_else(|| Arc::new(unions.parts(levels, run)));
+    let mut to_be_tried = Arc::clone(&counted);
+    setbacks.set_back_parts(levels.id, run, &mut to_be_tried);
+    KnownParts {
+        counted,
+        to_be_tried,
+        run: run.clone(),
+        is_oldest,
     }
 }
 
@@ -192,5 +217,49 @@ impl Monitor {
         if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {
             watched.known = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Background, CompactionPolicy, Db, Options};
+
+    fn parts_of_level1(db: &Db) -> KnownParts {
+        let _ = db.store().known_duplicates();
+        let keyspaces = db.store().monitor.keyspaces.lock();
+        let known = keyspaces[&KeyspaceId::DEFAULT].known.as_ref().unwrap();
+        let run = Run::of_level(&known.levels, 1).unwrap();
+        known.parts[&run.name()].clone()
+    }
+
+    #[test]
+    fn parts_are_counted_when_their_tables_come() {
+        let options = Options {
+            compaction_policy: CompactionPolicy::Dedup,
+            dedup_threshold: 10.0,
+            level0_merge: 2,
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        let flush = || {
+            for key in 0..100u8 {
+                db.put(&[key], &[key; 100]).unwrap();
+            }
+            db.flush().unwrap();
+        };
+        // Two merges of level 0.
+        (0..4).for_each(|_| flush());
+        let before = parts_of_level1(&db);
+        assert_eq!(before.run.count(), 2);
+        assert!(!before.counted.is_empty());
+        flush();
+        let beside = parts_of_level1(&db);
+        assert!(Arc::ptr_eq(&before.counted, &beside.counted));
+        flush();
+        let merged = parts_of_level1(&db);
+        assert!(!Arc::ptr_eq(&before.counted, &merged.counted));
+        assert_eq!(merged.run.count(), 3);
     }
 }

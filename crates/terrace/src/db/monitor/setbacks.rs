@@ -1,6 +1,7 @@
 //! Merges that dropped less than was predicted, so that they are not tried again at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::KeyspaceId;
 use crate::compaction::parts::Part;
@@ -51,7 +52,12 @@ impl Setbacks {
     }
 
     /// Of the parts of a run those that are not to be merged: all in a range that has too few versions still.
-    pub(super) fn set_back_parts(&self, keyspace: KeyspaceId, run: &Run, parts: &mut [Part]) {
+    pub(super) fn set_back_parts(
+        &self,
+        keyspace: KeyspaceId,
+        run: &Run,
+        parts: &mut Arc<Vec<Part>>,
+    ) {
         for needed in self.needed_by(keyspace, run) {
             let is_in = |part: &Part| {
                 let mut tables = part.run.tables();
@@ -60,7 +66,7 @@ impl Setbacks {
             let inside = parts.iter().filter(|part| is_in(part));
             let versions: u64 = inside.map(|part| part.run.versions()).sum();
             if versions < needed.versions {
-                let inside = parts.iter_mut().filter(|part| is_in(part));
+                let inside = Arc::make_mut(parts).iter_mut().filter(|part| is_in(part));
                 inside.for_each(|part| part.duplicates = None);
             }
         }
@@ -209,7 +215,7 @@ mod tests {
         let id = KeyspaceId::DEFAULT;
         assert!(setbacks.compare(&ended, &dropping(40)));
         let known = |setbacks: &Setbacks, run: &Run| -> Vec<bool> {
-            let mut parts = parts(run);
+            let mut parts = Arc::new(parts(run));
             setbacks.set_back_parts(id, run, &mut parts);
             parts.iter().map(|part| part.duplicates.is_some()).collect()
         };
