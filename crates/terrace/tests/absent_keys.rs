@@ -1,5 +1,8 @@
 //! What a get of a key that is nowhere costs: filters answer for nearly all tables, under every policy and
 //! within the memory that they are given.
+//!
+//! `TERRACE_ABSENT_SCALE=16` makes everything so many times larger, and the bar stricter: filters of few
+//! keys take more memory for the same.
 
 mod support;
 
@@ -10,21 +13,30 @@ use rand::{RngExt, SeedableRng};
 use terrace::inspect::dump;
 use terrace::{Background, CompactionPolicy, Db, Options};
 
+/// Of a store of scale 1.
 const ROWS: u64 = 400_000;
 const PROBES: u64 = 4_000;
+/// From this scale on a hundredth is the most for every policy: tables have a quarter of a million keys.
+const USUAL_SCALE: u64 = 16;
+
+fn scale() -> u64 {
+    let asked = std::env::var("TERRACE_ABSENT_SCALE");
+    asked.map_or(1, |scale| scale.parse().unwrap())
+}
 
 fn options(compaction_policy: CompactionPolicy) -> Options {
+    let scale = scale();
     Options {
         compaction_policy,
         background: Background::Inline,
-        arena_bytes: 128 << 10,
-        arena_index_bytes: 1 << 20,
+        arena_bytes: scale * (128 << 10),
+        arena_index_bytes: scale << 20,
         level0_merge: 4,
         level0_slowdown: 1000,
         level0_stop: 1001,
         level_ratio: 6,
-        level1_bytes: 512 << 10,
-        table_bytes: 8 << 20,
+        level1_bytes: scale * (512 << 10),
+        table_bytes: scale * (8 << 20),
         cache_bytes: 64 << 20,
         ..Options::in_memory()
     }
@@ -36,14 +48,14 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// Of gets of absent keys, the share that looked into a table; and how many sub-levels there are.
-fn asked_in_vain(db: &Db, random: &mut SmallRng) -> (f64, usize) {
+fn asked_in_vain(db: &Db, rows: u64, random: &mut SmallRng) -> (f64, usize) {
     let looks = || {
         let memory = db.statistics().memory;
         memory.block_cache_hits + memory.block_cache_misses
     };
     let mut asked = 0;
     for _ in 0..PROBES {
-        let absent = ROWS + random.random_range(0..1 << 40);
+        let absent = rows + random.random_range(0..1 << 40);
         let before = looks();
         assert!(db.get(&key(absent)).unwrap().is_none());
         asked += u64::from(looks() > before);
@@ -71,19 +83,20 @@ fn filter_bits_per_entry(db: &Db, options: &Options) -> f64 {
 /// Mean over the second half of a load: of gets that looked in vain, and of bits; and the most bits.
 fn measure(policy: CompactionPolicy) -> (f64, f64, f64) {
     let options = options(policy);
+    let rows = scale() * ROWS;
     let db = Db::open("/store", options.clone()).unwrap();
     let mut random = SmallRng::seed_from_u64(11);
     let (mut shares, mut bits, mut most) = (Vec::new(), Vec::new(), 0.0f64);
     let steps = 16;
     for step in 0..steps {
-        for number in step * ROWS / steps..(step + 1) * ROWS / steps {
+        for number in step * rows / steps..(step + 1) * rows / steps {
             db.put(&key(number), &[7; 8]).unwrap();
         }
         if step < steps / 2 {
             continue;
         }
         db.flush().unwrap();
-        let (share, sub_levels) = asked_in_vain(&db, &mut random);
+        let (share, sub_levels) = asked_in_vain(&db, rows, &mut random);
         let present = filter_bits_per_entry(&db, &options);
         println!(
             "{policy:?} {step}: {share:.4} of gets, {sub_levels} sub-levels, {present:.2} bits"
@@ -97,7 +110,8 @@ fn measure(policy: CompactionPolicy) -> (f64, f64, f64) {
 }
 
 /// Several sub-levels of a size have to share the ten bits, and no filter errs less often with that than
-/// once in 1024; so a get that asks as many as these two policies keep is answered a little less well.
+/// once in 1024. The filters of tables of few thousand keys need a seventh more for the same, so that a
+/// store as small as this one is answered a little less well under the two policies that keep the most.
 #[test]
 fn filters_of_ten_bits_on_average_spare_ninety_nine_gets_in_a_hundred() {
     use CompactionPolicy::{Dedup, Lazy, Leveled, Tiered};
@@ -109,6 +123,10 @@ fn filters_of_ten_bits_on_average_spare_ninety_nine_gets_in_a_hundred() {
     ] {
         let (share, bits, most_bits) = measure(policy);
         println!("{policy:?}: {share:.4} of gets, {bits:.2} bits, at most {most_bits:.2}");
+        let most_share = match scale() >= USUAL_SCALE {
+            true => f64::min(most_share, 0.01),
+            false => most_share,
+        };
         assert!(
             share < most_share,
             "{policy:?}: {share} of gets look in vain"
