@@ -91,11 +91,9 @@ impl Run {
 
     /// Whether the sub-levels are the other run's own: no table has come or gone.
     pub(crate) fn is(&self, other: &Run) -> bool {
-        let same =
-            |((_, ours), (_, theirs)): (&(Place, Arc<SubLevel>), &(Place, Arc<SubLevel>))| {
-                Arc::ptr_eq(ours, theirs)
-            };
-        self.count() == other.count() && self.sub_levels.iter().zip(&other.sub_levels).all(same)
+        let ours = self.sub_levels.iter().map(|(_, sub_level)| sub_level);
+        let theirs = other.sub_levels.iter().map(|(_, sub_level)| sub_level);
+        self.count() == other.count() && ours.zip(theirs).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {

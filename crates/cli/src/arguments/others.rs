@@ -1,0 +1,32 @@
+//! What asks no store of the user's.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The directory, which is made if it is missing
+    pub directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where to make the two stores [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Leave the stores there, to look at
+    #[arg(long)]
+    pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoChild {
+    pub directory: PathBuf,
+}

@@ -1,0 +1,59 @@
+//! Which store, and which keys of it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct StoreDirectory {
+    /// The store's directory
+    #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
+    pub path: PathBuf,
+    /// The directory of its arenas, if that is not the store's own
+    #[arg(long, env = "TERRACE_REGION_DIR", value_name = "DIR")]
+    pub region_dir: Option<PathBuf>,
+    /// Open although unflushed writes are missing with their region; what tables hold is kept
+    #[arg(long)]
+    pub accept_region_loss: bool,
+}
+
+/// The keys of a store that are meant.
+#[derive(Debug, Args)]
+pub struct InKeyspace {
+    /// The keyspace; `put` and `import` make it if there is none
+    #[arg(
+        long = "keyspace",
+        value_name = "NAME",
+        default_value = "default",
+        hide_default_value = true
+    )]
+    pub name: String,
+}
+
+/// A store that is opened to write.
+#[derive(Debug, Args)]
+pub struct WrittenStore {
+    #[command(flatten)]
+    pub directory: StoreDirectory,
+    /// Options of the store, as TOML; see `terrace options`
+    #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
+    pub options: Option<PathBuf>,
+}
+
+/// Which keys.
+#[derive(Debug, Args)]
+pub struct KeyRange {
+    /// The first key
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// The key before which to end
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+    /// Keys are given, and entries written, in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+}
