@@ -9,12 +9,11 @@ use crate::{Error, Result};
 
 /// Whether images can be put there: asked before hours of work, not after.
 pub fn check(directory: &Path) -> Result<()> {
-    fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
-    let metadata = fs::metadata(directory).map_err(|error| cannot_write(directory, &error))?;
-    match metadata.permissions().readonly() {
-        true => Err(format!("cannot write {}: it may only be read", directory.display()).into()),
-        false => Ok(()),
-    }
+    let path = directory.join(".try");
+    let tried = fs::create_dir_all(directory).and_then(|()| fs::write(&path, []));
+    tried
+        .and_then(|()| fs::remove_file(&path))
+        .map_err(|error| cannot_write(directory, &error))
 }
 
 /// Each plot that has points, named after its title.

@@ -52,10 +52,10 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
                 images::check(directory)?;
             }
             let report = plexdb::reproduce(&program, asked, command)?;
+            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
             if let Some(directory) = &asked.plots {
                 images::write(directory, &report.sections)?;
             }
-            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
             report.figures.succeeded()
         }
     }

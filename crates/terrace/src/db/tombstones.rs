@@ -122,15 +122,18 @@ impl Store {
                 let older = levels.sub_levels().filter(|(p, _)| p.age < place.age);
                 let older = older.flat_map(|(_, sub_level)| sub_level.overlapping(&table.bounds));
                 let of_table = older.map(|older| self.hidden_of([table, older], &before));
-                // What cannot be read counts for nothing until the levels change.
-                let of_table = of_table.collect::<Result<Vec<_>>>();
-                let of_table = of_table.unwrap_or_else(|error| {
-                    self.background.compaction_met(error);
-                    Vec::new()
-                });
-                let entries = of_table.iter().map(|(_, pair)| pair.entries);
-                hidden.insert(table.number, entries.fold(0, u64::saturating_add));
-                pairs.extend(of_table);
+                let mut entries = 0u64;
+                for counted in of_table {
+                    match counted {
+                        Ok((name, pair)) => {
+                            entries = entries.saturating_add(pair.entries);
+                            pairs.insert(name, pair);
+                        }
+                        // What cannot be read counts for nothing until the levels change.
+                        Err(error) => self.background.compaction_met(error),
+                    }
+                }
+                hidden.insert(table.number, entries);
             }
         }
         *known = Hidden {
@@ -215,7 +218,27 @@ pub(crate) fn pause_between_looks(options: &Options) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::levels::testing::{added, flush_place, levels, version};
     use crate::{Background, Db};
+
+    #[test]
+    fn a_table_listed_anew_is_another_one() {
+        let both = [(flush_place(2), 2), (flush_place(1), 1)];
+        let listed = || version(both.map(|(place, n)| added(place, n, "a", "b")).to_vec());
+        let (before, again) = (listed(), listed());
+        let tables = |version| -> [Arc<Table>; 2] {
+            [2, 1].map(|number| Arc::clone(levels(version).find(number).unwrap().1))
+        };
+        let [ranges, older] = tables(&before);
+        let pair = Pair {
+            tables: [&ranges, &older].map(Arc::downgrade),
+            entries: 7,
+        };
+        assert!(pair.is_of([&ranges, &older]));
+        let [other_ranges, other_older] = tables(&again);
+        assert!(!pair.is_of([&other_ranges, &older]));
+        assert!(!pair.is_of([&ranges, &other_older]));
+    }
 
     fn hidden(db: &Db) -> Vec<u64> {
         let seen = db.store().seen_tombstones();

@@ -45,16 +45,17 @@ pub(super) struct KnownParts {
     pub(super) is_oldest: bool,
 }
 
-impl KnownKeyspace {
-    /// What was counted of the parts of a run, if nothing of it has changed since.
-    pub(super) fn counted_parts(&self, run: &Run, is_oldest: bool) -> Option<Arc<Vec<Part>>> {
-        let parts = self.parts.get(&run.name())?;
-        let is_same = parts.is_oldest == is_oldest && parts.run.is(run);
+impl KnownParts {
+    /// What was counted of a run, if nothing of it has changed since.
+    pub(super) fn counted_of(&self, run: &Run, is_oldest: bool) -> Option<Arc<Vec<Part>>> {
+        let is_same = self.is_oldest == is_oldest && self.run.is(run);
         // Where there are none, a merge was in the way.
-        let is_usable = is_same && !parts.counted.is_empty();
-        is_usable.then(|| Arc::clone(&parts.counted))
+        let is_usable = is_same && !self.counted.is_empty();
+        is_usable.then(|| Arc::clone(&self.counted))
     }
+}
 
+impl KnownKeyspace {
     /// Whether it is still true.
     pub(super) fn is_of(&self, levels: &Arc<KeyspaceLevels>, snapshots: &[SequenceNumber]) -> bool {
         let live = |snapshots: &[SequenceNumber]| snapshots.len().saturating_sub(1);
@@ -107,5 +108,43 @@ impl Estimates for Known {
 
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64> {
         self.of(levels)?.unions.keys_about(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::parts::cells;
+    use crate::levels::testing::{added, levels, sub_level_place, version};
+
+    #[test]
+    fn parts_are_of_a_run_until_a_table_or_what_is_older_changes() {
+        let (old, young) = (sub_level_place(1, 3), sub_level_place(1, 5));
+        let run = |numbers: [u64; 2]| {
+            let tables = [(old, numbers[0]), (young, numbers[1])];
+            let tables = tables.map(|(place, number)| added(place, number, "a", "c"));
+            Run::of_level(levels(&version(tables.to_vec())), 1).unwrap()
+        };
+        let (before, other) = (run([1, 2]), run([1, 3]));
+        assert_eq!(before.name(), other.name());
+        let known = |run| Part {
+            run,
+            duplicates: Some(Duplicates::default()),
+        };
+        let counted: Arc<Vec<Part>> = Arc::new(cells(&before).into_iter().map(known).collect());
+        let parts = KnownParts {
+            to_be_tried: Arc::clone(&counted),
+            counted,
+            run: before.clone(),
+            is_oldest: true,
+        };
+        assert!(parts.counted_of(&before, true).is_some());
+        assert!(parts.counted_of(&before, false).is_none());
+        assert!(parts.counted_of(&other, true).is_none());
+        let uncounted = KnownParts {
+            counted: Arc::default(),
+            ..parts
+        };
+        assert!(uncounted.counted_of(&before, true).is_none());
     }
 }

@@ -54,6 +54,8 @@ struct Watched {
     unions: Unions,
     samples: Samples,
     known: Option<Arc<KnownKeyspace>>,
+    /// Of what is known no more, for the look that follows.
+    parts: BTreeMap<Vec<u64>, KnownParts>,
 }
 
 impl Store {
@@ -85,8 +87,10 @@ impl Store {
             let known = match watched.known.take() {
                 Some(known) if is_current(&known) => known,
                 before => {
-                    let before = before.as_deref();
-                    Arc::new(self.look_at(levels, &snapshots, watched, before, &runs))
+                    // The rest goes now: nobody waits for files that it alone still holds.
+                    let parts = before.map(|known| known.parts.clone());
+                    watched.parts = parts.unwrap_or_default();
+                    Arc::new(self.look_at(levels, &snapshots, watched, &runs))
                 }
             };
             watched.known = Some(Arc::clone(&known));
@@ -110,7 +114,6 @@ impl Store {
         levels: &Arc<KeyspaceLevels>,
         snapshots: &[SequenceNumber],
         watched: &mut Watched,
-        before: Option<&KnownKeyspace>,
         runs: impl Fn(&KeyspaceLevels) -> Vec<Run>,
     ) -> KnownKeyspace {
         let runs = runs(levels);
@@ -134,8 +137,9 @@ impl Store {
         let duplicates = tried
             .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
             .collect();
+        let before = std::mem::take(&mut watched.parts);
         let of_parts = |run: &Run| {
-            let parts = parts_of(levels, run, &watched.unions, before, &setbacks);
+            let parts = parts_of(levels, run, &watched.unions, &before, &setbacks);
             (run.name(), parts)
         };
         let in_parts = runs.iter().filter(|run| is_below_level0(run));
@@ -169,11 +173,12 @@ fn parts_of(
     levels: &KeyspaceLevels,
     run: &Run,
     unions: &Unions,
-    before: Option<&KnownKeyspace>,
+    before: &BTreeMap<Vec<u64>, KnownParts>,
     setbacks: &Setbacks,
 ) -> KnownParts {
     let is_oldest = run.is_oldest_of(levels);
-    let counted = before.and_then(|before| before.counted_parts(run, is_oldest));
+    let before = before.get(&run.name());
+    let counted = before.and_then(|parts| parts.counted_of(run, is_oldest));
     let counted = counted.unwrap_or_else(|| Arc::new(unions.parts(levels, run)));
     let mut to_be_tried = Arc::clone(&counted);
     setbacks.set_back_parts(levels.id, run, &mut to_be_tried);

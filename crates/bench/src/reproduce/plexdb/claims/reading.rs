@@ -3,7 +3,6 @@
 use super::{Found, held};
 use crate::report::numbers::digits;
 use crate::reproduce::plexdb::measured::Measured;
-use crate::reproduce::plexdb::paper;
 use crate::reproduce::plexdb::points::LEVELED;
 use crate::reproduce::report::Claim;
 
@@ -46,10 +45,9 @@ pub fn absent(found: &Found<'_>) -> Option<Claim> {
         paper: "-".into(),
         ours: format!("at most {} % ({})", digits(share * 100.0), worst.name),
         verdict: held(share < LEAST_SHARE),
-        because: format!(
-            "No claim of the paper's, but what filters (the paper's of {} bits a key) are for. What \
-             memory holds of the data is not asked of the device either.",
-            paper::FILTER_BITS
-        ),
+        because:
+            "No claim of the paper's, but what filters are for. What memory holds of the data is \
+                  not asked of the device either."
+                .into(),
     })
 }
