@@ -100,7 +100,7 @@ pub struct Wbl {
 #[derive(Clone, Debug, Args)]
 pub struct Plexdb {
     /// Of the paper's 20 GB that are written, a tenth of it distinct
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.1)]
     pub scale: f64,
     /// Where stores are made: the medium to be measured
     #[arg(long, default_value = ".")]

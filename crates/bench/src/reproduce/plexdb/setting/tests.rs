@@ -26,7 +26,7 @@ fn proportions_are_the_papers_at_every_scale() {
         assert_eq!(setting.settings().filter_bits_per_key, 16);
         assert!(setting.settings().direct_io);
     }
-    assert_eq!(setting("").unwrap().scale, 0.05);
+    assert_eq!(setting("").unwrap().scale, 0.1);
     let fewer = setting("--filter-bits 10").unwrap();
     assert_eq!(fewer.settings().filter_bits_per_key, 10);
 }
