@@ -51,6 +51,6 @@ impl Output<'_> {
     }
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     format!("cannot write {}: {error}", path.display()).into()
 }

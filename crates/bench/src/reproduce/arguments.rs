@@ -37,15 +37,15 @@ Examples:
     /// PlexDB: deduplication compaction in a tiered LSM-tree (a paper of 2020)
     #[command(after_help = "\
 Every key is written ten times, in random order; then keys that are there and keys that are not are
-read, and rows in order. Measured are the space that tables take while that goes on, what is written for each byte that
-comes in, and throughput: of Terrace leveled, tiered, lazy, and deduplicating at each of the paper's
-thresholds, and of the other stores that the program has (`peers reproduce plexdb`: RocksDB leveled and
+read, and rows in order. Measured are the space that tables take while that goes on, what is written for
+each byte that comes in, and throughput: of Terrace leveled, tiered, lazy, and deduplicating at each of
+the paper's thresholds, and of the other stores that the program has (`peers reproduce plexdb`: RocksDB leveled and
 universal, LevelDB, fjall). The paper's numbers stand beside ours, and the report ends with its claims
 and what is left of each.
 
 All stores have the same memory, in the paper's proportion: a write buffer of a hundredth of the distinct
-data, 16 bits of filter a key (--filter-bits), 1 GB for metadata beside 20 GB that are written. Files and levels are the
-same multiples of a write buffer in all. Tables are read past the page cache where a store can.
+data, 16 bits of filter a key (--filter-bits), 1 GB for metadata beside 20 GB that are written. Files and
+levels are the same multiples of a write buffer in all. Tables are read past the page cache where a store can.
 
 Where writes come as fast as a store takes them its merges may lag behind, and space during the load is
 then that of what is still to be merged, too. With --rate all have the same time for the same work.

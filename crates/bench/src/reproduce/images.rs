@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::plot;
 use super::report::Section;
-use crate::{Error, Result};
+use crate::Result;
+use crate::output::cannot_write;
 
 /// Whether images can be put there: asked before hours of work, not after.
 pub fn check(directory: &Path) -> Result<()> {
@@ -34,10 +35,6 @@ fn file_name(title: &str) -> String {
     let words = lower.split(|character: char| !character.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join("-")
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    format!("cannot write {}: {error}", path.display()).into()
 }
 
 #[cfg(test)]

@@ -54,8 +54,6 @@ struct Watched {
     unions: Unions,
     samples: Samples,
     known: Option<Arc<KnownKeyspace>>,
-    /// Of what is known no more, for the look that follows.
-    parts: BTreeMap<Vec<u64>, KnownParts>,
 }
 
 impl Store {
@@ -89,8 +87,8 @@ impl Store {
                 before => {
                     // The rest goes now: nobody waits for files that it alone still holds.
                     let parts = before.map(|known| known.parts.clone());
-                    watched.parts = parts.unwrap_or_default();
-                    Arc::new(self.look_at(levels, &snapshots, watched, &runs))
+                    let parts = parts.unwrap_or_default();
+                    Arc::new(self.look_at(levels, &snapshots, watched, &parts, &runs))
                 }
             };
             watched.known = Some(Arc::clone(&known));
@@ -114,6 +112,7 @@ impl Store {
         levels: &Arc<KeyspaceLevels>,
         snapshots: &[SequenceNumber],
         watched: &mut Watched,
+        before: &BTreeMap<Vec<u64>, KnownParts>,
         runs: impl Fn(&KeyspaceLevels) -> Vec<Run>,
     ) -> KnownKeyspace {
         let runs = runs(levels);
@@ -137,9 +136,8 @@ impl Store {
         let duplicates = tried
             .filter_map(|run| Some((run.name(), *duplicates.get(&run.name())?)))
             .collect();
-        let before = std::mem::take(&mut watched.parts);
         let of_parts = |run: &Run| {
-            let parts = parts_of(levels, run, &watched.unions, &before, &setbacks);
+            let parts = parts_of(levels, run, &watched.unions, before, &setbacks);
             (run.name(), parts)
         };
         let in_parts = runs.iter().filter(|run| is_below_level0(run));
