@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
-};
+use crate::layered::{DirectoryLayer, LayeredDirectory};
+use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result, Storage};
 
 /// A storage that counts what passes through it. Failed operations are not counted.
 ///
@@ -244,6 +243,10 @@ impl File for CountingFile {
         self.inner.length_bytes()
     }
 
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.inner.lock(kind)
+    }
+
     fn links(&self) -> Result<u64> {
         self.inner.links()
     }
@@ -265,51 +268,37 @@ impl File for CountingFile {
     }
 }
 
-impl Storage for CountingStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(CountingFile {
-            inner: self.inner.open(path, options)?,
-            counters: Arc::clone(&self.counters),
-        }))
-    }
+#[derive(Clone, Debug)]
+struct CountingLayer(Arc<Counters>);
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        self.inner.create_directory(path)
-    }
+impl DirectoryLayer for CountingLayer {
+    type Call = ();
 
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.inner.sync_directory(path)?;
-        let syncs = &self.counters.directory_syncs;
-        syncs.fetch_add(1, Ordering::Relaxed);
+    fn begin(&self, _: Operation, _: &Path, _: &[&str]) -> Result<()> {
         Ok(())
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
+    fn wrap(&self, inner: Arc<dyn File>, _: &Path, _: &str) -> Arc<dyn File> {
+        let counters = Arc::clone(&self.0);
+        Arc::new(CountingFile { inner, counters })
     }
 
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
+    fn synced(&self) {
+        self.0.directory_syncs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Storage for CountingStorage {
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let inner = self.inner.directory(path, access)?;
+        Ok(Arc::new(LayeredDirectory::new(
+            inner,
+            CountingLayer(Arc::clone(&self.counters)),
+        )))
     }
 
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(path)
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.inner.list(path)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.inner.lock(path, kind)
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.free_space_bytes(path)
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.inner.file_system(path)
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.inner.create_directory_for(path, access)
     }
 
     fn can_poll(&self) -> bool {
@@ -324,7 +313,7 @@ impl Storage for CountingStorage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CrashSwitch, OpenMode, SimulatedStorage};
+    use crate::{CrashSwitch, OpenMode, OpenOptions, SimulatedStorage};
 
     #[test]
     fn counts_by_purpose_and_direction() {

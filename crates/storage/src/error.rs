@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 #[allow(missing_docs)]
 pub enum Operation {
     Open,
+    OpenDirectory,
+    Examine,
     Read,
     Write,
     Allocate,
@@ -33,6 +35,8 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Operation::Open => "open",
+            Operation::OpenDirectory => "open directory",
+            Operation::Examine => "examine",
             Operation::Read => "read",
             Operation::Write => "write",
             Operation::Allocate => "allocate space for",
@@ -72,6 +76,8 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The file system or the kernel cannot do this.
     Unsupported,
+    /// It is a directory, a symbolic link, a FIFO, a socket or a device: no regular file.
+    NotAFile,
     /// Anything else; see the source.
     Other,
 }
@@ -96,6 +102,10 @@ impl Error {
             io::ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEnd,
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             io::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            io::ErrorKind::IsADirectory => ErrorKind::NotAFile,
+            _ if source.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) => {
+                ErrorKind::NotAFile
+            }
             _ => ErrorKind::Other,
         };
         Error {
@@ -126,6 +136,18 @@ impl Error {
         &self.path
     }
 }
+
+/// The cause of [`ErrorKind::NotAFile`]: what lies under the name instead.
+#[derive(Debug)]
+pub(crate) struct NotAFile(pub(crate) &'static str);
+
+impl fmt::Display for NotAFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it is {}, not a regular file; move it away", self.0)
+    }
+}
+
+impl std::error::Error for NotAFile {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

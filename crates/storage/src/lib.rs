@@ -19,8 +19,10 @@ compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");
 
 mod counting;
 mod crash_switch;
+mod directory;
 mod error;
 mod failing;
+mod layered;
 mod limited;
 mod real;
 mod simulated;
@@ -28,14 +30,14 @@ mod traits;
 
 pub use counting::{CountingStorage, IoCounts, IoStatistics};
 pub use crash_switch::{CrashSwitch, Step};
+pub use directory::{Access, Directory, DirectoryEntry, FileIdentity};
 pub use error::{Error, ErrorKind, Operation};
 pub use failing::{FailingStorage, Fault, FaultFilter, FaultPlan};
+pub use layered::{DirectoryLayer, LayeredDirectory};
 pub use limited::{Clock, LimitedStorage, RateLimiter, SystemClock};
 pub use real::RealStorage;
 pub use simulated::{CrashKind, SimulatedStorage};
-pub use traits::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
-};
+pub use traits::{File, FileSystem, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage};
 
 /// The result of a storage operation.
 pub type Result<T> = std::result::Result<T, Error>;

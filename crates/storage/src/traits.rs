@@ -2,14 +2,16 @@
 //!
 //! The trait promises no more than POSIX: a write is in the page cache when [`File::write_at`]
 //! returns and on the medium only after [`File::sync`]; a directory change (create, rename, link,
-//! remove) is durable only after [`Storage::sync_directory`] of the directory it happened in.
+//! remove) is durable only after [`Directory::sync`] of the directory it happened in.
 
 use std::fmt;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::Result;
+use crate::directory::{Access, Directory, DirectoryEntry, FileIdentity, split};
+use crate::{Error, Operation, Result};
 
 /// Why bytes are moved; counters are kept for each purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,17 +109,6 @@ impl OpenOptions {
     }
 }
 
-/// One name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirectoryEntry {
-    /// The file's name, without its directory.
-    pub name: String,
-    /// Its length in bytes (0 for a directory).
-    pub length_bytes: u64,
-    /// Whether it is a directory.
-    pub is_directory: bool,
-}
-
 /// What is known of the file system that holds a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
@@ -141,7 +132,10 @@ pub enum LockKind {
 }
 
 /// A held lock; dropping it releases it.
-pub trait Lock: Send + Sync + fmt::Debug {}
+pub trait Lock: Send + Sync + fmt::Debug {
+    /// Returns the identity of the locked file.
+    fn identity(&self) -> Result<FileIdentity>;
+}
 
 /// An open file. All methods take `&self` and may be called from several threads.
 pub trait File: Send + Sync + fmt::Debug {
@@ -200,7 +194,13 @@ pub trait File: Send + Sync + fmt::Debug {
     /// The file's present length in bytes.
     fn length_bytes(&self) -> Result<u64>;
 
-    /// How many names the file has: more than one after [`Storage::link`]. Whoever shortens a file
+    /// Takes a lock on the file by this very opening, without waiting. Reads and writes by it go on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if another holder conflicts.
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>>;
+
+    /// How many names the file has: more than one after [`Directory::link`]. Whoever shortens a file
     /// under one name shortens it under all.
     fn links(&self) -> Result<u64>;
 
@@ -228,35 +228,77 @@ pub trait File: Send + Sync + fmt::Debug {
 }
 
 /// A file system: real, simulated or failing.
+///
+/// An owner opens its [`Storage::directory`] once and works in that. The methods that take the path
+/// of a file open its directory for each call: they are for tools and tests.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Opens or creates a file.
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>>;
-    /// Creates a directory and its missing parents, durably. An existing directory is not an error.
-    fn create_directory(&self, path: &Path) -> Result<()>;
-    /// Makes the names in a directory durable.
-    fn sync_directory(&self, path: &Path) -> Result<()>;
-    /// Renames a file, atomically replacing an existing one. Durable after `sync_directory`.
-    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Gives a file a second name. Durable after `sync_directory`.
-    fn link(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Removes a file's name. Durable after `sync_directory`.
-    fn remove(&self, path: &Path) -> Result<()>;
-    /// The names in a directory, sorted.
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
-    /// Takes a lock on a file, without waiting. An exclusive one creates the file if it is absent;
-    /// a shared one writes nothing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for a shared lock on an absent file.
-    /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if somebody else holds it.
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>>;
-    /// Bytes that an unprivileged writer may still allocate on the file system that holds `path`.
-    fn free_space_bytes(&self, path: &Path) -> Result<u64>;
-    /// The file system that holds `path`.
-    fn file_system(&self, path: &Path) -> Result<FileSystem>;
+    /// Opens a directory. Links on the way to it are followed, this once. What is made in it can be
+    /// opened by those that `access` names.
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>>;
+    /// Creates a directory and its missing parents, durably. An existing directory is not an error,
+    /// and keeps its mode.
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()>;
     /// Whether [`OpenOptions::polled`] has an effect here: there is more than one processor, and the
     /// kernel has io_uring (5.19) and lets this process use it.
     fn can_poll(&self) -> bool;
     /// Identifies this boot of the machine: page-cache contents live exactly as long as it.
     fn boot_id(&self) -> Result<[u8; 16]>;
+
+    /// Creates a directory for its owner, as [`Storage::create_directory_for`].
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.create_directory_for(path, Access::Owner)
+    }
+    /// Opens the directory of a file, and returns it with the file's name.
+    fn parent<'a>(&self, path: &'a Path) -> Result<(Arc<dyn Directory>, &'a str)> {
+        let (directory, name) = split(Operation::Open, path)?;
+        Ok((self.directory(directory, Access::Owner)?, name))
+    }
+    /// Opens or creates a file, as [`Directory::open`].
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
+        let (directory, name) = self.parent(path)?;
+        directory.open(name, options)
+    }
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.directory(path, Access::Owner)?.sync()
+    }
+    /// Renames a file within its directory, as [`Directory::rename`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let (directory, from) = split(Operation::Rename, from)?;
+        let (target, to) = split(Operation::Rename, to)?;
+        if target != directory {
+            let source = io::Error::from(io::ErrorKind::CrossesDevices);
+            return Err(Error::new(Operation::Rename, target, source));
+        }
+        self.directory(directory, Access::Owner)?.rename(from, to)
+    }
+    /// Gives a file a second name, as [`Directory::link`].
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let (source, from) = split(Operation::Link, from)?;
+        let (target, to) = split(Operation::Link, to)?;
+        let source = self.directory(source, Access::Owner)?;
+        source.link(from, &*self.directory(target, Access::Owner)?, to)
+    }
+    /// Removes a file's name, as [`Directory::remove`].
+    fn remove(&self, path: &Path) -> Result<()> {
+        let (directory, name) = split(Operation::Remove, path)?;
+        self.directory(directory, Access::Owner)?.remove(name)
+    }
+    /// Returns the names in a directory, as [`Directory::list`].
+    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.directory(path, Access::Owner)?.list()
+    }
+    /// Takes a lock on a file, as [`Directory::lock`].
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
+        let (directory, name) = split(Operation::Lock, path)?;
+        self.directory(directory, Access::Owner)?.lock(name, kind)
+    }
+    /// Returns the bytes that may still be allocated, as [`Directory::free_space_bytes`].
+    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
+        self.directory(path, Access::Owner)?.free_space_bytes()
+    }
+    /// Returns the file system that holds a directory.
+    fn file_system(&self, path: &Path) -> Result<FileSystem> {
+        self.directory(path, Access::Owner)?.file_system()
+    }
 }

@@ -85,6 +85,8 @@ impl<'a> Player<'a> {
             Step::Close(handle) => self.files[handle] = None,
             Step::CreateDirectory(name) => self.storage.create_directory(&path(name))?,
             Step::SyncDirectory(name) => self.storage.sync_directory(&path(name))?,
+            // Names move within their directory only.
+            Step::Rename(from, to) if path(from).parent() != path(to).parent() => {}
             Step::Rename(from, to) => self.storage.rename(&path(from), &path(to))?,
             Step::Link(from, to) => self.storage.link(&path(from), &path(to))?,
             Step::Remove(name) => self.storage.remove(&path(name))?,

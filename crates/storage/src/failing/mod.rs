@@ -11,10 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use plan::{Fault, FaultFilter, FaultPlan};
 
-use crate::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Operation, Purpose, Result,
-    Storage,
-};
+use crate::layered::{DirectoryLayer, LayeredDirectory};
+use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result, Storage};
 
 /// A storage whose operations fail, or wait, as a [`FaultPlan`] says.
 ///
@@ -47,71 +45,55 @@ impl FailingStorage {
     }
 
     fn check(&self, operation: Operation, path: &Path) -> Result<()> {
-        self.check_both(operation, path, path)
+        fail_as_planned(&self.plan, operation, &[path])
+    }
+}
+
+#[derive(Clone, Debug)]
+struct FailingLayer(FaultPlan);
+
+impl DirectoryLayer for FailingLayer {
+    type Call = ();
+
+    fn begin(&self, operation: Operation, directory: &Path, names: &[&str]) -> Result<()> {
+        let paths: Vec<PathBuf> = names.iter().map(|name| directory.join(name)).collect();
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let paths: &[&Path] = if paths.is_empty() {
+            &[directory]
+        } else {
+            &paths
+        };
+        fail_as_planned(&self.0, operation, paths)
     }
 
-    fn check_both(&self, operation: Operation, from: &Path, to: &Path) -> Result<()> {
-        match self.plan.next(operation, None, &[from, to]) {
-            Some(fault) => Err(fault.error(operation, from)),
-            None => Ok(()),
-        }
+    fn wrap(&self, inner: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File> {
+        Arc::new(FailingFile {
+            inner,
+            plan: self.0.clone(),
+            path: directory.join(name),
+            syncs_are_lost: AtomicBool::new(false),
+        })
+    }
+}
+
+fn fail_as_planned(plan: &FaultPlan, operation: Operation, paths: &[&Path]) -> Result<()> {
+    match (plan.next(operation, None, paths), paths.first()) {
+        (Some(fault), Some(path)) => Err(fault.error(operation, path)),
+        _ => Ok(()),
     }
 }
 
 impl Storage for FailingStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        self.check(Operation::Open, path)?;
-        Ok(Arc::new(FailingFile {
-            inner: self.inner.open(path, options)?,
-            plan: self.plan.clone(),
-            path: path.to_path_buf(),
-            syncs_are_lost: AtomicBool::new(false),
-        }))
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        self.check(Operation::OpenDirectory, path)?;
+        let inner = self.inner.directory(path, access)?;
+        let layer = FailingLayer(self.plan.clone());
+        Ok(Arc::new(LayeredDirectory::new(inner, layer)))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
         self.check(Operation::CreateDirectory, path)?;
-        self.inner.create_directory(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.check(Operation::SyncDirectory, path)?;
-        self.inner.sync_directory(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.check_both(Operation::Rename, from, to)?;
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.check_both(Operation::Link, from, to)?;
-        self.inner.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.check(Operation::Remove, path)?;
-        self.inner.remove(path)
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.check(Operation::List, path)?;
-        self.inner.list(path)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.check(Operation::Lock, path)?;
-        self.inner.lock(path, kind)
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.check(Operation::FreeSpace, path)?;
-        self.inner.free_space_bytes(path)
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.check(Operation::FileSystem, path)?;
-        self.inner.file_system(path)
+        self.inner.create_directory_for(path, access)
     }
 
     fn can_poll(&self) -> bool {
@@ -223,6 +205,11 @@ impl File for FailingFile {
     fn length_bytes(&self) -> Result<u64> {
         self.check(Operation::Length, None)?;
         self.inner.length_bytes()
+    }
+
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.check(Operation::Lock, None)?;
+        self.inner.lock(kind)
     }
 
     fn links(&self) -> Result<u64> {

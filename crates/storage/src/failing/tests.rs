@@ -1,5 +1,5 @@
 use super::*;
-use crate::{CrashKind, CrashSwitch, ErrorKind, OpenMode, SimulatedStorage};
+use crate::{CrashKind, CrashSwitch, ErrorKind, OpenMode, OpenOptions, SimulatedStorage};
 
 const PURPOSE: Purpose = Purpose::Flush;
 const CREATE: OpenOptions = OpenOptions::buffered(OpenMode::CreateNew);
@@ -36,10 +36,13 @@ fn each_operation_can_be_made_to_fail_in_turn() {
     let clean = bench(FaultFilter::everything());
     publish(&clean.storage).unwrap();
     let expected = [
+        Operation::OpenDirectory,
         Operation::Open,
         Operation::Write,
         Operation::Sync,
+        Operation::OpenDirectory,
         Operation::Rename,
+        Operation::OpenDirectory,
         Operation::SyncDirectory,
     ];
     assert_eq!(clean.plan.count(), expected.len() as u64);

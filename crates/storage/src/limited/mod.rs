@@ -13,9 +13,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
-};
+use crate::layered::{DirectoryLayer, LayeredDirectory};
+use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result, Storage};
 
 /// A storage on which each write asks a [`RateLimiter`] first. Reads and syncs do not.
 #[derive(Debug)]
@@ -93,6 +92,10 @@ impl File for LimitedFile {
         self.inner.length_bytes()
     }
 
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.inner.lock(kind)
+    }
+
     fn links(&self) -> Result<u64> {
         self.inner.links()
     }
@@ -102,48 +105,33 @@ impl File for LimitedFile {
     }
 }
 
+#[derive(Clone, Debug)]
+struct LimitedLayer(Arc<RateLimiter>);
+
+impl DirectoryLayer for LimitedLayer {
+    type Call = ();
+
+    fn begin(&self, _: Operation, _: &Path, _: &[&str]) -> Result<()> {
+        Ok(())
+    }
+
+    fn wrap(&self, inner: Arc<dyn File>, _: &Path, _: &str) -> Arc<dyn File> {
+        let limiter = Arc::clone(&self.0);
+        Arc::new(LimitedFile { inner, limiter })
+    }
+}
+
 impl Storage for LimitedStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(LimitedFile {
-            inner: self.inner.open(path, options)?,
-            limiter: Arc::clone(&self.limiter),
-        }))
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let inner = self.inner.directory(path, access)?;
+        Ok(Arc::new(LayeredDirectory::new(
+            inner,
+            LimitedLayer(Arc::clone(&self.limiter)),
+        )))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        self.inner.create_directory(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.inner.sync_directory(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(path)
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.inner.list(path)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.inner.lock(path, kind)
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.free_space_bytes(path)
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.inner.file_system(path)
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.inner.create_directory_for(path, access)
     }
 
     fn can_poll(&self) -> bool {

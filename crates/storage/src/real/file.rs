@@ -5,15 +5,16 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 
 use super::direct::DirectFile;
+use super::lock::RealLock;
 use super::{passing, write_back};
-use crate::{Error, File, OpenMode, OpenOptions, Operation, Purpose, Result};
+use crate::{Error, File, Lock, LockKind, OpenMode, OpenOptions, Operation, Purpose, Result};
 
 #[derive(Debug)]
 pub(super) struct RealFile {
@@ -24,27 +25,21 @@ pub(super) struct RealFile {
 }
 
 impl RealFile {
-    pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Self> {
-        let mut open = fs::OpenOptions::new();
-        open.read(true);
-        match options.mode {
-            OpenMode::Read => {}
-            OpenMode::ReadWrite => {
-                open.write(true);
-            }
-            OpenMode::CreateNew => {
-                open.write(true).create_new(true);
-            }
-        }
-        let buffered = open.open(path)?;
+    /// Takes an open file. `again` opens it once more by its name, with flags beside those of the first
+    /// opening.
+    pub(super) fn new(
+        buffered: fs::File,
+        path: PathBuf,
+        options: OpenOptions,
+        again: impl FnOnce(OFlags) -> io::Result<fs::File>,
+    ) -> io::Result<Self> {
         let direct = if options.direct {
-            open.create_new(false);
-            open_direct(&open, path, &buffered, options.polled)?
+            open_direct(&buffered, options, again)?
         } else {
             None
         };
         Ok(RealFile {
-            path: path.to_path_buf(),
+            path,
             buffered,
             direct,
         })
@@ -55,26 +50,35 @@ impl RealFile {
     }
 }
 
-/// A second, direct descriptor of the file behind `buffered`, if its file system has such.
+/// Opens a second, direct descriptor of the file behind `buffered`, if its file system has such.
 fn open_direct(
-    options: &fs::OpenOptions,
-    path: &Path,
     buffered: &fs::File,
-    is_polled: bool,
+    options: OpenOptions,
+    again: impl FnOnce(OFlags) -> io::Result<fs::File>,
 ) -> io::Result<Option<DirectFile>> {
-    let mut options = options.clone();
-    options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-    // Through the descriptor, not the path: a rename in between must not lead to another file.
+    // Through the descriptor, not the name: a rename in between must not lead to another file.
     let own = format!("/proc/self/fd/{}", buffered.as_raw_fd());
-    let opened = match options.open(own) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => options.open(path),
+    let mut open = fs::OpenOptions::new();
+    open.read(true)
+        .write(options.mode != OpenMode::Read)
+        .custom_flags(OFlags::DIRECT.bits().cast_signed());
+    let opened = match open.open(own) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => again(OFlags::DIRECT),
         outcome => outcome,
     };
     match opened {
-        Ok(file) => DirectFile::new(file, is_polled).map(Some),
+        Ok(file) if is_same(&file, buffered)? => DirectFile::new(file, options.polled).map(Some),
+        Ok(_) => Err(io::Error::other(
+            "the file was replaced while it was opened",
+        )),
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn is_same(one: &fs::File, other: &fs::File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok(one.ino() == other.ino() && one.dev() == other.dev())
 }
 
 /// One write of which the kernel syncs the range alone. It may be cut short.
@@ -194,6 +198,15 @@ impl File for RealFile {
         let metadata = self.buffered.metadata();
         let metadata = metadata.map_err(|source| self.error(Operation::Length, source))?;
         Ok(metadata.len())
+    }
+
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        let lock = self
+            .buffered
+            .try_clone()
+            .and_then(|file| RealLock::take(file, self.path.clone(), kind));
+        let lock = lock.map_err(|source| self.error(Operation::Lock, source))?;
+        Ok(Box::new(lock))
     }
 
     fn links(&self) -> Result<u64> {

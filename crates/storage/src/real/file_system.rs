@@ -1,7 +1,7 @@
 //! Which file system holds a path, and what is known of it.
 
 use std::io;
-use std::path::Path;
+use std::os::fd::AsFd;
 
 use crate::FileSystem;
 
@@ -31,8 +31,9 @@ const NAMES: [(u64, &str); 22] = [
     (0x4750_4653, "gpfs"),
 ];
 
-pub(super) fn of_path(path: &Path) -> io::Result<FileSystem> {
-    let status = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
+/// Returns the file system that holds an open file or directory.
+pub(super) fn of(descriptor: impl AsFd) -> io::Result<FileSystem> {
+    let status = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(descriptor.as_fd()))?;
     // The field is signed and as wide as a word, the numbers are 32-bit patterns.
     let number = status.f_type as u64 & 0xFFFF_FFFF;
     Ok(from_number(number))
@@ -69,6 +70,7 @@ mod tests {
 
     #[test]
     fn the_process_file_system_is_not_taken_for_a_disk() {
-        assert_eq!(of_path(Path::new("/proc")).unwrap().name, "0x9fa0");
+        let directory = std::fs::File::open("/proc").unwrap();
+        assert_eq!(of(directory).unwrap().name, "0x9fa0");
     }
 }

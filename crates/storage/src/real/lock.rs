@@ -5,20 +5,28 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::retry_on_intr;
 
-use crate::{Lock, LockKind};
+use super::directory::identity;
+use crate::{Error, FileIdentity, Lock, LockKind, Operation, Result};
 
 /// Held until it is dropped.
 #[derive(Debug)]
 pub(super) struct RealLock {
     file: fs::File,
+    path: PathBuf,
 }
 
-impl Lock for RealLock {}
+impl Lock for RealLock {
+    fn identity(&self) -> Result<FileIdentity> {
+        let status = fstat(&self.file)
+            .map_err(|errno| Error::new(Operation::Examine, &self.path, errno.into()))?;
+        Ok(identity(&status))
+    }
+}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
@@ -29,64 +37,32 @@ impl Drop for RealLock {
 }
 
 impl RealLock {
-    pub(super) fn take(path: &Path, kind: LockKind) -> io::Result<Self> {
-        let (file, operation) = match kind {
-            LockKind::Exclusive => (
-                open_or_create(path)?,
-                FlockOperation::NonBlockingLockExclusive,
-            ),
-            LockKind::Shared => (fs::File::open(path)?, FlockOperation::NonBlockingLockShared),
+    /// Locks an open file; the lock is that of this opening and its copies.
+    pub(super) fn take(file: fs::File, path: PathBuf, kind: LockKind) -> io::Result<Self> {
+        let operation = match kind {
+            LockKind::Exclusive => FlockOperation::NonBlockingLockExclusive,
+            LockKind::Shared => FlockOperation::NonBlockingLockShared,
         };
         retry_on_intr(|| flock(&file, operation))?;
-        Ok(RealLock { file })
+        Ok(RealLock { file, path })
     }
-}
-
-fn open_or_create(path: &Path) -> io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    options.open(path)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use rustix::fs::{OFlags, fcntl_getfl};
-
     use super::*;
-
-    #[test]
-    fn a_shared_lock_asks_only_to_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("LOCK");
-        fs::write(&path, b"").unwrap();
-        let set_mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        set_mode(path.as_path(), 0o444).unwrap();
-        set_mode(directory.path(), 0o555).unwrap();
-        let lock = RealLock::take(&path, LockKind::Shared).unwrap();
-        // The superuser passes every permission check, so look at what was asked for.
-        let flags = fcntl_getfl(&lock.file).unwrap();
-        assert_eq!(flags & OFlags::ACCMODE, OFlags::RDONLY);
-        set_mode(directory.path(), 0o755).unwrap();
-    }
 
     #[test]
     fn a_dropped_lock_is_free_even_if_a_forked_child_has_the_file_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("LOCK");
-        let lock = RealLock::take(&path, LockKind::Exclusive).unwrap();
+        let take = || {
+            let file = fs::File::create(&path).unwrap();
+            RealLock::take(file, path.clone(), LockKind::Exclusive).unwrap()
+        };
+        let lock = take();
         let _inherited = lock.file.try_clone().unwrap();
         drop(lock);
-        RealLock::take(&path, LockKind::Exclusive).unwrap();
-    }
-
-    #[test]
-    fn a_shared_lock_makes_no_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("LOCK");
-        let error = RealLock::take(&path, LockKind::Shared).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        assert!(!path.exists());
+        take();
     }
 }

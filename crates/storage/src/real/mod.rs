@@ -1,6 +1,7 @@
 //! The file systems of the machine, through the kernel.
 
 mod direct;
+mod directory;
 mod file;
 mod file_system;
 mod lock;
@@ -12,18 +13,14 @@ mod write_back;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use self::file::RealFile;
-use self::lock::RealLock;
-use crate::{
-    DirectoryEntry, Error, File, FileSystem, Lock, LockKind, OpenOptions, Operation, Result,
-    Storage,
-};
+use self::directory::RealDirectory;
+use crate::{Access, Directory, Error, Operation, Result, Storage};
 
 /// The file systems of the machine.
 ///
@@ -64,8 +61,11 @@ fn parent(path: &Path) -> Option<&Path> {
 ///
 /// The parent is synced even if the directory is there already: the process that made it may have
 /// died before its own sync. A parent that may not be opened is no obstacle then.
-fn create_one_directory(path: &Path) -> io::Result<()> {
-    let existed = match fs::create_dir(path) {
+fn create_one_directory(path: &Path, access: Access) -> io::Result<()> {
+    let created = fs::DirBuilder::new()
+        .mode(access.directory_mode())
+        .create(path);
+    let existed = match created {
         Ok(()) => false,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => true,
         Err(error) => return Err(error),
@@ -77,13 +77,13 @@ fn create_one_directory(path: &Path) -> io::Result<()> {
 }
 
 impl Storage for RealStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        let file = RealFile::open(path, options);
-        let file = file.map_err(|source| Error::new(Operation::Open, path, source))?;
-        Ok(Arc::new(file))
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let directory = RealDirectory::open(path, access)
+            .map_err(|source| Error::new(Operation::OpenDirectory, path, source))?;
+        Ok(Arc::new(directory))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
         // Where the walk up begins the directory exists, but perhaps not durably.
         let mut pending: Vec<PathBuf> = Vec::new();
         for ancestor in path.ancestors().filter(|path| !path.as_os_str().is_empty()) {
@@ -93,46 +93,10 @@ impl Storage for RealStorage {
             }
         }
         while let Some(directory) = pending.pop() {
-            create_one_directory(&directory)
+            create_one_directory(&directory, access)
                 .map_err(|source| Error::new(Operation::CreateDirectory, &directory, source))?;
         }
         Ok(())
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        sync_directory(path).map_err(|source| Error::new(Operation::SyncDirectory, path, source))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|source| Error::new(Operation::Rename, from, source))
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::hard_link(from, to).map_err(|source| Error::new(Operation::Link, from, source))
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        fs::remove_file(path).map_err(|source| Error::new(Operation::Remove, path, source))
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        list(path).map_err(|source| Error::new(Operation::List, path, source))
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        let lock = RealLock::take(path, kind);
-        let lock = lock.map_err(|source| Error::new(Operation::Lock, path, source))?;
-        Ok(Box::new(lock))
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        let status = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))
-            .map_err(|errno| Error::new(Operation::FreeSpace, path, errno.into()))?;
-        Ok(status.f_bavail.saturating_mul(status.f_frsize))
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        file_system::of_path(path).map_err(|source| Error::new(Operation::FileSystem, path, source))
     }
 
     fn can_poll(&self) -> bool {
@@ -145,27 +109,6 @@ impl Storage for RealStorage {
             .and_then(|text| parse_boot_id(&text))
             .map_err(|source| Error::new(Operation::BootId, path, source))
     }
-}
-
-fn list(path: &Path) -> io::Result<Vec<DirectoryEntry>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let metadata = match fs::metadata(entry.path()) {
-            Ok(metadata) => metadata,
-            // Removed since the directory was read, or a link that leads nowhere.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        let is_directory = metadata.is_dir();
-        entries.push(DirectoryEntry {
-            name: entry.file_name().to_string_lossy().into_owned(),
-            length_bytes: if is_directory { 0 } else { metadata.len() },
-            is_directory,
-        });
-    }
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
 }
 
 /// Reads a UUID: 32 hexadecimal digits, with dashes.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ErrorKind, OpenMode, Purpose};
+use crate::{ErrorKind, LockKind, OpenMode, OpenOptions, Purpose};
 
 const PURPOSE: Purpose = Purpose::Other;
 
@@ -137,7 +137,8 @@ fn lists_names_in_order() {
             ("a", 3, false),
             ("aa", 0, true),
             ("b", 3, false),
-            ("c", 3, false)
+            ("c", 3, false),
+            ("dangling", 0, false)
         ]
     );
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::disk::Disk;
 use super::names::InodeNumber;
-use crate::{Error, File, Lock, Operation, Purpose, Result};
+use crate::{Error, File, FileIdentity, Lock, LockKind, Operation, Purpose, Result};
 
 pub(super) struct SimulatedFile {
     pub(super) disk: Arc<Mutex<Disk>>,
@@ -72,6 +72,16 @@ impl File for SimulatedFile {
         self.disk.lock().length_bytes(self.inode, &self.path)
     }
 
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        let mut disk = self.disk.lock();
+        disk.lock_inode(self.inode, &self.path, kind)?;
+        Ok(Box::new(SimulatedLock {
+            disk: Arc::clone(&self.disk),
+            inode: self.inode,
+            path: self.path.clone(),
+        }))
+    }
+
     fn links(&self) -> Result<u64> {
         self.disk.lock().links(self.inode, &self.path)
     }
@@ -106,7 +116,16 @@ pub(super) struct SimulatedLock {
     pub(super) path: PathBuf,
 }
 
-impl Lock for SimulatedLock {}
+impl Lock for SimulatedLock {
+    fn identity(&self) -> Result<FileIdentity> {
+        Ok(identity(self.inode))
+    }
+}
+
+/// Returns the identity of an inode of the one disk that there is.
+pub(super) fn identity(inode: InodeNumber) -> FileIdentity {
+    FileIdentity { device: 0, inode }
+}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {

@@ -16,6 +16,7 @@
 
 mod content;
 mod crash;
+mod directory;
 mod disk;
 mod file;
 #[cfg(test)]
@@ -25,7 +26,6 @@ mod names;
 mod tests;
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,13 +33,10 @@ use parking_lot::Mutex;
 
 pub use crash::CrashKind;
 
+use self::directory::SimulatedDirectory;
 use self::disk::Disk;
-use self::file::{SimulatedFile, SimulatedLock};
 use self::names::normalise;
-use crate::{
-    CrashSwitch, DirectoryEntry, Error, File, FileSystem, Lock, LockKind, OpenMode, OpenOptions,
-    Operation, Result, Storage,
-};
+use crate::{Access, CrashSwitch, Directory, Operation, Result, Storage};
 
 /// The size of a disk for which no other is set.
 const DEFAULT_CAPACITY_BYTES: u64 = 1 << 30;
@@ -95,75 +92,31 @@ impl SimulatedStorage {
         self.disk.lock().capacity_bytes = capacity_bytes;
     }
 
-    fn check_exists(&self, operation: Operation, path: &Path) -> Result<()> {
-        let disk = self.disk.lock();
-        disk.check_alive(operation, path)?;
-        if disk.exists(&normalise(path)) {
-            return Ok(());
-        }
-        let source = io::Error::from(io::ErrorKind::NotFound);
-        Err(Error::new(operation, path, source))
+    /// Renames a directory, with everything in it, to a path where none is. Directories that are open
+    /// stay open. Durable at once.
+    pub fn rename_directory(&self, from: &Path, to: &Path) -> Result<()> {
+        let to = normalise(to);
+        self.disk.lock().move_directory(&normalise(from), Some(&to))
+    }
+
+    /// Removes a directory with the names in it. Files that are open stay open. Durable at once.
+    pub fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.disk.lock().move_directory(&normalise(path), None)
     }
 }
 
 impl Storage for SimulatedStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        let inode = self.disk.lock().open(&normalise(path), options.mode)?;
-        Ok(Arc::new(SimulatedFile {
+    fn directory(&self, path: &Path, _access: Access) -> Result<Arc<dyn Directory>> {
+        let home = self.disk.lock().directory(&normalise(path))?;
+        Ok(Arc::new(SimulatedDirectory {
             disk: Arc::clone(&self.disk),
-            inode,
+            home,
             path: path.to_path_buf(),
-            writable: options.mode != OpenMode::Read,
-            direct: options.direct,
         }))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
+    fn create_directory_for(&self, path: &Path, _access: Access) -> Result<()> {
         self.disk.lock().create_directory(&normalise(path))
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.disk.lock().sync_directory(&normalise(path))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.lock().rename(&normalise(from), &normalise(to))
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.lock().link(&normalise(from), &normalise(to))
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.disk.lock().remove(&normalise(path))
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.disk.lock().list(&normalise(path))
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        let inode = self.disk.lock().lock(&normalise(path), kind)?;
-        Ok(Box::new(SimulatedLock {
-            disk: Arc::clone(&self.disk),
-            inode,
-            path: path.to_path_buf(),
-        }))
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.check_exists(Operation::FreeSpace, path)?;
-        Ok(self.disk.lock().free_bytes())
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.check_exists(Operation::FileSystem, path)?;
-        Ok(FileSystem {
-            name: "simulated".to_owned(),
-            overwrites_in_place: true,
-            survives_power_cut: true,
-            has_descriptors: false,
-        })
     }
 
     fn can_poll(&self) -> bool {

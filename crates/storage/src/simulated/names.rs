@@ -13,11 +13,16 @@ pub(super) type InodeNumber = u64;
 
 /// Invariant: `current` is `durable` with `unsynced` applied in order.
 ///
-/// A directory is durable as soon as it is created and is neither renamed nor removed, so only
-/// the names of files have a history.
+/// A directory has a *home*, a path that never changes and belongs to no other: a file is known by the
+/// home of its directory and its name. So an open directory stays the one that was opened when it is
+/// renamed. What happens to directories themselves is durable at once; only the names of files have a
+/// history.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    directories: BTreeSet<PathBuf>,
+    /// From the paths of directories to their homes; the root is always there.
+    directories: BTreeMap<PathBuf, PathBuf>,
+    /// Every home that was ever given.
+    homes: BTreeSet<PathBuf>,
     current: BTreeMap<PathBuf, InodeNumber>,
     durable: BTreeMap<PathBuf, InodeNumber>,
     unsynced: Vec<Change>,
@@ -77,18 +82,81 @@ impl Names {
         self.current.get(path).copied()
     }
 
-    pub(super) fn is_directory(&self, path: &Path) -> bool {
-        path == Path::new("/") || self.directories.contains(path)
+    /// Returns the home of the directory at a path.
+    pub(super) fn home(&self, path: &Path) -> Option<PathBuf> {
+        if path == Path::new("/") {
+            return Some(PathBuf::from("/"));
+        }
+        self.directories.get(path).cloned()
+    }
+
+    /// Returns the key of the file at a path, if its directory is there.
+    pub(super) fn key(&self, path: &Path) -> Option<PathBuf> {
+        let home = self.home(path.parent()?)?;
+        Some(home.join(path.file_name()?))
+    }
+
+    /// Returns the path of the directory with a home; `None` if it was removed.
+    pub(super) fn path_of(&self, home: &Path) -> Option<&Path> {
+        if home == Path::new("/") {
+            return Some(Path::new("/"));
+        }
+        let mut directories = self.directories.iter();
+        let found = directories.find(|(_, known)| *known == home);
+        found.map(|(path, _)| path.as_path())
+    }
+
+    /// Returns whether a file's key is the name of a directory.
+    pub(super) fn is_directory(&self, key: &Path) -> bool {
+        let parent = key.parent().and_then(|home| self.path_of(home));
+        match (parent, key.file_name()) {
+            (Some(parent), Some(name)) => self.directories.contains_key(&parent.join(name)),
+            _ => false,
+        }
     }
 
     pub(super) fn add_directory(&mut self, path: &Path) {
-        self.directories.insert(path.to_path_buf());
+        let mut home = path.to_path_buf();
+        // An open directory that was here before stays what it was.
+        while !self.homes.insert(home.clone()) {
+            home = PathBuf::from(format!("/#{}", self.homes.len()));
+        }
+        self.directories.insert(path.to_path_buf(), home);
     }
 
-    pub(super) fn subdirectories(&self, parent: &Path) -> impl Iterator<Item = &PathBuf> {
+    /// Renames a directory with everything in it.
+    pub(super) fn rename_directory(&mut self, from: &Path, to: &Path) {
+        let moved: Vec<PathBuf> = self
+            .directories
+            .keys()
+            .filter(|path| path.starts_with(from))
+            .cloned()
+            .collect();
+        for path in moved {
+            if let Some(home) = self.directories.remove(&path)
+                && let Ok(rest) = path.strip_prefix(from)
+            {
+                // Joining an empty rest would add a slash.
+                let path = if rest == Path::new("") {
+                    to.to_path_buf()
+                } else {
+                    to.join(rest)
+                };
+                self.directories.insert(path, home);
+            }
+        }
+    }
+
+    pub(super) fn remove_directory(&mut self, path: &Path) {
+        self.directories.remove(path);
+    }
+
+    /// Returns the names of the directories in the one with a home.
+    pub(super) fn subdirectories(&self, home: &Path) -> impl Iterator<Item = &PathBuf> {
+        let parent = self.path_of(home);
         self.directories
-            .iter()
-            .filter(move |path| path.parent() == Some(parent))
+            .keys()
+            .filter(move |path| parent.is_some() && path.parent() == parent)
     }
 
     pub(super) fn files(&self, parent: &Path) -> impl Iterator<Item = (&PathBuf, InodeNumber)> {
@@ -165,6 +233,7 @@ impl Names {
         }
         Names {
             directories: self.directories.clone(),
+            homes: self.homes.clone(),
             current: names.clone(),
             durable: names,
             unsynced: Vec::new(),

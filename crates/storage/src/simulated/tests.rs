@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{ErrorKind, Purpose};
+use crate::{ErrorKind, File, LockKind, OpenMode, OpenOptions, Purpose};
 
 const PURPOSE: Purpose = Purpose::Other;
 const CREATE: OpenOptions = OpenOptions::buffered(OpenMode::CreateNew);
@@ -185,13 +185,13 @@ fn syncing_one_directory_leaves_another_alone_but_carries_what_a_rename_needs() 
     for directory in ["/one", "/two"] {
         storage.create_directory(Path::new(directory)).unwrap();
     }
-    create(&storage, "/one/moved");
+    create(&storage, "/two/made");
     create(&storage, "/one/other");
-    let (from, to) = (Path::new("/one/moved"), Path::new("/two/moved"));
+    let (from, to) = (Path::new("/two/made"), Path::new("/two/moved"));
     storage.rename(from, to).unwrap();
     storage.sync_directory(Path::new("/two")).unwrap();
     let seen = outcomes(&storage, |after| {
-        ["/one/moved", "/two/moved", "/one/other"].map(|path| content(after, path).is_some())
+        ["/two/made", "/two/moved", "/one/other"].map(|path| content(after, path).is_some())
     });
     assert_eq!(
         seen,
@@ -319,7 +319,6 @@ fn a_frozen_machine_does_nothing_more() {
         storage.lock(path, LockKind::Shared).unwrap_err(),
         storage.sync_directory(Path::new("/")).unwrap_err(),
         storage.create_directory(Path::new("/d")).unwrap_err(),
-        storage.free_space_bytes(path).unwrap_err(),
         storage.file_system(path).unwrap_err(),
         storage.boot_id().unwrap_err(),
     ];
@@ -428,4 +427,68 @@ fn a_handle_opened_for_reading_does_not_write() {
     file.append(b"y", PURPOSE).unwrap_err();
     file.allocate(10).unwrap_err();
     assert_eq!(text(&storage, "/f").unwrap(), "x");
+}
+
+#[test]
+fn an_open_directory_stays_the_one_that_was_opened_when_another_takes_its_place() {
+    let storage = new_storage();
+    let path = Path::new("/store");
+    storage.create_directory(path).unwrap();
+    let old = storage.directory(path, Access::Owner).unwrap();
+    old.open("before", CREATE).unwrap();
+    storage.rename_directory(path, Path::new("/moved")).unwrap();
+    storage.create_directory(path).unwrap();
+    let new = storage.directory(path, Access::Owner).unwrap();
+    assert_ne!(old.identity().unwrap(), new.identity().unwrap());
+    old.open("after", CREATE).unwrap();
+    new.open("other", CREATE).unwrap();
+    let names = |path| -> Vec<String> {
+        let entries = storage.list(Path::new(path)).unwrap();
+        entries.into_iter().map(|entry| entry.name).collect()
+    };
+    assert_eq!(names("/moved"), ["after", "before"]);
+    assert_eq!(names("/store"), ["other"]);
+    assert!(!old.is_removed().unwrap());
+    let lock = old.lock("LOCK", LockKind::Exclusive).unwrap();
+    assert_eq!(
+        lock.identity().unwrap(),
+        old.identity_of("LOCK").unwrap(),
+        "the lock tells which file it is on"
+    );
+    new.lock("LOCK", LockKind::Exclusive).unwrap();
+}
+
+#[test]
+fn a_removed_directory_says_so_and_its_successor_is_another() {
+    let storage = new_storage();
+    let path = Path::new("/store");
+    storage.create_directory(path).unwrap();
+    let old = storage.directory(path, Access::Owner).unwrap();
+    let file = old.open("f", CREATE).unwrap();
+    storage.remove_directory(path).unwrap();
+    storage.create_directory(path).unwrap();
+    assert!(old.is_removed().unwrap());
+    file.append(b"open files go on", PURPOSE).unwrap();
+    let error = old.open("new", CREATE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(storage.list(path).unwrap().is_empty());
+    assert!(
+        !storage
+            .directory(path, Access::Owner)
+            .unwrap()
+            .is_removed()
+            .unwrap()
+    );
+}
+
+#[test]
+fn a_name_is_never_replaced_by_a_rename_to_a_new_one() {
+    let storage = new_storage();
+    create(&storage, "/a");
+    create(&storage, "/b");
+    let directory = storage.directory(Path::new("/"), Access::Owner).unwrap();
+    let error = directory.rename_new("a", "b").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    directory.rename_new("a", "c").unwrap();
+    assert_eq!(names(&storage), ["b", "c"]);
 }

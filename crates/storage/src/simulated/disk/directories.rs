@@ -8,16 +8,13 @@ use crate::simulated::names::{Change, InodeNumber};
 use crate::{DirectoryEntry, Error, Operation, Result};
 
 impl Disk {
-    pub(in crate::simulated) fn exists(&self, path: &Path) -> bool {
-        self.names.is_directory(path) || self.names.inode(path).is_some()
-    }
-
-    /// The error of a path that leads to nothing, or on through a file.
+    /// Returns the error of a directory's path that leads to nothing, or on through a file.
     fn missing(&self, operation: Operation, path: &Path) -> Error {
-        let through_file = path
-            .ancestors()
-            .any(|ancestor| self.names.inode(ancestor).is_some());
-        let kind = if through_file {
+        let is_file = |path: &Path| {
+            let key = self.names.key(path);
+            key.is_some_and(|key| self.names.inode(&key).is_some())
+        };
+        let kind = if path.ancestors().any(is_file) {
             io::ErrorKind::NotADirectory
         } else {
             io::ErrorKind::NotFound
@@ -25,11 +22,28 @@ impl Disk {
         error(operation, path, kind)
     }
 
-    fn check_directory(&self, operation: Operation, path: &Path) -> Result<()> {
-        if self.names.is_directory(path) {
+    /// Returns the home of the directory at a path.
+    pub(in crate::simulated) fn directory(&self, path: &Path) -> Result<PathBuf> {
+        let operation = Operation::OpenDirectory;
+        self.check_alive(operation, path)?;
+        let home = self.names.home(path);
+        home.ok_or_else(|| self.missing(operation, path))
+    }
+
+    /// Fails if a directory was removed.
+    pub(in crate::simulated) fn check_directory(
+        &self,
+        operation: Operation,
+        home: &Path,
+    ) -> Result<()> {
+        if self.names.path_of(home).is_some() {
             return Ok(());
         }
-        Err(self.missing(operation, path))
+        Err(error(operation, home, io::ErrorKind::NotFound))
+    }
+
+    pub(in crate::simulated) fn is_removed(&self, home: &Path) -> bool {
+        self.names.path_of(home).is_none()
     }
 
     /// A file may get this name: its directory exists, and it is not itself one.
@@ -48,8 +62,9 @@ impl Disk {
         if self.names.is_directory(path) {
             return Err(error(operation, path, io::ErrorKind::IsADirectory));
         }
+        self.check_parent(operation, path)?;
         let inode = self.names.inode(path);
-        inode.ok_or_else(|| self.missing(operation, path))
+        inode.ok_or_else(|| error(operation, path, io::ErrorKind::NotFound))
     }
 
     pub(in crate::simulated) fn create_directory(&mut self, path: &Path) -> Result<()> {
@@ -57,11 +72,12 @@ impl Disk {
         self.check_alive(operation, path)?;
         let mut missing: Vec<PathBuf> = path
             .ancestors()
-            .take_while(|ancestor| !self.names.is_directory(ancestor))
+            .take_while(|ancestor| self.names.home(ancestor).is_none())
             .map(Path::to_path_buf)
             .collect();
         while let Some(directory) = missing.pop() {
-            if self.names.inode(&directory).is_some() {
+            let key = self.names.key(&directory);
+            if key.is_some_and(|key| self.names.inode(&key).is_some()) {
                 return Err(error(operation, &directory, io::ErrorKind::AlreadyExists));
             }
             self.step(operation, &directory)?;
@@ -77,6 +93,27 @@ impl Disk {
         self.step(operation, path)?;
         self.names.sync_directory(path);
         self.discard_unreachable();
+        Ok(())
+    }
+
+    /// Renames a directory to a free path, or removes it; both take its files with them.
+    pub(in crate::simulated) fn move_directory(
+        &mut self,
+        from: &Path,
+        to: Option<&Path>,
+    ) -> Result<()> {
+        let operation = Operation::Rename;
+        self.check_alive(operation, from)?;
+        if self.names.home(from).is_none() {
+            return Err(self.missing(operation, from));
+        }
+        match to {
+            Some(to) if self.names.home(to).is_some() => {
+                return Err(error(operation, to, io::ErrorKind::AlreadyExists));
+            }
+            Some(to) => self.names.rename_directory(from, to),
+            None => self.names.remove_directory(from),
+        }
         Ok(())
     }
 
@@ -135,6 +172,12 @@ impl Disk {
         });
         self.discard_unreachable();
         Ok(())
+    }
+
+    /// Returns the inode of a file, or a number of its own for a directory.
+    pub(in crate::simulated) fn identity_of(&self, path: &Path) -> Result<InodeNumber> {
+        self.check_alive(Operation::Examine, path)?;
+        self.existing(Operation::Examine, path)
     }
 
     pub(in crate::simulated) fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {

@@ -23,6 +23,18 @@ impl Disk {
             }
             None => self.create(operation, path)?,
         };
+        self.lock_inode(number, path, kind)?;
+        Ok(number)
+    }
+
+    /// Locks an open file and counts a handle on it, to be given back with [`Disk::unlock`].
+    pub(in crate::simulated) fn lock_inode(
+        &mut self,
+        number: InodeNumber,
+        path: &Path,
+        kind: LockKind,
+    ) -> Result<()> {
+        let operation = Operation::Lock;
         let lock = match (self.locks.get(&number), kind) {
             (None, LockKind::Exclusive) => HeldLock::Exclusive,
             (None, LockKind::Shared) => HeldLock::Shared { holders: 1 },
@@ -33,7 +45,7 @@ impl Disk {
         };
         self.locks.insert(number, lock);
         self.inode_mut(number, operation, path)?.handles += 1;
-        Ok(number)
+        Ok(())
     }
 
     pub(in crate::simulated) fn unlock(&mut self, number: InodeNumber) {

@@ -1,0 +1,130 @@
+//! Directories with a layer around every call: counted, timed, limited or failing.
+//!
+//! A layer of a storage concerns files above all. What it has to say of directories is the same few
+//! things, so they are passed through here once, for all layers.
+
+use std::any::Any;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{
+    Directory, DirectoryEntry, File, FileIdentity, FileSystem, Lock, LockKind, OpenOptions,
+    Operation, Result,
+};
+
+/// The part of a layer that concerns directories.
+pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Lives as long as the call below the layer.
+    type Call;
+
+    /// Begins a call on names in a directory (none: on the directory itself), or fails it.
+    fn begin(&self, operation: Operation, directory: &Path, names: &[&str]) -> Result<Self::Call>;
+
+    /// Puts the layer around an open file.
+    fn wrap(&self, file: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File>;
+
+    /// Takes note that a directory was synced.
+    fn synced(&self) {}
+}
+
+/// A directory within a layer.
+#[derive(Debug)]
+pub struct LayeredDirectory<L> {
+    inner: Arc<dyn Directory>,
+    layer: L,
+}
+
+impl<L: DirectoryLayer> LayeredDirectory<L> {
+    /// Puts a layer around an open directory.
+    pub fn new(inner: Arc<dyn Directory>, layer: L) -> Self {
+        LayeredDirectory { inner, layer }
+    }
+
+    fn begin(&self, operation: Operation, names: &[&str]) -> Result<L::Call> {
+        self.layer.begin(operation, self.inner.path(), names)
+    }
+}
+
+impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
+        let _call = self.begin(Operation::Open, &[name])?;
+        let file = self.inner.open(name, options)?;
+        Ok(self.layer.wrap(file, self.inner.path(), name))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let _call = self.begin(Operation::SyncDirectory, &[])?;
+        self.inner.sync()?;
+        self.layer.synced();
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let _call = self.begin(Operation::Rename, &[from, to])?;
+        self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let _call = self.begin(Operation::Rename, &[from, to])?;
+        self.inner.rename_new(from, to)
+    }
+
+    fn link(&self, from: &str, target: &dyn Directory, to: &str) -> Result<()> {
+        let _call = self.begin(Operation::Link, &[from, to])?;
+        self.inner.link(from, target, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let _call = self.begin(Operation::Remove, &[name])?;
+        self.inner.remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<DirectoryEntry>> {
+        let _call = self.begin(Operation::List, &[])?;
+        self.inner.list()
+    }
+
+    fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
+        let _call = self.begin(Operation::Lock, &[name])?;
+        self.inner.lock(name, kind)
+    }
+
+    fn free_space_bytes(&self) -> Result<u64> {
+        let _call = self.begin(Operation::FreeSpace, &[])?;
+        self.inner.free_space_bytes()
+    }
+
+    fn file_system(&self) -> Result<FileSystem> {
+        let _call = self.begin(Operation::FileSystem, &[])?;
+        self.inner.file_system()
+    }
+
+    fn identity(&self) -> Result<FileIdentity> {
+        let _call = self.begin(Operation::Examine, &[])?;
+        self.inner.identity()
+    }
+
+    fn identity_of(&self, name: &str) -> Result<FileIdentity> {
+        let _call = self.begin(Operation::Examine, &[name])?;
+        self.inner.identity_of(name)
+    }
+
+    fn is_removed(&self) -> Result<bool> {
+        let _call = self.begin(Operation::Examine, &[])?;
+        self.inner.is_removed()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn innermost(&self) -> &dyn Any {
+        self.inner.innermost()
+    }
+}
