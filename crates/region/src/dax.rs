@@ -5,10 +5,9 @@
 //! succeeds, so that nothing but the CPU's caches lies between a store and the medium. Without the
 //! promise the region does not open its arenas.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{FileSystem, Storage};
+use terrace_storage::{Directory, FileSystem, Storage};
 
 use crate::cache_lines::{self, WriteBack};
 use crate::device::{Attached, Description};
@@ -40,11 +39,11 @@ pub(crate) struct Dax {
 }
 
 pub(crate) fn open(
-    storage: Arc<dyn Storage>,
-    directory: &Path,
+    storage: &dyn Storage,
+    directory: Arc<dyn Directory>,
     options: DaxOptions,
 ) -> Result<FileDevice<Dax>> {
-    let file_system = storage.file_system(directory)?;
+    let file_system = directory.file_system()?;
     if !options.emulate_power_safety && !matches!(file_system.name.as_str(), "ext4" | "xfs") {
         return Err(unsupported(METHOD, &file_system, NO_MAP_SYNC));
     }

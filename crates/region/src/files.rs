@@ -7,10 +7,12 @@
 //! mapping would end the process.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_storage::{ErrorKind, File, FileSystem, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{
+    Directory, ErrorKind, File, FileSystem, OpenMode, OpenOptions, Purpose, Storage,
+};
 
 use crate::device::{Attached, Description, Device, DeviceSlot};
 use crate::format::is_valid_capacity;
@@ -67,8 +69,7 @@ pub(crate) struct Opened<'a> {
 /// Plain files `arena-<slot>` in one directory.
 #[derive(Debug)]
 pub(crate) struct FileDevice<M> {
-    storage: Arc<dyn Storage>,
-    directory: PathBuf,
+    directory: Arc<dyn Directory>,
     pub(crate) file_system: FileSystem,
     boot_id: [u8; 16],
     images: Arc<ImagePool>,
@@ -77,15 +78,14 @@ pub(crate) struct FileDevice<M> {
 
 impl<M: FileMethod> FileDevice<M> {
     pub(crate) fn open(
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        storage: &dyn Storage,
+        directory: Arc<dyn Directory>,
         file_system: FileSystem,
         method: M,
     ) -> Result<Self> {
         Ok(FileDevice {
             boot_id: storage.boot_id()?,
-            storage,
-            directory: directory.to_path_buf(),
+            directory,
             file_system,
             images: ImagePool::new(KEPT_IMAGES),
             method,
@@ -97,7 +97,7 @@ impl<M: FileMethod> FileDevice<M> {
             direct: self.method.is_direct(),
             ..OpenOptions::buffered(mode)
         };
-        let opened = self.storage.open(&self.file(slot), options);
+        let opened = self.directory.open(&file_name(slot), options);
         opened.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::Missing {
                 slot,
@@ -121,7 +121,7 @@ impl<M: FileMethod> FileDevice<M> {
             // A hint: what it cannot do, the first persist does.
             let _ = file.start_write_back(0, capacity_bytes);
         }
-        Ok(self.storage.sync_directory(&self.directory)?)
+        Ok(self.directory.sync()?)
     }
 
     fn ends_badly(&self, slot: u64, length_bytes: u64) -> Error {
@@ -143,7 +143,7 @@ impl<M: FileMethod> Device for FileDevice<M> {
     }
 
     fn file(&self, slot: u64) -> PathBuf {
-        self.directory.join(format!("{NAME_PREFIX}{slot}"))
+        self.directory.shown(&file_name(slot))
     }
 
     fn reads_in_place(&self) -> bool {
@@ -151,7 +151,7 @@ impl<M: FileMethod> Device for FileDevice<M> {
     }
 
     fn list(&self) -> Result<Vec<DeviceSlot>> {
-        let entries = self.storage.list(&self.directory)?;
+        let entries = self.directory.list()?;
         let slots = entries.iter().filter(|entry| !entry.is_directory);
         let slots = slots.filter_map(|entry| {
             Some(DeviceSlot {
@@ -172,7 +172,7 @@ impl<M: FileMethod> Device for FileDevice<M> {
         };
         if left_over {
             // The first error is the one to report; what cannot be removed is found at the next open.
-            let _ = self.storage.remove(&self.file(slot));
+            let _ = self.directory.remove(&file_name(slot));
         }
         filled
     }
@@ -189,11 +189,11 @@ impl<M: FileMethod> Device for FileDevice<M> {
         self.occupy(slot)?;
         let file = self.open_file(slot, OpenMode::ReadWrite)?;
         file.sync(Purpose::Recovery)?;
-        Ok(self.storage.sync_directory(&self.directory)?)
+        Ok(self.directory.sync()?)
     }
 
     fn remove(&self, slot: u64) -> Result<()> {
-        match self.storage.remove(&self.file(slot)) {
+        match self.directory.remove(&file_name(slot)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(error)),
             _ => Ok(()),
         }
@@ -265,6 +265,10 @@ fn write_zeros(file: &dyn File, from: u64, to: u64) -> Result<()> {
         offset += part.len() as u64;
     }
     Ok(())
+}
+
+fn file_name(slot: u64) -> String {
+    format!("{NAME_PREFIX}{slot}")
 }
 
 /// The slot in a file's name, if it is one that this device gives.

@@ -6,10 +6,9 @@
 //! new mapping: its first faults take a folio at a time and cost a fifth of those of an old mapping
 //! whose pages were written back.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{self as storage, File, FileSystem, Operation, Purpose, Storage};
+use terrace_storage::{self as storage, Directory, File, FileSystem, Operation, Purpose, Storage};
 
 use crate::device::{Attached, Description};
 use crate::files::{FileDevice, FileMethod, Opened};
@@ -36,11 +35,11 @@ pub(crate) struct Mapped {
 }
 
 pub(crate) fn open(
-    storage: Arc<dyn Storage>,
-    directory: &Path,
+    storage: &dyn Storage,
+    directory: Arc<dyn Directory>,
     options: MappedOptions,
 ) -> Result<FileDevice<Mapped>> {
-    let file_system = storage.file_system(directory)?;
+    let file_system = directory.file_system()?;
     if let Some(advice) = refusal(&file_system) {
         return Err(unsupported(METHOD, &file_system, advice));
     }

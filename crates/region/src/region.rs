@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_storage::{ErrorKind, Storage};
+use terrace_storage::{Access, Directory, ErrorKind, Storage};
 
 use crate::arena::Arena;
 use crate::dax::{self, DaxOptions};
@@ -65,7 +65,8 @@ impl Region {
         arena_bytes: u64,
         options: WrittenOptions,
     ) -> Result<Self> {
-        let device = written::open(storage, directory, options)?;
+        let directory = storage.directory(directory, Access::Owner)?;
+        let device = written::open(&*storage, directory, options)?;
         Self::open(Box::new(device), arena_bytes)
     }
 
@@ -81,7 +82,8 @@ impl Region {
         arena_bytes: u64,
         options: MappedOptions,
     ) -> Result<Self> {
-        let device = mapped::open(storage, directory, options)?;
+        let directory = storage.directory(directory, Access::Owner)?;
+        let device = mapped::open(&*storage, directory, options)?;
         Self::open(Box::new(device), arena_bytes)
     }
 
@@ -98,7 +100,8 @@ impl Region {
         arena_bytes: u64,
         options: DaxOptions,
     ) -> Result<Self> {
-        let device = dax::open(storage, directory, options)?;
+        let directory = storage.directory(directory, Access::Owner)?;
+        let device = dax::open(&*storage, directory, options)?;
         Self::open(Box::new(device), arena_bytes)
     }
 
@@ -110,30 +113,40 @@ impl Region {
         Self::open(Box::new(VolatileDevice::default()), arena_bytes)
     }
 
-    /// The device below [`Region::written`], for a store that is to open it with other options than
-    /// the usual ones.
+    /// Returns the device below [`Region::written`], in a directory that the caller has open.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn written_device(
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        storage: &dyn Storage,
+        directory: Arc<dyn Directory>,
         options: WrittenOptions,
     ) -> Result<Box<dyn Device>> {
         Ok(Box::new(written::open(storage, directory, options)?))
     }
 
-    /// The device below [`Region::mapped`], for a store that is to open it within another device:
-    /// one that models slower memory, say.
+    /// Returns the device below [`Region::mapped`], in a directory that the caller has open.
     ///
     /// # Errors
     /// As [`Region::mapped`].
     pub fn mapped_device(
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        storage: &dyn Storage,
+        directory: Arc<dyn Directory>,
         options: MappedOptions,
     ) -> Result<Box<dyn Device>> {
         Ok(Box::new(mapped::open(storage, directory, options)?))
+    }
+
+    /// Returns the device below [`Region::dax`], in a directory that the caller has open.
+    ///
+    /// # Errors
+    /// As [`Region::dax`].
+    pub fn dax_device(
+        storage: &dyn Storage,
+        directory: Arc<dyn Directory>,
+        options: DaxOptions,
+    ) -> Result<Box<dyn Device>> {
+        Ok(Box::new(dax::open(storage, directory, options)?))
     }
 
     /// A region on any device. Writes nothing.

@@ -3,10 +3,9 @@
 //!
 //! Readers read the image, never the file, so that a recycled slot can be written again at once.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{File, FileSystem, Purpose, Storage};
+use terrace_storage::{Directory, File, FileSystem, Purpose, Storage};
 
 use crate::device::{Attached, Description, Medium};
 use crate::files::{FileDevice, FileMethod, Opened};
@@ -32,11 +31,11 @@ pub(crate) struct Written {
 }
 
 pub(crate) fn open(
-    storage: Arc<dyn Storage>,
-    directory: &Path,
+    storage: &dyn Storage,
+    directory: Arc<dyn Directory>,
     options: WrittenOptions,
 ) -> Result<FileDevice<Written>> {
-    let file_system = storage.file_system(directory)?;
+    let file_system = directory.file_system()?;
     FileDevice::open(storage, directory, file_system, Written { options })
 }
 

@@ -51,6 +51,14 @@ pub enum Error {
         /// such socket. One that a crash left answers nobody.
         socket: Option<PathBuf>,
     },
+    /// The directory of an open store was removed, or another process has taken it. Writes are refused
+    /// until the store is opened again.
+    OwnershipLost {
+        /// The directory, as it was named when it was opened.
+        path: PathBuf,
+        /// What was found, and what to do.
+        detail: String,
+    },
     /// There is no store in the directory.
     NoStore {
         /// The directory.
@@ -139,6 +147,13 @@ impl Error {
 
 impl From<storage::Error> for Error {
     fn from(error: storage::Error) -> Self {
+        if error.kind() == storage::ErrorKind::NotAFile {
+            let detail = match std::error::Error::source(&error) {
+                Some(cause) => cause.to_string(),
+                None => error.to_string(),
+            };
+            return Error::corruption(error.path(), 0, detail);
+        }
         Error::Io(Arc::new(error))
     }
 }
@@ -184,6 +199,13 @@ impl fmt::Display for Error {
                     ),
                     None => Ok(()),
                 }
+            }
+            Error::OwnershipLost { path, detail } => {
+                write!(
+                    f,
+                    "{} is not this store's any more: {detail}",
+                    path.display()
+                )
             }
             Error::NoStore { path, detail } => {
                 write!(f, "no store in {}: {detail}", path.display())

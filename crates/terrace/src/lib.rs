@@ -74,7 +74,7 @@ pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
 pub use levels::RegionLoss;
 pub use options::keyspace::KeyspaceOptions;
-pub use options::{Background, CompactionPolicy, Durability, Options, RegionSource};
+pub use options::{Background, CompactionPolicy, Durability, FileAccess, Options, RegionSource};
 pub use persist_method::PersistMethod;
 pub use read_buffer::{
     ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,

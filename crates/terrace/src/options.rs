@@ -2,6 +2,7 @@
 
 mod check;
 mod compaction;
+mod file_access;
 pub(crate) mod keyspace;
 mod text;
 
@@ -15,6 +16,7 @@ use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
 pub use self::compaction::CompactionPolicy;
+pub use self::file_access::FileAccess;
 use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
@@ -283,6 +285,8 @@ pub struct Options {
     /// How arenas in files take new writes; of no effect where `region` is given or the store is
     /// `Volatile`. Default: as suits the file system.
     pub persist_method: PersistMethod,
+    /// Users that may open the files and directories that the store makes. Default: the owner.
+    pub file_access: FileAccess,
     /// Take memory that a power cut empties (a tmpfs) for one that it does not. For benchmarks
     /// only: statistics and manifest say so. Default: false.
     pub emulate_power_safety: bool,
@@ -345,6 +349,7 @@ impl Default for Options {
             region_dir: None,
             accept_region_loss: false,
             persist_method: PersistMethod::Auto,
+            file_access: FileAccess::Owner,
             emulate_power_safety: false,
             background: Background::Threads,
             inspect: false,

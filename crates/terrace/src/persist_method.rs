@@ -1,13 +1,12 @@
 //! How new writes reach what survives: the choice of a persist method, and the region it opens.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use terrace_region::{DaxOptions, MappedOptions, Region, WrittenOptions};
-use terrace_storage::{FileSystem, Storage};
+use terrace_storage::{Directory, FileSystem, Storage};
 
 use crate::options::Durability;
 
@@ -76,37 +75,38 @@ impl PersistMethod {
     /// Opens the region of files in a directory.
     pub(crate) fn open(
         self,
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        storage: &dyn Storage,
+        directory: Arc<dyn Directory>,
         arena_bytes: u64,
         durability: Durability,
         emulate_power_safety: bool,
     ) -> terrace_region::Result<Region> {
         let method = match self {
-            PersistMethod::Auto => default_method(&storage.file_system(directory)?, durability),
+            PersistMethod::Auto => default_method(&directory.file_system()?, durability),
             method => method,
         };
-        match method {
+        let device = match method {
             PersistMethod::Auto | PersistMethod::Written => {
                 let options = WrittenOptions {
                     emulate_power_safety,
                     ..WrittenOptions::default()
                 };
-                Region::written(storage, directory, arena_bytes, options)
+                Region::written_device(storage, directory, options)
             }
             PersistMethod::Mapped => {
                 let options = MappedOptions {
                     emulate_power_safety,
                 };
-                Region::mapped(storage, directory, arena_bytes, options)
+                Region::mapped_device(storage, directory, options)
             }
             PersistMethod::Dax => {
                 let options = DaxOptions {
                     emulate_power_safety,
                 };
-                Region::dax(storage, directory, arena_bytes, options)
+                Region::dax_device(storage, directory, options)
             }
-        }
+        };
+        Region::open(device?, arena_bytes)
     }
 }
 

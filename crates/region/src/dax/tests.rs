@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use terrace_storage::RealStorage;
 
 use super::*;

@@ -1,7 +1,8 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use terrace_storage::{
-    CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, RealStorage, SimulatedStorage,
+    Access, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, RealStorage,
+    SimulatedStorage,
 };
 
 use super::*;
@@ -267,9 +268,9 @@ fn mapped_on(name: &str) -> Result<Region> {
     if let Some(advice) = refusal(&file_system) {
         return Err(unsupported(METHOD, &file_system, advice));
     }
-    let directory = PathBuf::from("/region");
+    let directory = storage.directory(Path::new("/region"), Access::Owner)?;
     let options = MappedOptions::default();
-    let device = FileDevice::open(storage, &directory, file_system, Mapped { options })?;
+    let device = FileDevice::open(&*storage, directory, file_system, Mapped { options })?;
     Region::open(Box::new(device), ARENA_BYTES)
 }
 

@@ -1,5 +1,7 @@
+use std::path::Path;
+
 use terrace_storage::{
-    CrashSwitch, ErrorKind, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
+    Access, CrashSwitch, ErrorKind, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
     SimulatedStorage,
 };
 
@@ -23,7 +25,8 @@ fn storage() -> SimulatedStorage {
 /// A region on a file system that forgets everything when the power fails.
 fn region_on_tmpfs(options: WrittenOptions) -> Region {
     let storage = Arc::new(storage());
-    let mut device = open(storage, Path::new("/region"), options).unwrap();
+    let directory = storage.directory(Path::new("/region"), Access::Owner);
+    let mut device = open(&*storage, directory.unwrap(), options).unwrap();
     device.file_system.survives_power_cut = false;
     Region::open(Box::new(device), ARENA_BYTES).unwrap()
 }

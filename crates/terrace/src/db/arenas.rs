@@ -171,7 +171,7 @@ impl Store {
             let error = region_error(error);
             if error.is_no_space() {
                 Error::NoSpace {
-                    path: self.arena_directory.clone(),
+                    path: self.arena_directory.path().to_path_buf(),
                     needed_bytes: capacity_bytes,
                 }
             } else {

@@ -13,13 +13,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_storage::{
-    DirectoryEntry, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
+    Access, Directory, DirectoryEntry, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose,
+    Storage,
 };
 
+use crate::db::ownership::{busy, open_if_there};
 use crate::db::{Store, files};
 use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use crate::sync::atomic::Ordering;
-use crate::table::table_path;
+use crate::table::table_name;
 use crate::{Error, Result, SequenceNumber};
 
 /// Read and written at a time where a file cannot be linked.
@@ -31,48 +33,41 @@ impl Store {
         self.flush()?;
         let _visit = self.visitors.enter()?;
         let state = self.ledger.lock().state.clone();
-        let made = prepare(&*self.storage, to)?;
+        let to = prepare(&*self.storage, to, self.options.file_access.into())?;
         // Two that make the same checkpoint would each take the other's files for its own.
-        let _lock = lock_empty(&*self.storage, to)?;
-        let copied = self.copy_tables(&state.version, to).and_then(|()| {
-            write_manifest(&*self.storage, to, &checkpointed(&state))?;
-            // Its name, too.
-            match to.parent().filter(|_| made) {
-                Some(parent) => Ok(self.storage.sync_directory(parent_or_here(parent))?),
-                None => Ok(()),
-            }
+        let _lock = lock_empty(&*to)?;
+        let copied = self.copy_tables(&state.version, &*to).and_then(|()| {
+            write_manifest(&*to, &checkpointed(&state))?;
+            Ok(())
         });
         if let Err(error) = copied {
-            self.clear_checkpoint(to);
+            clear(&*to);
             return Err(error);
         }
         Ok(state.flushed_sequence)
     }
 
-    fn copy_tables(&self, version: &Version, to: &Path) -> Result<()> {
+    fn copy_tables(&self, version: &Version, to: &dyn Directory) -> Result<()> {
         for (_, table) in version.tables() {
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::Closed);
             }
-            let from = table_path(&self.path, table.number);
-            let to = table_path(to, table.number);
+            let name = table_name(table.number);
             // Another device, or a file system without links: whatever else is wrong shows when the
             // file is copied.
-            if self.storage.link(&from, &to).is_err() {
-                self.copy_file(&from, &to)?;
+            if self.directory.link(&name, to, &name).is_err() {
+                self.copy_file(&name, to)?;
             }
         }
-        self.storage.sync_directory(to)?;
+        to.sync()?;
         Ok(())
     }
 
-    fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {
+    fn copy_file(&self, name: &str, to: &dyn Directory) -> Result<()> {
         let source = self
-            .storage
-            .open(from, OpenOptions::buffered(OpenMode::Read))?;
-        let copy = self
-            .storage
-            .open(to, OpenOptions::buffered(OpenMode::CreateNew))?;
+            .directory
+            .open(name, OpenOptions::buffered(OpenMode::Read))?;
+        let copy = to.open(name, OpenOptions::buffered(OpenMode::CreateNew))?;
         let length_bytes = source.length_bytes()?;
         let mut offset = 0;
         while offset < length_bytes {
@@ -84,32 +79,28 @@ impl Store {
         copy.sync(Purpose::Other)?;
         Ok(())
     }
+}
 
-    /// Best effort: what is left is no store, and in nobody's way but the next checkpoint's. The
-    /// caller holds the directory's lock, so what looks like a store's file is this checkpoint's.
-    fn clear_checkpoint(&self, to: &Path) {
-        let entries = self.storage.list(to).unwrap_or_default();
-        for entry in entries.iter().filter(|entry| files::is_ours(&entry.name)) {
-            let _ = self.storage.remove(&to.join(&entry.name));
-        }
+/// Best effort: what is left is no store, and in nobody's way but the next checkpoint's. The caller
+/// holds the directory's lock, so what looks like a store's file is this checkpoint's.
+fn clear(to: &dyn Directory) {
+    let entries = to.list().unwrap_or_default();
+    for entry in entries.iter().filter(|entry| files::is_ours(&entry.name)) {
+        let _ = to.remove(&entry.name);
     }
 }
 
 /// Takes the lock of a directory that holds nothing else.
-fn lock_empty(storage: &dyn Storage, to: &Path) -> Result<Box<dyn Lock>> {
-    let lock = storage.lock(&to.join(files::LOCK), LockKind::Exclusive);
+fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
+    let lock = to.lock(files::LOCK, LockKind::Exclusive);
     let lock = lock.map_err(|error| match error.kind() {
-        ErrorKind::Locked => Error::Busy {
-            path: to.to_path_buf(),
-            socket: None,
-        },
+        ErrorKind::Locked => busy(to),
         _ => error.into(),
     })?;
-    let entries = storage.list(to)?;
-    if is_empty(&entries) {
+    if is_empty(&to.list()?) {
         Ok(lock)
     } else {
-        Err(not_empty(to))
+        Err(not_empty(to.path()))
     }
 }
 
@@ -125,25 +116,16 @@ fn not_empty(to: &Path) -> Error {
     ))
 }
 
-/// Makes the directory, or takes an empty one. Whether it was made.
-fn prepare(storage: &dyn Storage, to: &Path) -> Result<bool> {
-    match storage.list(to) {
-        Ok(entries) if is_empty(&entries) => Ok(false),
-        Ok(_) => Err(not_empty(to)),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            storage.create_directory(to)?;
-            Ok(true)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The directory that holds a name without one is the present one.
-fn parent_or_here(parent: &Path) -> &Path {
-    if parent.as_os_str().is_empty() {
-        Path::new(".")
+/// Makes the directory, durably, or takes an empty one.
+fn prepare(storage: &dyn Storage, to: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+    let Some(directory) = open_if_there(storage, to, access)? else {
+        storage.create_directory_for(to, access)?;
+        return Ok(storage.directory(to, access)?);
+    };
+    if is_empty(&directory.list()?) {
+        Ok(directory)
     } else {
-        parent
+        Err(not_empty(to))
     }
 }
 

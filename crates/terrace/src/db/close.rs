@@ -37,6 +37,10 @@ impl Store {
             asked_for.end();
         }
         self.locks.lock().clear();
+        if let Some(manifest) = &mut self.ledger.lock().manifest {
+            manifest.unlock();
+        }
+        self.ownership.release();
         *outcome = Some(finished.clone());
         finished
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_storage::{Purpose, Storage};
+use terrace_storage::Purpose;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::counted::Counted;
@@ -361,10 +361,7 @@ impl Store {
     fn install_slice(&self, mut built: BuiltSlice) -> Result<()> {
         let _watched = self.time_profile.watch_more(Path::Merge, Stage::Install);
         let work = built.work.clone();
-        let durable = built
-            .files
-            .sync()
-            .and_then(|()| Ok(self.storage.sync_directory(self.directory())?));
+        let durable = built.files.sync().and_then(|()| Ok(self.directory.sync()?));
         let edit = slice_edit(work.keyspace, &work.choice, &work.slice, &built.tables);
         if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
             let keyspace = work.keyspace;
@@ -486,9 +483,7 @@ impl Store {
     }
 
     fn has_space(&self, needed_bytes: u64) -> Result<bool> {
-        let is_free = || -> Result<bool> {
-            Ok(self.storage.free_space_bytes(self.directory())? >= needed_bytes)
-        };
+        let is_free = || -> Result<bool> { Ok(self.directory.free_space_bytes()? >= needed_bytes) };
         if is_free()? {
             return Ok(true);
         }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
+use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
 
 use crate::Result;
 use crate::db::Store;
@@ -23,7 +23,7 @@ use crate::db::events::EventKind;
 use crate::options::Background;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, thread};
-use crate::table::table_path;
+use crate::table::table_name;
 
 /// What one step gives back to the file system.
 const STEP_BYTES: u64 = 4 << 20;
@@ -122,14 +122,14 @@ impl Store {
         waiting.cutting = None;
         let number = waiting.numbers.pop_front()?;
         self.deletions.count.fetch_sub(1, Ordering::Relaxed);
-        let removed = self.storage.remove(&table_path(&self.path, number));
+        let removed = self.directory.remove(&table_name(number));
         removed.is_ok().then_some(number)
     }
 
     /// Whether the space of a few more arenas and tables is there: else nothing is deleted slowly.
     fn has_space_to_wait(&self) -> bool {
         let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
-        let free_bytes = self.storage.free_space_bytes(self.directory());
+        let free_bytes = self.directory.free_space_bytes();
         free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
     }
 
@@ -140,9 +140,8 @@ impl Store {
         cutting: &mut Option<(Arc<dyn File>, u64)>,
     ) -> storage::Result<bool> {
         if cutting.is_none() {
-            let path = table_path(&self.path, number);
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
-            let file = self.storage.open(&path, options)?;
+            let file = self.directory.open(&table_name(number), options)?;
             if file.links()? > 1 {
                 return Ok(false);
             }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use terrace_storage::{Purpose, Storage};
+use terrace_storage::Purpose;
 
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::merge::merge;
@@ -166,7 +166,7 @@ impl Store {
             files.sync()?;
         }
         if !files.is_empty() {
-            self.storage.sync_directory(self.directory())?;
+            self.directory.sync()?;
         }
         Ok(written)
     }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_storage::{Purpose, Storage};
+use terrace_storage::Purpose;
 
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
@@ -149,7 +149,7 @@ impl<'a> Ingestion<'a> {
             return store.check_writable();
         }
         sink.sync()?;
-        store.storage.sync_directory(store.directory())?;
+        store.directory.sync()?;
         store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
     }
 }

@@ -73,6 +73,7 @@ impl Store {
             .apply(&edit)
             .map_err(|error| Error::invalid(error.to_string()))?;
         let manifest = ledger.manifest.as_mut().ok_or(Error::Closed)?;
+        self.check_ownership()?;
         match manifest.append(&edit, &next) {
             Ok(()) => {}
             Err(ManifestError::Poison(error)) => return Err(self.poison(error)),
@@ -85,6 +86,21 @@ impl Store {
             self.recycle(unused.slot());
         }
         Ok(())
+    }
+
+    /// Fails if the directory is not this owner's any more: then another may write what the edit
+    /// would be about.
+    fn check_ownership(&self) -> Result<()> {
+        let checked = self.ownership.check();
+        checked.map_err(|error| self.ownership_lost(error))
+    }
+
+    /// Refuses all writes from now on if the directory was lost.
+    pub(crate) fn ownership_lost(&self, error: Error) -> Error {
+        match error {
+            Error::OwnershipLost { .. } => self.poison(error),
+            error => error,
+        }
     }
 
     /// Gives a slot back. A failure costs its space until the next opening and nothing else.

@@ -33,6 +33,7 @@ pub(crate) mod level0_probes;
 pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
+pub(crate) mod ownership;
 pub(crate) mod persist_timer;
 pub(crate) mod pins;
 pub(crate) mod range_cover;
@@ -53,11 +54,11 @@ pub(crate) mod visitors;
 pub(crate) mod write;
 pub(crate) mod write_rate;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use terrace_region::Region;
-use terrace_storage::{Clock, CountingStorage, FileSystem, Lock};
+use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, Lock};
 
 use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
@@ -72,6 +73,7 @@ use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
+use crate::db::ownership::Ownership;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -100,14 +102,18 @@ use crate::{Error, Result, SequenceNumber};
 /// under any of them; under it nothing is but the history of compactions, the last of all. No lock is held while a caller's code runs, and
 /// readers take none of them, but that they try the loan's.
 pub(crate) struct Store {
+    /// Where the directory was when it was opened: for messages only.
     pub(crate) path: PathBuf,
+    /// The store's directory, open; files are reached through it alone.
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) ownership: Ownership,
     pub(crate) options: Options,
     pub(crate) durability: Durability,
     pub(crate) file_system: FileSystem,
     pub(crate) storage: Arc<CountingStorage>,
     pub(crate) region: Region,
     pub(crate) arena_home: ArenaHome,
-    pub(crate) arena_directory: PathBuf,
+    pub(crate) arena_directory: Arc<dyn Directory>,
     /// Tells the handles of this opening from those of others.
     pub(crate) opening: Opening,
     pub(crate) default_form: KeyspaceOptions,
@@ -167,7 +173,8 @@ pub(crate) struct Store {
     close_outcome: Mutex<Option<Result<()>>>,
     /// Answers those who ask about the store, if that was wanted.
     inspection: Mutex<Option<Server>>,
-    /// On the store's directory and the region's; held until the store is dropped, or closed.
+    /// A reader's on the manifest, and that on the region directory; held until the store is dropped,
+    /// or closed.
     locks: Mutex<Vec<Box<dyn Lock>>>,
 }
 
@@ -282,10 +289,6 @@ impl Store {
     pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
         self.check_writable()?;
         Ok(&self.writer)
-    }
-
-    pub(crate) fn directory(&self) -> &Path {
-        &self.path
     }
 }
 

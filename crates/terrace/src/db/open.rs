@@ -8,7 +8,9 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{Clock, CountingStorage, OpenMode, OpenOptions, Storage};
+use terrace_storage::{
+    Clock, CountingStorage, Directory, Lock, LockKind, OpenMode, OpenOptions, Storage,
+};
 
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::arenas::Arenas;
@@ -24,10 +26,11 @@ use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
+use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
-use crate::db::region_home::{self, OldArenas};
+use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
@@ -40,7 +43,9 @@ use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
 use crate::inspect::socket::{Server, check as check_inspection};
-use crate::levels::{ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load};
+use crate::levels::{
+    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load, lock_current,
+};
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
 use crate::sync::Mutex;
@@ -63,14 +68,22 @@ impl Store {
             None => medium,
         };
         let storage = Arc::new(CountingStorage::new(medium));
-        let exists = directory::prepare(&*storage, path, &options)?;
+        let (directory, exists) = directory::prepare(&*storage, path, &options)?;
         if options.inspect && !options.read_only {
-            let file_system = storage.file_system(path)?;
-            check_inspection(path, file_system.has_descriptors)?;
+            check_inspection(&*directory)?;
         }
-        let region_dir = region_home::given(&*storage, path, &options, exists)?;
-        let lock = directory::lock(&*storage, path, &options)?;
-        let (manifest, state, torn_manifest) = open_manifest(&storage, path, &options, exists)?;
+        let region_dir = region_home::given(&*storage, &*directory, &options, exists)?;
+        let ownership = match options.read_only {
+            true => Ownership::share(&directory)?,
+            false => Ownership::take(&directory)?,
+        };
+        let Opened {
+            manifest,
+            reader_lock,
+            state,
+            torn_manifest,
+        } = open_manifest(&directory, &options, exists)
+            .map_err(|error| with_socket(&*directory, error))?;
         let obsolete = Arc::clone(state.version.obsolete());
 
         let backlog = Backlog::of(&state.version, &options, write_rate);
@@ -78,8 +91,8 @@ impl Store {
         let stored = Durability::of(state.identity.domain);
         let durability = options.durability.unwrap_or(stored);
         refuse_volatile_files(durability, &options)?;
-        directory::check_tables(&*storage, path, &state)?;
-        let homes = region_home::settle(&*storage, path, region_dir, &options, &state)?;
+        directory::check_tables(&*directory, &state)?;
+        let homes = region_home::settle(&*storage, &directory, region_dir, &options, &state)?;
         let read_as = if durability.same_region_as(stored) {
             durability
         } else {
@@ -90,11 +103,7 @@ impl Store {
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
         recovered.report.torn_manifest = torn_manifest;
         let region = match old_region {
-            Some(region)
-                if read_as == durability && homes.old == OldArenas::In(homes.directory.clone()) =>
-            {
-                region
-            }
+            Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
             _ => {
                 let region = open_region(&storage, &homes.directory, &options, durability)?;
                 check_evidence(&region, &state)?;
@@ -108,7 +117,7 @@ impl Store {
         let store = Arc::new(Store {
             path: path.to_path_buf(),
             durability,
-            file_system: storage.file_system(path)?,
+            file_system: directory.file_system()?,
             opening: Opening::new(),
             default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
@@ -118,7 +127,7 @@ impl Store {
             seen_tombstones: SeenTombstones::default(),
             opened_seconds: clock.unix_seconds(),
             clock,
-            tables: open_tables(&storage, path, &options)?,
+            tables: open_tables(&directory, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
             read_buffer,
             obsolete,
@@ -162,10 +171,12 @@ impl Store {
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
             inspection: Mutex::new(None),
-            locks: Mutex::new(lock.into_iter().chain(homes.lock).collect()),
+            ownership,
+            locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
             arena_home: homes.new,
             arena_directory: homes.directory,
             region,
+            directory,
             storage,
             options,
         });
@@ -268,51 +279,62 @@ impl Store {
     }
 }
 
-/// The manifest of an existing store, or of a new one; its state; whether its end was torn.
+/// The manifest of an existing store, or of a new one.
+struct Opened {
+    /// `None` for a reader.
+    manifest: Option<Manifest>,
+    /// A reader's lock on the manifest's file.
+    reader_lock: Option<Box<dyn Lock>>,
+    state: ManifestState,
+    torn_manifest: bool,
+}
+
 fn open_manifest(
-    storage: &Arc<CountingStorage>,
-    path: &Path,
+    directory: &Arc<dyn Directory>,
     options: &Options,
     exists: bool,
-) -> Result<(Option<Manifest>, ManifestState, bool)> {
+) -> Result<Opened> {
     let manifest_options = ManifestOptions {
         rewrite_above_bytes: options.manifest_bytes,
     };
-    let storage: Arc<dyn Storage> = Arc::clone(storage) as Arc<dyn Storage>;
     if options.read_only {
-        let loaded = load(&*storage, path)?;
-        let torn = loaded.torn_tail.is_some();
-        return Ok((None, loaded.state, torn));
+        let locked = lock_current(&**directory, LockKind::Shared)?;
+        let loaded = load(&**directory)?;
+        return Ok(Opened {
+            manifest: None,
+            reader_lock: locked.lock,
+            torn_manifest: loaded.torn_tail.is_some(),
+            state: loaded.state,
+        });
     }
-    if exists {
-        let (manifest, state) = Manifest::open(storage, path, manifest_options)?;
-        let torn = manifest.torn_tail().is_some();
-        return Ok((Some(manifest), state, torn));
-    }
-    let identity = Identity {
-        store_id: rand::random(),
-        hash_seed: rand::random(),
-        domain: options
-            .durability
-            .unwrap_or(Durability::CrashSafe)
-            .domain(options.emulate_power_safety),
+    let directory = Arc::clone(directory);
+    let (manifest, state) = if exists {
+        Manifest::open(directory, manifest_options)?
+    } else {
+        let identity = Identity {
+            store_id: rand::random(),
+            hash_seed: rand::random(),
+            domain: options
+                .durability
+                .unwrap_or(Durability::CrashSafe)
+                .domain(options.emulate_power_safety),
+        };
+        Manifest::create(directory, identity, manifest_options)?
     };
-    let (manifest, state) = Manifest::create(storage, path, identity, manifest_options)?;
-    Ok((Some(manifest), state, false))
+    Ok(Opened {
+        torn_manifest: manifest.torn_tail().is_some(),
+        manifest: Some(manifest),
+        reader_lock: None,
+        state,
+    })
 }
 
-fn open_tables(
-    storage: &Arc<CountingStorage>,
-    path: &Path,
-    options: &Options,
-) -> Result<Arc<TableCache>> {
+fn open_tables(directory: &Arc<dyn Directory>, options: &Options) -> Result<Arc<TableCache>> {
     let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
     let is_for_good = options.read_buffer.policy != ForwardPolicy::Resident;
     let blocks = Arc::new(blocks.lending(read_buffer_bytes(options), is_for_good));
-    let storage = Arc::clone(storage) as Arc<dyn Storage>;
     Ok(Arc::new(TableCache::new(
-        storage,
-        path.to_path_buf(),
+        Arc::clone(directory),
         OpenOptions {
             direct: options.direct_io,
             polled: options.poll_reads,

@@ -13,17 +13,22 @@
 //! hand. Until all is decided nothing is written, so that a refused opening changes nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use terrace_storage::{ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{
+    Access, Directory, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::coding::Decoder;
 use crate::db::files;
+use crate::db::ownership::open_if_there;
 use crate::levels::{ArenaHome, ManifestState, read_file};
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
-const NAME: &str = "REGION";
+/// The file that says whose region a directory is.
+pub(crate) const NAME: &str = "REGION";
 const TEMPORARY_NAME: &str = "REGION.tmp";
 const MAGIC: &[u8; 8] = b"TerrRegn";
 const VERSION: u32 = 1;
@@ -37,13 +42,28 @@ struct RegionIdentity {
 }
 
 /// Where the arenas are that the manifest names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum OldArenas {
-    In(PathBuf),
+    In(Arc<dyn Directory>),
     /// Not at hand, and no write is in them alone.
     NotNeeded,
     /// Not at hand, and the caller goes on without.
     Lost,
+}
+
+impl OldArenas {
+    /// Returns whether they are in a directory, by this very opening of it.
+    pub(crate) fn are_in(&self, directory: &Arc<dyn Directory>) -> bool {
+        matches!(self, OldArenas::In(old) if Arc::ptr_eq(old, directory))
+    }
+}
+
+/// The region directory that was asked for.
+pub(crate) struct Given {
+    /// Absolute, so that the manifest can name it.
+    path: PathBuf,
+    /// `None` if it is not there yet.
+    directory: Option<Arc<dyn Directory>>,
 }
 
 /// Where arenas were and where they will be.
@@ -51,65 +71,62 @@ pub(crate) struct Homes {
     pub(crate) old: OldArenas,
     pub(crate) new: ArenaHome,
     /// Of the new home.
-    pub(crate) directory: PathBuf,
+    pub(crate) directory: Arc<dyn Directory>,
     /// On the region directory.
     pub(crate) lock: Option<Box<dyn Lock>>,
 }
 
-/// The region directory that was asked for. Refuses one that cannot be any store's, before the
+/// Opens the region directory that was asked for. Refuses one that cannot be any store's, before the
 /// store itself is made.
 pub(crate) fn given(
     storage: &dyn Storage,
-    path: &Path,
+    store: &dyn Directory,
     options: &Options,
     store_exists: bool,
-) -> Result<Option<PathBuf>> {
-    let Some(directory) = &options.region_dir else {
+) -> Result<Option<Given>> {
+    let Some(path) = &options.region_dir else {
         return Ok(None);
     };
-    let absolute = |path: &Path| {
-        std::path::absolute(path)
-            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+    let Some(directory) = open_if_there(storage, &absolute, options.file_access.into())? else {
+        let path = absolute;
+        let directory = None;
+        return Ok(Some(Given { path, directory }));
     };
-    let directory = absolute(directory)?;
-    if directory == absolute(path)? {
+    if directory.identity()? == store.identity()? {
         return Err(Error::invalid(format!(
             "region_dir is the store's own directory, {}; leave it unset",
-            path.display()
+            store.path().display()
         )));
     }
-    match examine(storage, path, &directory)? {
-        Some(identity) if !store_exists => Err(wrong(path, &directory, foreign(identity, None))),
-        _ => Ok(Some(directory)),
+    match examine(store.path(), &*directory)? {
+        Some(identity) if !store_exists => {
+            Err(wrong(store.path(), &absolute, foreign(identity, None)))
+        }
+        _ => Ok(Some(Given {
+            path: absolute,
+            directory: Some(directory),
+        })),
     }
 }
 
-/// Whose region a directory is, and which one: the numbers of the store and of the region.
-pub(crate) fn owner(
-    storage: &dyn Storage,
-    path: &Path,
-    directory: &Path,
-) -> Result<Option<(u128, u128)>> {
-    let identity = examine(storage, path, directory)?;
+/// Returns whose region a directory is, and which one: the numbers of the store and of the region.
+pub(crate) fn owner(store: &Path, directory: &dyn Directory) -> Result<Option<(u128, u128)>> {
+    let identity = examine(store, directory)?;
     Ok(identity.map(|identity| (identity.store_id, identity.region_id)))
 }
 
 /// Says anew whose region a directory is; what said so before is damaged or gone.
 pub(crate) fn restore(
-    storage: &dyn Storage,
-    directory: &Path,
+    directory: &dyn Directory,
     (store_id, region_id): (u128, u128),
 ) -> Result<()> {
     let identity = RegionIdentity {
         store_id,
         region_id,
     };
-    write(storage, directory, identity)
-}
-
-/// The file that says whose region a directory is.
-pub(crate) fn identity_file(directory: &Path) -> PathBuf {
-    directory.join(NAME)
+    write(directory, identity)
 }
 
 /// Finds the old arenas and takes the new home.
@@ -119,47 +136,60 @@ pub(crate) fn identity_file(directory: &Path) -> PathBuf {
 /// [`Error::RegionLost`] if they are nowhere, [`Error::Busy`] if the directory is in use.
 pub(crate) fn settle(
     storage: &dyn Storage,
-    path: &Path,
-    given: Option<PathBuf>,
+    store: &Arc<dyn Directory>,
+    given: Option<Given>,
     options: &Options,
     state: &ManifestState,
 ) -> Result<Homes> {
-    let found = match &given {
-        Some(directory) => examine(storage, path, directory)?,
+    let path = store.path();
+    let directory = given.as_ref().and_then(|given| given.directory.as_ref());
+    let found = match directory {
+        Some(directory) => examine(path, &**directory)?,
         None => None,
     };
     let store_id = state.identity.store_id;
-    if let (Some(directory), Some(identity)) = (&given, found)
+    if let (Some(given), Some(identity)) = (&given, found)
         && identity.store_id != store_id
     {
         let detail = foreign(identity, Some(store_id));
-        return Err(wrong(path, directory, detail));
+        return Err(wrong(path, &given.path, detail));
     }
-    let old = old_arenas(storage, path, given.as_deref(), found, options, state)?;
+    let old = old_arenas(storage, store, given.as_ref(), found, options, state)?;
     let own = |old| Homes {
         old,
         new: ArenaHome::Store,
-        directory: path.to_path_buf(),
+        directory: Arc::clone(store),
         lock: None,
     };
-    let Some(directory) = given else {
+    let Some(given) = given else {
         return Ok(own(old));
     };
-    let (identity, lock) = if options.read_only {
-        match found {
-            Some(identity) => (identity, share(storage, &directory)?),
+    let (directory, identity, lock) = if options.read_only {
+        match (given.directory, found) {
+            (Some(directory), Some(identity)) => {
+                let lock = share(&*directory)?;
+                (directory, identity, lock)
+            }
             // Nothing is there to be read, nothing will be written.
-            None => return Ok(own(old)),
+            _ => return Ok(own(old)),
         }
     } else {
-        let (identity, lock) = claim(storage, path, &directory, store_id, found)?;
-        (identity, Some(lock))
+        let access = options.file_access.into();
+        let directory = match given.directory {
+            Some(directory) => directory,
+            None => {
+                storage.create_directory_for(&given.path, access)?;
+                storage.directory(&given.path, access)?
+            }
+        };
+        let (identity, lock) = claim(path, &*directory, store_id, found)?;
+        (directory, identity, Some(lock))
     };
     Ok(Homes {
         old,
         new: ArenaHome::Region {
             id: identity.region_id,
-            path: directory.clone(),
+            path: given.path,
         },
         directory,
         lock,
@@ -168,8 +198,8 @@ pub(crate) fn settle(
 
 fn old_arenas(
     storage: &dyn Storage,
-    path: &Path,
-    given: Option<&Path>,
+    store: &Arc<dyn Directory>,
+    given: Option<&Given>,
     found: Option<RegionIdentity>,
     options: &Options,
     state: &ManifestState,
@@ -179,27 +209,30 @@ fn old_arenas(
         return Ok(OldArenas::NotNeeded);
     }
     let ArenaHome::Region { id, path: recorded } = &state.arena_home else {
-        return Ok(OldArenas::In(path.to_path_buf()));
+        return Ok(OldArenas::In(Arc::clone(store)));
     };
     let is_the_one = |identity: RegionIdentity| identity.region_id == *id;
-    if let Some(directory) = given
+    if let Some(directory) = given.and_then(|given| given.directory.as_ref())
         && found.is_some_and(is_the_one)
     {
-        return Ok(OldArenas::In(directory.to_path_buf()));
+        return Ok(OldArenas::In(Arc::clone(directory)));
     }
     if !state.may_hold_writes() {
         return Ok(OldArenas::NotNeeded);
     }
     // What cannot be read there is as lost as what is not there.
-    let elsewhere = examine(storage, path, recorded).ok().flatten();
+    let elsewhere = open_if_there(storage, recorded, Access::Owner)
+        .ok()
+        .flatten()
+        .and_then(|directory| examine(store.path(), &*directory).ok().flatten());
     if elsewhere.is_some_and(is_the_one) {
-        let region = given.unwrap_or(path);
+        let region = given.map_or(store.path(), |given| &given.path);
         let detail = format!(
             "unflushed writes are in {0}; open the store with region_dir {0}, or flush and close \
              it there before it moves",
             recorded.display()
         );
-        return Err(wrong(path, region, detail));
+        return Err(wrong(store.path(), region, detail));
     }
     if options.accept_region_loss {
         return Ok(OldArenas::Lost);
@@ -234,19 +267,12 @@ fn foreign(identity: RegionIdentity, store_id: Option<u128>) -> String {
     )
 }
 
-/// Whose region a directory is: nobody's if it is empty or not there. Writes nothing.
-fn examine(
-    storage: &dyn Storage,
-    store: &Path,
-    directory: &Path,
-) -> Result<Option<RegionIdentity>> {
-    let entries = match storage.list(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        entries => entries?,
-    };
-    let file = directory.join(NAME);
+/// Returns whose region a directory is; `None` if it is empty. Writes nothing.
+fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdentity>> {
+    let entries = directory.list()?;
+    let file = directory.shown(NAME);
     if entries.iter().any(|entry| entry.name == NAME) {
-        let bytes = read_file(storage, &file, 1 << 16, Purpose::Recovery)?;
+        let bytes = read_file(directory, NAME, 1 << 16, Purpose::Recovery)?;
         return decode(&file, &bytes).map(Some);
     }
     for entry in entries {
@@ -260,23 +286,23 @@ fn examine(
             name => {
                 let detail =
                     format!("it holds {name:?}; name a directory that is empty or not there yet");
-                return Err(wrong(store, directory, detail));
+                return Err(wrong(store, directory.path(), detail));
             }
         }
     }
     Ok(None)
 }
 
-fn busy(directory: &Path) -> Error {
+fn busy(directory: &dyn Directory) -> Error {
     Error::Busy {
         socket: None,
-        path: directory.to_path_buf(),
+        path: directory.path().to_path_buf(),
     }
 }
 
 /// A reader's lock; `None` where no file is there to be locked.
-fn share(storage: &dyn Storage, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
-    match storage.lock(&directory.join(files::LOCK), LockKind::Shared) {
+fn share(directory: &dyn Directory) -> Result<Option<Box<dyn Lock>>> {
+    match directory.lock(files::LOCK, LockKind::Shared) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) => match error.kind() {
             ErrorKind::NotFound => Ok(None),
@@ -288,24 +314,22 @@ fn share(storage: &dyn Storage, directory: &Path) -> Result<Option<Box<dyn Lock>
 
 /// Makes the directory this store's, durably, if it is nobody's.
 fn claim(
-    storage: &dyn Storage,
     store: &Path,
-    directory: &Path,
+    directory: &dyn Directory,
     store_id: u128,
     found: Option<RegionIdentity>,
 ) -> Result<(RegionIdentity, Box<dyn Lock>)> {
-    storage.create_directory(directory)?;
-    let lock = storage.lock(&directory.join(files::LOCK), LockKind::Exclusive);
+    let lock = directory.lock(files::LOCK, LockKind::Exclusive);
     let lock = lock.map_err(|error| match error.kind() {
         ErrorKind::Locked => busy(directory),
         _ => error.into(),
     })?;
     // Somebody else may have taken it before it was locked.
-    match examine(storage, store, directory)? {
+    match examine(store, directory)? {
         now if now != found => Err(busy(directory)),
         Some(identity) => {
             // The process that wrote it may have died before the name was durable.
-            storage.sync_directory(directory)?;
+            directory.sync()?;
             Ok((identity, lock))
         }
         None => {
@@ -313,24 +337,23 @@ fn claim(
                 store_id,
                 region_id: rand::random(),
             };
-            write(storage, directory, identity)?;
+            write(directory, identity)?;
             Ok((identity, lock))
         }
     }
 }
 
 /// By a rename, so that the file is whole or absent.
-fn write(storage: &dyn Storage, directory: &Path, identity: RegionIdentity) -> Result<()> {
-    let temporary = directory.join(TEMPORARY_NAME);
-    match storage.remove(&temporary) {
+fn write(directory: &dyn Directory, identity: RegionIdentity) -> Result<()> {
+    match directory.remove(TEMPORARY_NAME) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let file = storage.open(&temporary, OpenOptions::buffered(OpenMode::CreateNew))?;
+    let file = directory.open(TEMPORARY_NAME, OpenOptions::buffered(OpenMode::CreateNew))?;
     file.write_at(&encode(identity), 0, Purpose::Recovery)?;
     file.sync(Purpose::Recovery)?;
-    storage.rename(&temporary, &directory.join(NAME))?;
-    Ok(storage.sync_directory(directory)?)
+    directory.rename(TEMPORARY_NAME, NAME)?;
+    Ok(directory.sync()?)
 }
 
 fn encode(identity: RegionIdentity) -> Vec<u8> {

@@ -1,11 +1,10 @@
 //! The region of a store: opened, asked for what a crash left in it, its errors in the engine's
 //! terms.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use terrace_region::Region;
-use terrace_storage::{CountingStorage, Storage};
+use terrace_storage::{CountingStorage, Directory};
 
 use crate::db::Store;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
@@ -47,7 +46,7 @@ pub(crate) fn recover_from(
 /// The region of a store whose arenas are in `directory`.
 pub(crate) fn open_region(
     storage: &Arc<CountingStorage>,
-    directory: &Path,
+    directory: &Arc<dyn Directory>,
     options: &Options,
     durability: Durability,
 ) -> Result<Region> {
@@ -56,16 +55,13 @@ pub(crate) fn open_region(
             .open()
             .and_then(|device| Region::open(device, options.arena_bytes)),
         (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
-        (None, _) => {
-            let storage = Arc::clone(storage) as Arc<dyn Storage>;
-            options.persist_method.open(
-                storage,
-                directory,
-                options.arena_bytes,
-                durability,
-                options.emulate_power_safety,
-            )
-        }
+        (None, _) => options.persist_method.open(
+            &**storage,
+            Arc::clone(directory),
+            options.arena_bytes,
+            durability,
+            options.emulate_power_safety,
+        ),
     };
     let region = region.map_err(region_error)?;
     let description = region.description();

@@ -18,7 +18,7 @@ use self::naps::Naps;
 use super::*;
 use crate::options::RegionSource;
 use crate::sync::thread;
-use crate::table::table_path;
+use crate::table::table_name;
 use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
 
 /// Unless the environment says otherwise.
@@ -189,11 +189,9 @@ impl Stage {
     }
 
     fn is_there(&self, table: u64) -> bool {
-        let path = table_path(Path::new(PATH), table);
+        let name = table_name(table);
         let listed = self.storage.list(Path::new(PATH)).unwrap();
-        listed
-            .iter()
-            .any(|entry| path.ends_with(Path::new(&entry.name)))
+        listed.iter().any(|entry| entry.name == name)
     }
 
     /// The generation that a slot holds on its medium.

@@ -1,9 +1,8 @@
 //! Tables being written, and tables written that nobody lists yet.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{File, Purpose, Storage};
+use terrace_storage::{Directory, File, Purpose};
 
 use crate::compaction::merge::TableSink;
 use crate::db::Store;
@@ -11,7 +10,7 @@ use crate::key::InternalKey;
 use crate::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_path};
+use crate::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_name};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Finished files that wait to be made durable together.
@@ -39,10 +38,9 @@ impl NewFiles {
 /// Where tables are written, and what all of a store's have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct TableHome<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    pub(crate) directory: &'a Path,
-    /// A file's path, from the directory and its number.
-    pub(crate) path_of: fn(&Path, u64) -> PathBuf,
+    pub(crate) directory: &'a dyn Directory,
+    /// Returns a file's name, from its number.
+    pub(crate) name_of: fn(u64) -> String,
     pub(crate) next_table: &'a AtomicU64,
     pub(crate) hash_seed: u64,
     /// Files are written past the page cache.
@@ -57,9 +55,8 @@ impl Store {
         purpose: Purpose,
     ) -> TableFiles<'_> {
         let home = TableHome {
-            storage: &*self.storage,
-            directory: &self.path,
-            path_of: table_path,
+            directory: &*self.directory,
+            name_of: table_name,
             next_table: &self.next_table,
             hash_seed: self.hash_seed,
             direct: self.options.direct_io,
@@ -80,7 +77,7 @@ impl Store {
     /// Removes a finished file of a keyspace that was dropped meanwhile.
     pub(crate) fn remove_unlisted(&self, number: u64) {
         self.tables.remove(number);
-        let _ = self.storage.remove(&table_path(&self.path, number));
+        let _ = self.directory.remove(&table_name(number));
     }
 
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
@@ -179,8 +176,8 @@ impl<'a> TableFiles<'a> {
                 direct: home.direct,
                 purpose: self.files.purpose,
             };
-            let path = (home.path_of)(home.directory, number);
-            let writer = TableWriter::create(home.storage, path, options)?;
+            let name = (home.name_of)(number);
+            let writer = TableWriter::create(home.directory, name, options)?;
             // Not before: a file that was there is not this store's to remove.
             self.files.numbers.push(number);
             self.open = Some((number, writer));

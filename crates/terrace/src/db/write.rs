@@ -253,6 +253,9 @@ impl Store {
     }
 
     fn persist_arenas(&self, writer: &mut Writer) -> Result<()> {
+        self.ownership
+            .check_not_removed()
+            .map_err(|error| self.ownership_lost(error))?;
         let view = self.view.load();
         let mut oldest_first = view.memtables.iter().rev();
         let persist = || oldest_first.try_for_each(|table| table.arena().persist());

@@ -65,7 +65,8 @@ pub fn dump(storage: &dyn Storage, path: &Path) -> Result<Dump> {
 
 fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
     let cache = Arc::new(BlockCache::new(0, false));
-    let reader = TableReader::open(storage, path.to_path_buf(), number, cache)?;
+    let (directory, name) = storage.parent(path)?;
+    let reader = TableReader::open(&*directory, name, number, cache)?;
     let properties = reader.properties();
     let escape = |key: &[u8]| key.escape_ascii().to_string();
     let (smallest, largest) = properties.user_keys().unwrap_or_default();

@@ -79,7 +79,7 @@ pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result
 
 fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usize, usize)) {
     let store = db.store();
-    let path = store.directory();
+    let path = &*store.path;
     report.recovery = store.recovery.clone();
     let view = store.view.load_full();
     let version = &view.version;

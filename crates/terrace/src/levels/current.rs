@@ -1,22 +1,16 @@
 //! `CURRENT`: one line that names the manifest in use. It is replaced by a rename, so that it
 //! names the old manifest or the new one and never half of either.
 
-use std::path::{Path, PathBuf};
-
-use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
 use super::record::Records;
 use crate::{Error, Result};
 
-const NAME: &str = "CURRENT";
+pub(super) const NAME: &str = "CURRENT";
 const TEMPORARY_NAME: &str = "CURRENT.tmp";
 const LONGEST_LINE_BYTES: u64 = 256;
-
-pub(super) fn path(directory: &Path) -> PathBuf {
-    directory.join(NAME)
-}
 
 fn line(number: u64) -> String {
     let name = manifest_file_name(number);
@@ -27,17 +21,16 @@ fn line(number: u64) -> String {
 ///
 /// # Errors
 /// [`Error::NoStore`] if there is none and nothing was ever stored here.
-pub(super) fn read(storage: &dyn Storage, directory: &Path) -> Result<u64> {
-    let path = path(directory);
-    let bytes = match read_file(storage, &path, LONGEST_LINE_BYTES, Purpose::Manifest) {
+pub(super) fn read(directory: &dyn Directory) -> Result<u64> {
+    let bytes = match read_file(directory, NAME, LONGEST_LINE_BYTES, Purpose::Manifest) {
         Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
-            return Err(missing(storage, directory)?);
+            return Err(missing(directory)?);
         }
         read => read?,
     };
     parse(&bytes).ok_or_else(|| {
         Error::corruption(
-            &path,
+            &directory.shown(NAME),
             0,
             "it does not name a manifest with the right checksum",
         )
@@ -59,39 +52,40 @@ pub(super) enum SwitchError {
     Unknown(Error),
 }
 
-/// Makes `CURRENT` name a manifest, durably.
+/// Makes `CURRENT` name a manifest, durably. The first one of a store replaces none: who made one
+/// meanwhile owns the directory.
 pub(super) fn switch(
-    storage: &dyn Storage,
-    directory: &Path,
+    directory: &dyn Directory,
     number: u64,
+    is_first: bool,
 ) -> std::result::Result<(), SwitchError> {
-    let temporary = directory.join(TEMPORARY_NAME);
-    write_temporary(storage, &temporary, number)?;
-    if let Err(error) = storage.rename(&temporary, &path(directory)) {
+    write_temporary(directory, number)?;
+    let renamed = if is_first {
+        directory.rename_new(TEMPORARY_NAME, NAME)
+    } else {
+        directory.rename(TEMPORARY_NAME, NAME)
+    };
+    if let Err(error) = renamed {
         // A rename may report an error and yet have happened; only the name can tell.
-        return Err(match read(storage, directory) {
+        return Err(match read(directory) {
             Ok(named) if named != number => SwitchError::Unchanged(error.into()),
             Err(Error::NoStore { .. }) => SwitchError::Unchanged(error.into()),
             _ => SwitchError::Unknown(error.into()),
         });
     }
-    storage
-        .sync_directory(directory)
+    directory
+        .sync()
         .map_err(|error| SwitchError::Unknown(error.into()))
 }
 
-fn write_temporary(
-    storage: &dyn Storage,
-    temporary: &Path,
-    number: u64,
-) -> std::result::Result<(), SwitchError> {
+fn write_temporary(directory: &dyn Directory, number: u64) -> std::result::Result<(), SwitchError> {
     let unchanged = |error: terrace_storage::Error| SwitchError::Unchanged(error.into());
-    match storage.remove(temporary) {
+    match directory.remove(TEMPORARY_NAME) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(unchanged(error)),
         _ => {}
     }
-    let file = storage
-        .open(temporary, OpenOptions::buffered(OpenMode::CreateNew))
+    let file = directory
+        .open(TEMPORARY_NAME, OpenOptions::buffered(OpenMode::CreateNew))
         .map_err(unchanged)?;
     file.write_at(line(number).as_bytes(), 0, Purpose::Manifest)
         .map_err(unchanged)?;
@@ -100,30 +94,24 @@ fn write_temporary(
 }
 
 /// What a directory without `CURRENT` is: no store yet, or a damaged one.
-fn missing(storage: &dyn Storage, directory: &Path) -> Result<Error> {
+fn missing(directory: &dyn Directory) -> Result<Error> {
     let no_store = |detail: &str| Error::NoStore {
-        path: directory.to_path_buf(),
+        path: directory.path().to_path_buf(),
         detail: detail.to_owned(),
     };
-    let entries = match storage.list(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok(no_store("the directory does not exist"));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let entries = directory.list()?;
     let mut creation_interrupted = false;
     let mut foreign = false;
     for entry in &entries {
         let name = entry.name.as_str();
         let leftover = match manifest_number(name) {
-            Some(1) => holds_one_record_at_most(storage, &directory.join(name))?,
+            Some(1) => holds_one_record_at_most(directory, name)?,
             Some(_) => false,
             None => !name.starts_with("arena-") && !name.ends_with(".table"),
         };
         if !leftover {
             return Ok(Error::corruption(
-                &path(directory),
+                &directory.shown(NAME),
                 0,
                 format!("the file is missing, but {name} of a store is there"),
             ));
@@ -142,9 +130,9 @@ fn missing(storage: &dyn Storage, directory: &Path) -> Result<Error> {
 
 /// Whether the first manifest can be what an interrupted creation left. The first thing that an
 /// open store does is to record an arena, so a second record means that there was a store.
-fn holds_one_record_at_most(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let bytes = read_file(storage, path, LONGEST_BYTES, Purpose::Manifest)?;
-    Ok(match Records::new(path, &bytes, 1) {
+fn holds_one_record_at_most(directory: &dyn Directory, name: &str) -> Result<bool> {
+    let bytes = read_file(directory, name, LONGEST_BYTES, Purpose::Manifest)?;
+    Ok(match Records::new(&directory.shown(name), &bytes, 1) {
         Ok(records) => records.take(2).filter(Result::is_ok).count() < 2,
         Err(_) => true,
     })

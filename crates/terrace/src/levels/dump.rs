@@ -58,7 +58,8 @@ impl ManifestDump {
                 path.display()
             ))
         })?;
-        let bytes = read_file(storage, path, LONGEST_BYTES, Purpose::Other)?;
+        let (directory, name) = storage.parent(path)?;
+        let bytes = read_file(&*directory, name, LONGEST_BYTES, Purpose::Other)?;
         let mut records = Records::new(path, &bytes, number)?;
         let mut items = Vec::new();
         for record in &mut records {

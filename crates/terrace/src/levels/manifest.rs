@@ -11,10 +11,10 @@
 //! ([`ManifestError::Poison`]). The simple way, truncating the file after a failed write, is one
 //! more operation that can fail, on a medium that just did.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_storage::{ErrorKind, File, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, OpenOptions, Purpose};
 
 use super::current::{self, SwitchError};
 use super::edit::{Edit, Identity};
@@ -103,16 +103,16 @@ pub(crate) struct Loaded {
 ///
 /// # Errors
 /// [`Error::NoStore`] if there is none; corruption or an unknown format otherwise.
-pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
-    let number = current::read(storage, directory)?;
-    let path = directory.join(manifest_file_name(number));
-    let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
-        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {
-            let detail = format!("it names {}, which is missing", manifest_file_name(number));
-            return Err(Error::corruption(&current::path(directory), 0, detail));
-        }
-        read => read?,
-    };
+pub(crate) fn load(directory: &dyn Directory) -> Result<Loaded> {
+    load_number(directory, current::read(directory)?)
+}
+
+/// Reads the state of a store from the manifest with a number.
+fn load_number(directory: &dyn Directory, number: u64) -> Result<Loaded> {
+    let name = manifest_file_name(number);
+    let path = directory.shown(&name);
+    let bytes = read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest)
+        .map_err(|error| named_and_missing(directory, &name, error))?;
     let mut records = Records::new(&path, &bytes, number)?;
     let mut state: Option<ManifestState> = None;
     for record in &mut records {
@@ -142,6 +142,17 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
     })
 }
 
+/// Returns the error of a manifest that cannot be opened: one that `CURRENT` names is there.
+fn named_and_missing(directory: &dyn Directory, name: &str, error: Error) -> Error {
+    match error {
+        Error::Io(error) if error.kind() == ErrorKind::NotFound => {
+            let detail = format!("it names {name}, which is missing");
+            Error::corruption(&directory.shown(current::NAME), 0, detail)
+        }
+        error => error,
+    }
+}
+
 /// What can still be told of a store from the manifest that `CURRENT` names, or else from the newest
 /// that begins well and is believed, or from the first that is not: its state before the first
 /// damage. `None` if there is none.
@@ -149,17 +160,17 @@ pub(crate) fn load(storage: &dyn Storage, directory: &Path) -> Result<Loaded> {
 /// # Errors
 /// [`Error::Unsupported`] for a manifest of another version, and failed reads.
 pub(crate) fn remains(
-    storage: &dyn Storage,
-    directory: &Path,
+    directory: &dyn Directory,
     is_believed: impl Fn(&ManifestState) -> bool,
 ) -> Result<Option<ManifestState>> {
-    let current = current::read(storage, directory).ok();
-    let mut numbers = manifests(storage, directory)?;
+    let current = current::read(directory).ok();
+    let mut numbers = manifests(directory)?;
     numbers.sort_unstable_by_key(|&number| (Some(number) == current, number));
     let mut unbelieved = None;
     for number in numbers.into_iter().rev() {
-        let path = directory.join(manifest_file_name(number));
-        let bytes = match read_file(storage, &path, LONGEST_BYTES, Purpose::Manifest) {
+        let name = manifest_file_name(number);
+        let path = directory.shown(&name);
+        let bytes = match read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest) {
             Err(Error::Corruption { .. }) => continue,
             read => read?,
         };
@@ -188,16 +199,16 @@ pub(crate) fn remains(
 
 /// The whole of a file that is no longer than `longest_bytes`.
 pub(crate) fn read_file(
-    storage: &dyn Storage,
-    path: &Path,
+    directory: &dyn Directory,
+    name: &str,
     longest_bytes: u64,
     purpose: Purpose,
 ) -> Result<Vec<u8>> {
-    let file = storage.open(path, OpenOptions::buffered(OpenMode::Read))?;
+    let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
     let length_bytes = file.length_bytes()?;
     if length_bytes > longest_bytes {
         return Err(Error::corruption(
-            path,
+            &directory.shown(name),
             longest_bytes,
             format!("{length_bytes} bytes are more than such a file ever has"),
         ));
@@ -210,10 +221,11 @@ pub(crate) fn read_file(
 /// The manifest of an open store; its owner alone appends.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    storage: Arc<dyn Storage>,
-    directory: PathBuf,
+    directory: Arc<dyn Directory>,
     options: ManifestOptions,
     file: Arc<dyn File>,
+    /// On the file, by the opening that writes it: whoever removes `LOCK` gets no further.
+    lock: Option<Box<dyn Lock>>,
     number: u64,
     /// Where the next record goes.
     end: u64,
@@ -230,37 +242,32 @@ impl Manifest {
     /// # Errors
     /// The directory holds a store already, or is not empty of parts of one.
     pub(crate) fn create(
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        directory: Arc<dyn Directory>,
         identity: Identity,
         options: ManifestOptions,
     ) -> Result<(Manifest, ManifestState)> {
-        match current::read(storage.as_ref(), directory) {
+        match current::read(&*directory) {
             Err(Error::NoStore { .. }) => {}
             Err(error) => return Err(error),
             Ok(_) => {
                 return Err(Error::invalid(format!(
                     "{} holds a store already",
-                    directory.display()
+                    directory.path().display()
                 )));
             }
         }
-        storage.create_directory(directory)?;
-        remove_manifests(storage.as_ref(), directory, None)?;
+        remove_manifests(&*directory, None)?;
         let edit = ManifestState::first_edit(identity);
         let state = ManifestState::begin(&edit)?;
-        let fresh = Fresh::write(storage.as_ref(), directory, 1, &edit)
-            .map_err(ManifestError::into_cause)?;
-        current::switch(storage.as_ref(), directory, fresh.number).map_err(
-            |error| match error {
-                SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
-            },
-        )?;
+        let fresh = Fresh::write(&*directory, 1, &edit).map_err(ManifestError::into_cause)?;
+        current::switch(&*directory, fresh.number, true).map_err(|error| match error {
+            SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
+        })?;
         let manifest = Manifest {
-            storage,
-            directory: directory.to_path_buf(),
+            directory,
             options,
             file: fresh.file,
+            lock: fresh.lock,
             number: fresh.number,
             end: fresh.end,
             tail_unclean: false,
@@ -279,20 +286,18 @@ impl Manifest {
     /// # Errors
     /// As [`load`].
     pub(crate) fn open(
-        storage: Arc<dyn Storage>,
-        directory: &Path,
+        directory: Arc<dyn Directory>,
         options: ManifestOptions,
     ) -> Result<(Manifest, ManifestState)> {
-        let loaded = load(storage.as_ref(), directory)?;
-        let path = directory.join(manifest_file_name(loaded.number));
-        let file = storage.open(&path, OpenOptions::buffered(OpenMode::ReadWrite))?;
+        let Locked { number, file, lock } = lock_current(&*directory, LockKind::Exclusive)?;
+        let loaded = load_number(&*directory, number)?;
         file.sync(Purpose::Manifest)?;
-        storage.sync_directory(directory)?;
+        directory.sync()?;
         let manifest = Manifest {
-            storage,
-            directory: directory.to_path_buf(),
+            directory,
             options,
             file,
+            lock,
             number: loaded.number,
             end: loaded.end,
             tail_unclean: loaded.torn_tail.is_some(),
@@ -301,6 +306,11 @@ impl Manifest {
             poison: None,
         };
         Ok((manifest, loaded.state))
+    }
+
+    /// Lets another owner in.
+    pub(crate) fn unlock(&mut self) {
+        self.lock = None;
     }
 
     /// What the open dropped from the end of the manifest.
@@ -383,25 +393,26 @@ impl Manifest {
 
     /// Goes over to a fresh manifest that holds the whole state in one record.
     fn rewrite(&mut self, state: &ManifestState) -> std::result::Result<(), ManifestError> {
-        let storage = self.storage.as_ref();
-        let number = next_number(storage, &self.directory, self.number).map_err(not_written)?;
-        let fresh = Fresh::write(storage, &self.directory, number, &state.as_edit())?;
-        match current::switch(storage, &self.directory, number) {
+        let directory = &*self.directory;
+        let number = next_number(directory, self.number).map_err(not_written)?;
+        let fresh = Fresh::write(directory, number, &state.as_edit())?;
+        match current::switch(directory, number, false) {
             Ok(()) => {}
             Err(SwitchError::Unchanged(error)) => {
                 // Best effort: a manifest that CURRENT does not name is garbage, not a danger.
-                let _ = storage.remove(&self.directory.join(manifest_file_name(number)));
+                let _ = directory.remove(&manifest_file_name(number));
                 return Err(not_written(error));
             }
             Err(SwitchError::Unknown(error)) => return Err(ManifestError::Poison(error)),
         }
         self.file = fresh.file;
+        self.lock = fresh.lock;
         self.number = number;
         self.end = fresh.end;
         self.tail_unclean = false;
         self.rewrite_above_bytes = self.options.rewrite_above_bytes.max(2 * fresh.end);
         // Best effort, too: the next rewrite tries again.
-        let _ = remove_manifests(storage, &self.directory, Some(number));
+        let _ = remove_manifests(directory, Some(number));
         Ok(())
     }
 }
@@ -413,60 +424,116 @@ fn not_written(error: Error) -> ManifestError {
 /// A manifest that `CURRENT` does not name yet.
 struct Fresh {
     file: Arc<dyn File>,
+    lock: Option<Box<dyn Lock>>,
     number: u64,
     end: u64,
 }
 
 impl Fresh {
-    /// Writes a manifest of one record; it and its name are durable on return.
+    /// Writes a manifest of one record; it and its name are durable, and it is locked, on return.
     fn write(
-        storage: &dyn Storage,
-        directory: &Path,
+        directory: &dyn Directory,
         number: u64,
         edit: &Edit,
     ) -> std::result::Result<Fresh, ManifestError> {
         let mut bytes = encode_header(number);
         bytes.extend(encode_record(number, bytes.len() as u64, edit).map_err(not_written)?);
-        let path = directory.join(manifest_file_name(number));
-        let file = storage
-            .open(&path, OpenOptions::buffered(OpenMode::CreateNew))
+        let name = manifest_file_name(number);
+        let file = directory
+            .open(&name, OpenOptions::buffered(OpenMode::CreateNew))
             .map_err(|error| not_written(error.into()))?;
-        if let Err(error) = file.write_at(&bytes, 0, Purpose::Manifest) {
+        let locked = lock_file(directory, &*file, LockKind::Exclusive);
+        let written = locked.and_then(|lock| {
+            file.write_at(&bytes, 0, Purpose::Manifest)?;
+            Ok(lock)
+        });
+        let lock = written.map_err(|error| {
             // Best effort: what is left is garbage under a number that is not used again.
-            let _ = storage.remove(&path);
-            return Err(not_written(error.into()));
-        }
+            let _ = directory.remove(&name);
+            not_written(error)
+        })?;
         file.sync(Purpose::Manifest)
-            .and_then(|()| storage.sync_directory(directory))
+            .and_then(|()| directory.sync())
             .map_err(|error| ManifestError::Poison(error.into()))?;
         Ok(Fresh {
             file,
+            lock,
             number,
             end: bytes.len() as u64,
         })
     }
 }
 
+/// The manifest that `CURRENT` names, locked.
+pub(crate) struct Locked {
+    pub(crate) number: u64,
+    file: Arc<dyn File>,
+    /// `None` where locks are mandatory, and would keep others from reading.
+    pub(crate) lock: Option<Box<dyn Lock>>,
+}
+
+/// Opens and locks the manifest that `CURRENT` names. Another owner may make it name another one
+/// meanwhile: then its lock is not this one, and all begins anew.
+///
+/// # Errors
+/// [`Error::Busy`] if another owner or reader has it locked; [`Error::NoStore`] if there is none.
+pub(crate) fn lock_current(directory: &dyn Directory, kind: LockKind) -> Result<Locked> {
+    let mode = match kind {
+        LockKind::Exclusive => OpenMode::ReadWrite,
+        LockKind::Shared => OpenMode::Read,
+    };
+    loop {
+        let number = current::read(directory)?;
+        let name = manifest_file_name(number);
+        let locked = directory
+            .open(&name, OpenOptions::buffered(mode))
+            .map_err(Error::from)
+            .and_then(|file| Ok((lock_file(directory, &*file, kind)?, file)));
+        let is_current = current::read(directory)? == number;
+        match locked {
+            Ok((lock, file)) if is_current => return Ok(Locked { number, file, lock }),
+            Err(error) if is_current => return Err(named_and_missing(directory, &name, error)),
+            _ => {}
+        }
+    }
+}
+
+/// Locks an open manifest. On SMB a lock is mandatory: readers would be kept out, so there is none.
+fn lock_file(
+    directory: &dyn Directory,
+    file: &dyn File,
+    kind: LockKind,
+) -> Result<Option<Box<dyn Lock>>> {
+    if matches!(directory.file_system()?.name.as_str(), "cifs" | "smb2") {
+        return Ok(None);
+    }
+    file.lock(kind)
+        .map(Some)
+        .map_err(|error| match error.kind() {
+            ErrorKind::Locked => Error::Busy {
+                path: directory.path().to_path_buf(),
+                socket: None,
+            },
+            _ => error.into(),
+        })
+}
+
 /// Writes the manifest of a store that nobody has open, and makes `CURRENT` name it; both are
 /// durable on return. `CURRENT` comes last. Gives the manifest's number.
-pub(crate) fn write_manifest(
-    storage: &dyn Storage,
-    directory: &Path,
-    state: &ManifestState,
-) -> Result<u64> {
-    let number = next_number(storage, directory, 0)?;
-    Fresh::write(storage, directory, number, &state.as_edit()).map_err(|error| match error {
+pub(crate) fn write_manifest(directory: &dyn Directory, state: &ManifestState) -> Result<u64> {
+    let number = next_number(directory, 0)?;
+    Fresh::write(directory, number, &state.as_edit()).map_err(|error| match error {
         ManifestError::NotWritten(error) | ManifestError::Poison(error) => error,
     })?;
-    current::switch(storage, directory, number).map_err(|error| match error {
+    current::switch(directory, number, false).map_err(|error| match error {
         SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
     })?;
     Ok(number)
 }
 
 /// The numbers of a directory's manifests.
-pub(crate) fn manifests(storage: &dyn Storage, directory: &Path) -> Result<Vec<u64>> {
-    let entries = storage.list(directory)?;
+pub(crate) fn manifests(directory: &dyn Directory) -> Result<Vec<u64>> {
+    let entries = directory.list()?;
     Ok(entries
         .iter()
         .filter_map(|entry| manifest_number(&entry.name))
@@ -474,8 +541,8 @@ pub(crate) fn manifests(storage: &dyn Storage, directory: &Path) -> Result<Vec<u
 }
 
 /// Above every manifest in the directory, leftovers included.
-fn next_number(storage: &dyn Storage, directory: &Path, current: u64) -> Result<u64> {
-    let largest = manifests(storage, directory)?.into_iter().max();
+fn next_number(directory: &dyn Directory, current: u64) -> Result<u64> {
+    let largest = manifests(directory)?.into_iter().max();
     largest
         .unwrap_or(0)
         .max(current)
@@ -483,10 +550,10 @@ fn next_number(storage: &dyn Storage, directory: &Path, current: u64) -> Result<
         .ok_or_else(|| Error::invalid("manifest numbers are used up"))
 }
 
-fn remove_manifests(storage: &dyn Storage, directory: &Path, keep: Option<u64>) -> Result<()> {
-    for number in manifests(storage, directory)? {
+fn remove_manifests(directory: &dyn Directory, keep: Option<u64>) -> Result<()> {
+    for number in manifests(directory)? {
         if Some(number) != keep {
-            storage.remove(&directory.join(manifest_file_name(number)))?;
+            directory.remove(&manifest_file_name(number))?;
         }
     }
     Ok(())

@@ -44,8 +44,8 @@ pub(crate) use edit::{
 };
 pub(crate) use filter_memory::FilterMemory;
 pub(crate) use manifest::{
-    Manifest, ManifestError, ManifestOptions, load, manifest_file_name, manifest_number, manifests,
-    read_file, remains, write_manifest,
+    Manifest, ManifestError, ManifestOptions, load, lock_current, manifest_file_name,
+    manifest_number, manifests, read_file, remains, write_manifest,
 };
 pub(crate) use state::ManifestState;
 pub(crate) use sub_level_cursor::SubLevelCursor;

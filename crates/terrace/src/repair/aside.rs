@@ -3,9 +3,7 @@
 //! A table gets a second name: it is never changed, and the store removes its own name only. An arena
 //! is copied, since its file is used again.
 
-use std::path::{Path, PathBuf};
-
-use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use super::arenas::ArenasFound;
 use super::report::RepairReport;
@@ -15,7 +13,7 @@ use super::tables::Examined;
 use crate::Result;
 use crate::db::files;
 use crate::levels::{manifest_file_name, manifests};
-use crate::table::table_path;
+use crate::table::table_name;
 
 const PART_BYTES: usize = 1 << 20;
 
@@ -30,114 +28,105 @@ impl Site {
     ) -> Result<()> {
         for (damaged, told) in tables.damaged.iter().zip(&mut report.damaged) {
             if damaged.is_there {
-                told.kept_as = Some(self.link_aside(&table_path(&self.path, damaged.number))?);
+                let aside = self.link_aside(&table_name(damaged.number))?;
+                told.kept_as = Some(self.directory.shown(&aside));
             }
         }
         for file in &arenas.files_left {
-            self.keep_aside(file)?;
+            let (directory, name) = self.located(file);
+            self.keep_aside(directory, name)?;
         }
         if basis.manifest.is_err() {
-            for number in manifests(&*self.storage, &self.path)? {
-                self.link_aside(&self.path.join(manifest_file_name(number)))?;
+            for number in manifests(&*self.directory)? {
+                self.link_aside(&manifest_file_name(number))?;
             }
         }
-        self.storage.sync_directory(&self.path)?;
+        self.directory.sync()?;
         Ok(())
     }
 
-    /// Whether a file has been put aside.
-    pub(super) fn is_aside(&self, file: &Path) -> bool {
-        self.same_bytes(file, &name_aside(file, 1)).unwrap_or(false)
+    /// Returns whether a file of the store's directory has been put aside.
+    pub(super) fn is_aside(&self, name: &str) -> bool {
+        same_bytes(&*self.directory, name, &name_aside(name, 1)).unwrap_or(false)
     }
 
-    fn link_aside(&self, file: &Path) -> Result<PathBuf> {
-        let (aside, is_there) = self.free_name(file)?;
-        if !is_there && self.storage.link(file, &aside).is_err() {
-            self.copy(file, &aside)?;
+    /// Gives a file a second name, and returns that.
+    fn link_aside(&self, name: &str) -> Result<String> {
+        let directory = &*self.directory;
+        let (aside, is_there) = free_name(directory, name)?;
+        if !is_there && directory.link(name, directory, &aside).is_err() {
+            copy(directory, name, &aside)?;
         }
         Ok(aside)
     }
 
     /// Copies a file, if it is there.
-    pub(super) fn keep_aside(&self, file: &Path) -> Result<()> {
-        if self.length_bytes(file)?.is_none() {
+    pub(super) fn keep_aside(&self, directory: &dyn Directory, name: &str) -> Result<()> {
+        if length_bytes(directory, name)?.is_none() {
             // A device of another kind has no files, and one may be gone.
             return Ok(());
         }
-        let (aside, is_there) = self.free_name(file)?;
+        let (aside, is_there) = free_name(directory, name)?;
         if !is_there {
-            self.copy(file, &aside)?;
+            copy(directory, name, &aside)?;
         }
-        if let Some(directory) = aside.parent() {
-            self.storage.sync_directory(directory)?;
-        }
-        Ok(())
+        Ok(directory.sync()?)
     }
+}
 
-    /// A name that is free, or that of the same bytes: an earlier repair has come so far.
-    fn free_name(&self, file: &Path) -> Result<(PathBuf, bool)> {
-        let mut number = 1;
-        loop {
-            let name = name_aside(file, number);
-            if self.length_bytes(&name)?.is_none() {
-                return Ok((name, false));
-            }
-            if self.same_bytes(file, &name)? {
-                return Ok((name, true));
-            }
-            number += 1;
+/// A name that is free, or that of the same bytes: an earlier repair has come so far.
+fn free_name(directory: &dyn Directory, name: &str) -> Result<(String, bool)> {
+    let mut number = 1;
+    loop {
+        let aside = name_aside(name, number);
+        if length_bytes(directory, &aside)?.is_none() {
+            return Ok((aside, false));
         }
-    }
-
-    fn length_bytes(&self, path: &Path) -> Result<Option<u64>> {
-        match self
-            .storage
-            .open(path, OpenOptions::buffered(OpenMode::Read))
-        {
-            Ok(file) => Ok(Some(file.length_bytes()?)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+        if same_bytes(directory, name, &aside)? {
+            return Ok((aside, true));
         }
+        number += 1;
     }
+}
 
-    fn same_bytes(&self, one: &Path, other: &Path) -> Result<bool> {
-        let open = |path| {
-            self.storage
-                .open(path, OpenOptions::buffered(OpenMode::Read))
-        };
-        let (one, other) = (open(one)?, open(other)?);
-        let length_bytes = one.length_bytes()?;
-        if other.length_bytes()? != length_bytes {
+fn length_bytes(directory: &dyn Directory, name: &str) -> Result<Option<u64>> {
+    match directory.open(name, OpenOptions::buffered(OpenMode::Read)) {
+        Ok(file) => Ok(Some(file.length_bytes()?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn same_bytes(directory: &dyn Directory, one: &str, other: &str) -> Result<bool> {
+    let open = |name| directory.open(name, OpenOptions::buffered(OpenMode::Read));
+    let (one, other) = (open(one)?, open(other)?);
+    let length_bytes = one.length_bytes()?;
+    if other.length_bytes()? != length_bytes {
+        return Ok(false);
+    }
+    for (offset, bytes) in parts(length_bytes) {
+        let read =
+            |file: &dyn terrace_storage::File| file.read_vec_at(bytes, offset, Purpose::Recovery);
+        if read(&*one)? != read(&*other)? {
             return Ok(false);
         }
-        for (offset, bytes) in parts(length_bytes) {
-            let read = |file: &dyn terrace_storage::File| {
-                file.read_vec_at(bytes, offset, Purpose::Recovery)
-            };
-            if read(&*one)? != read(&*other)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
+    Ok(true)
+}
 
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let source = self
-            .storage
-            .open(from, OpenOptions::buffered(OpenMode::Read))?;
-        let copy = OpenOptions::buffered(OpenMode::CreateNew);
-        let copy = self.storage.open(to, copy)?;
-        let copied = parts(source.length_bytes()?).try_for_each(|(offset, bytes)| {
-            let bytes = source.read_vec_at(bytes, offset, Purpose::Recovery)?;
-            copy.write_at(&bytes, offset, Purpose::Recovery)
-        });
-        if let Err(error) = copied.and_then(|()| copy.sync(Purpose::Recovery)) {
-            // Half a copy would be taken for another file's.
-            let _ = self.storage.remove(to);
-            return Err(error.into());
-        }
-        Ok(())
+fn copy(directory: &dyn Directory, from: &str, to: &str) -> Result<()> {
+    let source = directory.open(from, OpenOptions::buffered(OpenMode::Read))?;
+    let copy = directory.open(to, OpenOptions::buffered(OpenMode::CreateNew))?;
+    let copied = parts(source.length_bytes()?).try_for_each(|(offset, bytes)| {
+        let bytes = source.read_vec_at(bytes, offset, Purpose::Recovery)?;
+        copy.write_at(&bytes, offset, Purpose::Recovery)
+    });
+    if let Err(error) = copied.and_then(|()| copy.sync(Purpose::Recovery)) {
+        // Half a copy would be taken for another file's.
+        let _ = directory.remove(to);
+        return Err(error.into());
     }
+    Ok(())
 }
 
 /// Offsets and lengths that make up a file.
@@ -149,11 +138,9 @@ fn parts(length_bytes: u64) -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
-fn name_aside(file: &Path, number: u32) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(files::DAMAGED);
-    if number > 1 {
-        name.push(format!("-{number}"));
+fn name_aside(name: &str, number: u32) -> String {
+    match number {
+        1 => format!("{name}{}", files::DAMAGED),
+        number => format!("{name}{}-{number}", files::DAMAGED),
     }
-    name.into()
 }

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use terrace_storage::Storage;
-
 use super::arenas::ArenasFound;
 use super::merge::{REBUILT, merge_overlapping};
 use super::report::RepairReport;
@@ -79,7 +77,7 @@ impl Site {
             };
             added = rebuilt.into_iter().map(at).collect();
         }
-        self.storage.sync_directory(&self.path)?;
+        self.directory.sync()?;
         Ok(Written {
             salvaged,
             added,
@@ -152,7 +150,7 @@ impl Site {
             Err(_) => {
                 let edit = self.rebuilt(&state, arenas, written, &mut report.named);
                 let state = ManifestState::begin(&edit).map_err(misfit)?;
-                write_manifest(&*self.storage, &self.path, &state)?;
+                write_manifest(&*self.directory, &state)?;
                 state.version
             }
         };

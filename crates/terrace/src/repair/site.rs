@@ -1,17 +1,18 @@
 //! The directory under repair, and what is done in it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{CountingStorage, ErrorKind, Lock, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose};
 
+use crate::db::files;
+use crate::db::ownership::{Ownership, open_if_there};
 use crate::db::table_files::{TableFiles, TableHome};
-use crate::db::{directory, files};
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{BlockCache, CursorOptions, TableCache, TableCursor, TableReader, table_path};
+use crate::table::{BlockCache, CursorOptions, TableCache, TableCursor, TableReader, table_name};
 use crate::{Error, KeyspaceId, Result};
 
 /// The reads of a repair, past the cache: each block is wanted once.
@@ -19,6 +20,10 @@ pub(super) const READS: CursorOptions = CursorOptions::uncached(Purpose::Recover
 
 pub(super) struct Site {
     pub(super) path: PathBuf,
+    /// The store's directory, open and owned.
+    pub(super) directory: Arc<dyn Directory>,
+    /// That of the arenas, if they have one of their own, as soon as it is open.
+    pub(super) region_directory: OnceLock<Arc<dyn Directory>>,
     pub(super) options: Options,
     pub(super) storage: Arc<CountingStorage>,
     /// The tables that have their names.
@@ -26,7 +31,7 @@ pub(super) struct Site {
     pub(super) blocks: Arc<BlockCache>,
     /// Above every table in the directory.
     pub(super) next_table: AtomicU64,
-    _lock: Option<Box<dyn Lock>>,
+    _ownership: Ownership,
 }
 
 impl Site {
@@ -36,18 +41,15 @@ impl Site {
             path: path.to_path_buf(),
             detail: detail.to_owned(),
         };
-        let entries = match storage.list(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(no_store("there is no such directory"));
-            }
-            entries => entries?,
-        };
+        let directory = open_if_there(&*storage, path, options.file_access.into())?
+            .ok_or_else(|| no_store("there is no such directory"))?;
+        let entries = directory.list()?;
         // Before the lock, which makes a file.
         let is_left = |name: &str| name != files::LOCK && files::is_ours(name);
         if !entries.iter().any(|entry| is_left(&entry.name)) {
             return Err(no_store("no file of a store is there"));
         }
-        let lock = directory::lock(&*storage, path, &options)?;
+        let ownership = Ownership::take(&directory)?;
         let numbers = entries.iter().filter_map(|entry| {
             let name = entry.name.as_str();
             files::table_number(files::without_damaged(name))
@@ -55,21 +57,39 @@ impl Site {
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
         let blocks = Arc::new(BlockCache::new(0, false));
         let tables = TableCache::new(
-            Arc::clone(&storage) as Arc<dyn Storage>,
-            path.to_path_buf(),
+            Arc::clone(&directory),
             OpenOptions::buffered(OpenMode::Read),
             options.max_open_tables,
             Arc::clone(&blocks),
         )?;
         Ok(Site {
             path: path.to_path_buf(),
+            directory,
+            region_directory: OnceLock::new(),
             options,
             storage,
             tables: Arc::new(tables),
             blocks,
             next_table: AtomicU64::new(next_table),
-            _lock: lock,
+            _ownership: ownership,
         })
+    }
+
+    /// Opens the region directory that was asked for, if it is there.
+    pub(super) fn given_region(&self) -> Result<Option<Arc<dyn Directory>>> {
+        let Some(path) = &self.options.region_dir else {
+            return Ok(None);
+        };
+        open_if_there(&*self.storage, path, self.options.file_access.into())
+    }
+
+    /// Returns the open directory of a file, and its name there.
+    pub(super) fn located<'a>(&self, file: &'a Path) -> (&dyn Directory, &'a str) {
+        let name = file.file_name().and_then(|name| name.to_str());
+        let region = self.region_directory.get();
+        let is_in = |directory: &&Arc<dyn Directory>| Some(directory.path()) == file.parent();
+        let directory = region.filter(is_in).unwrap_or(&self.directory);
+        (&**directory, name.unwrap_or_default())
     }
 
     /// Tables that the manifest names may be missing from the directory: their numbers are taken.
@@ -79,7 +99,7 @@ impl Site {
 
     /// The numbers of the tables that have their names.
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
-        let entries = self.storage.list(&self.path)?;
+        let entries = self.directory.list()?;
         let numbers = entries
             .iter()
             .filter_map(|entry| files::table_number(&entry.name));
@@ -103,9 +123,8 @@ impl Site {
         hash_seed: u64,
     ) -> TableFiles<'_> {
         let home = TableHome {
-            storage: &*self.storage,
-            directory: &self.path,
-            path_of: new_path,
+            directory: &*self.directory,
+            name_of: new_name,
             next_table: &self.next_table,
             hash_seed,
             direct: false,
@@ -116,18 +135,19 @@ impl Site {
     /// Opens a table, whether it has its name or not.
     pub(super) fn open(&self, table: &Table, is_new: bool) -> Result<Arc<TableReader>> {
         if is_new {
-            return self.open_file(new_path(&self.path, table.number), table.number);
+            return self.open_file(&new_name(table.number), table.number);
         }
         Ok(Arc::clone(&*table.open(&self.tables)?))
     }
 
-    pub(super) fn open_file(&self, path: PathBuf, number: u64) -> Result<Arc<TableReader>> {
-        TableReader::open(&*self.storage, path, number, Arc::clone(&self.blocks))
+    pub(super) fn open_file(&self, name: &str, number: u64) -> Result<Arc<TableReader>> {
+        TableReader::open(&*self.directory, name, number, Arc::clone(&self.blocks))
     }
 
     /// Opens what is whole of a damaged table.
-    pub(super) fn open_damaged(&self, path: PathBuf, number: u64) -> Result<Arc<TableReader>> {
-        TableReader::open_damaged(&*self.storage, path, number, Arc::clone(&self.blocks))
+    pub(super) fn open_damaged(&self, number: u64) -> Result<Arc<TableReader>> {
+        let name = table_name(number);
+        TableReader::open_damaged(&*self.directory, &name, number, Arc::clone(&self.blocks))
     }
 
     pub(super) fn cursor(&self, table: &Table, is_new: bool) -> Result<TableCursor> {
@@ -140,27 +160,25 @@ impl Site {
     pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<bool> {
         let present = self.table_numbers()?;
         let mut is_renamed = false;
-        for entry in self.storage.list(&self.path)? {
+        for entry in self.directory.list()? {
             let Some(number) = files::new_table_number(&entry.name) else {
                 continue;
             };
-            let file = self.path.join(&entry.name);
             let listed = listed.filter(|_| !present.contains(&number));
             let is_awaited = match listed {
-                Some(version) => self.is_listed_as(version, &file, number)?,
+                Some(version) => self.is_listed_as(version, &entry.name, number)?,
                 None => false,
             };
             if is_awaited {
-                self.storage
-                    .rename(&file, &table_path(&self.path, number))?;
+                self.directory.rename(&entry.name, &table_name(number))?;
                 is_renamed = true;
             } else {
-                self.storage.remove(&file)?;
+                self.directory.remove(&entry.name)?;
             }
             self.skip_numbers_below(number.saturating_add(1));
         }
         if is_renamed {
-            self.storage.sync_directory(&self.path)?;
+            self.directory.sync()?;
         }
         Ok(is_renamed)
     }
@@ -170,22 +188,21 @@ impl Site {
     pub(super) fn is_unfinished(&self, state: &ManifestState) -> bool {
         let mut tables = state.version.tables();
         tables.any(|(_, table)| {
-            let exists = |path: &Path| {
+            let exists = |name: String| {
                 let options = OpenOptions::buffered(OpenMode::Read);
-                self.storage.open(path, options).is_ok()
+                self.directory.open(&name, options).is_ok()
             };
-            exists(&new_path(&self.path, table.number))
-                && !exists(&table_path(&self.path, table.number))
+            exists(new_name(table.number)) && !exists(table_name(table.number))
         })
     }
 
     /// Whether a file is the table that is listed with its number. A damaged one is, too: it is the
     /// only one that there is.
-    fn is_listed_as(&self, version: &Version, file: &Path, number: u64) -> Result<bool> {
+    fn is_listed_as(&self, version: &Version, name: &str, number: u64) -> Result<bool> {
         let Some((_, table)) = version.tables().find(|(_, table)| table.number == number) else {
             return Ok(false);
         };
-        match self.open_file(file.to_path_buf(), number) {
+        match self.open_file(name, number) {
             Ok(reader) => Ok(table.is_described_by(reader.properties())),
             Err(Error::Corruption { .. }) => Ok(true),
             Err(error) => Err(error),
@@ -193,9 +210,7 @@ impl Site {
     }
 }
 
-/// Where a table is written before the commit.
-pub(super) fn new_path(directory: &Path, number: u64) -> PathBuf {
-    let mut path = table_path(directory, number).into_os_string();
-    path.push(files::NEW);
-    path.into()
+/// Returns the name under which a table is written before the commit.
+pub(super) fn new_name(number: u64) -> String {
+    table_name(number) + files::NEW
 }

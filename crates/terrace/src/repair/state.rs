@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use terrace_region::{HeaderState, Region};
-use terrace_storage::{Lock, Storage};
+use terrace_storage::Lock;
 
 use super::site::Site;
+use crate::db::ownership::with_socket;
 use crate::db::recover::check_evidence;
 use crate::db::region_home::{self, OldArenas};
 use crate::db::regions::{open_region, region_error};
@@ -39,8 +40,9 @@ impl Basis {
         let options = ManifestOptions {
             rewrite_above_bytes: site.options.manifest_bytes,
         };
-        let storage = Arc::clone(&site.storage) as Arc<dyn Storage>;
-        match Manifest::open(storage, &site.path, options) {
+        let directory = Arc::clone(&site.directory);
+        let opened = Manifest::open(directory, options);
+        match opened.map_err(|error| with_socket(&*site.directory, error)) {
             Ok((manifest, state)) => Ok(Basis {
                 state,
                 manifest: Ok(manifest),
@@ -52,9 +54,7 @@ impl Basis {
     }
 
     fn without_manifest(site: &Site, why: Error) -> Result<Self> {
-        let found = remains(&*site.storage, &site.path, |state| {
-            !site.is_unfinished(state)
-        })?;
+        let found = remains(&*site.directory, |state| !site.is_unfinished(state))?;
         let is_known = found.is_some();
         let state = match found {
             Some(state) => state,
@@ -90,18 +90,25 @@ impl Basis {
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
         let storage = &*site.storage;
         let damaged_region = self.mend_region(site)?;
-        let given = region_home::given(storage, &site.path, &site.options, true)?;
+        let given = region_home::given(storage, &*site.directory, &site.options, true)?;
         // Nothing is written there by a repair.
         let looking = Options {
             read_only: true,
             ..site.options.clone()
         };
-        let homes = region_home::settle(storage, &site.path, given, &looking, &self.state)?;
+        let homes = region_home::settle(storage, &site.directory, given, &looking, &self.state)?;
+        let is_old = homes.old.are_in(&homes.directory);
         let mut directories = vec![homes.directory];
         if let OldArenas::In(directory) = homes.old
-            && !directories.contains(&directory)
+            && !is_old
         {
             directories.insert(0, directory);
+        }
+        for directory in &directories {
+            if !Arc::ptr_eq(directory, &site.directory) {
+                // There is no other: the given one is the one that the manifest means.
+                let _ = site.region_directory.set(Arc::clone(directory));
+            }
         }
         let durability = Durability::of(self.state.identity.domain);
         let mut home = Home {
@@ -131,19 +138,18 @@ impl Basis {
     /// Writes anew what says whose region the given directory is, if that is damaged and an arena
     /// which the manifest names is there: then it is this store's. What was wrong, if so.
     fn mend_region(&self, site: &Site) -> Result<Option<Error>> {
-        let storage = &*site.storage;
         let (Some(directory), ArenaHome::Region { id, .. }) =
-            (&site.options.region_dir, &self.state.arena_home)
+            (site.given_region()?, &self.state.arena_home)
         else {
             return Ok(None);
         };
-        let damage = match region_home::owner(storage, &site.path, directory) {
+        let damage = match region_home::owner(&site.path, &*directory) {
             Err(damage @ Error::Corruption { .. }) => damage,
             Err(error) => return Err(error),
             Ok(_) => return Ok(None),
         };
         let durability = Durability::of(self.state.identity.domain);
-        let region = open_region(&site.storage, directory, &site.options, durability)?;
+        let region = open_region(&site.storage, &directory, &site.options, durability)?;
         let live = &self.state.live_arenas;
         let slots = region.slots().map_err(region_error)?;
         let is_ours = slots.iter().any(|slot| match slot.header {
@@ -156,8 +162,8 @@ impl Basis {
         if !is_ours {
             return Err(damage);
         }
-        site.keep_aside(&region_home::identity_file(directory))?;
-        region_home::restore(storage, directory, (self.state.identity.store_id, *id))?;
+        site.keep_aside(&*directory, region_home::NAME)?;
+        region_home::restore(&*directory, (self.state.identity.store_id, *id))?;
         Ok(Some(damage))
     }
 
@@ -190,8 +196,8 @@ impl Basis {
 /// The state of a store of which no manifest tells anything. The seed of its hashes is found in its
 /// tables.
 fn invented(site: &Site) -> Result<ManifestState> {
-    let owner = match &site.options.region_dir {
-        Some(directory) => region_home::owner(&*site.storage, &site.path, directory)?,
+    let owner = match site.given_region()? {
+        Some(directory) => region_home::owner(&site.path, &*directory)?,
         None => None,
     };
     let durability = site.options.durability.unwrap_or(Durability::CrashSafe);

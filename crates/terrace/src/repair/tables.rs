@@ -14,7 +14,7 @@ use crate::db::table_files::TableFiles;
 use crate::key::{InternalKey, Tag};
 use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{TableProperties, TableReader, table_path};
+use crate::table::{TableProperties, TableReader, table_name};
 use crate::{Error, Result};
 
 /// A table that cannot be kept as it is.
@@ -74,9 +74,8 @@ impl Examined {
         let mut seeds = Vec::new();
         for (at, &number) in numbers.iter().enumerate() {
             progress(at, numbers.len());
-            let path = table_path(&site.path, number);
             // What a strict opening refuses, the verification does, too.
-            let checked = site.open_damaged(path, number).and_then(|reader| {
+            let checked = site.open_damaged(number).and_then(|reader| {
                 seeds.push(reader.properties().hash_seed);
                 reader.verify()?;
                 Ok(reader.properties().clone())
@@ -127,9 +126,8 @@ impl Examined {
         let version = &basis.state.version;
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
         // One that an earlier repair has replaced is only there until the next opening.
-        let is_left = |number: &u64| {
-            !listed.contains(number) && !site.is_aside(&table_path(&site.path, *number))
-        };
+        let is_left =
+            |number: &u64| !listed.contains(number) && !site.is_aside(&table_name(*number));
         let unlisted = site.table_numbers()?.into_iter().find(is_left);
         Ok(unlisted.map(|number| {
             let detail = format!(
@@ -137,7 +135,7 @@ impl Examined {
                  missing: it may have lost its end",
                 damaged.number
             );
-            Error::corruption(&site.path.join("MANIFEST"), 0, detail)
+            Error::corruption(&site.directory.shown("MANIFEST"), 0, detail)
         }))
     }
 }
@@ -174,7 +172,7 @@ fn meta_of_file(
     if properties.hash_seed != basis.state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
         return Err(Error::corruption(
-            &table_path(&site.path, number),
+            &site.directory.shown(&table_name(number)),
             0,
             detail,
         ));
@@ -189,8 +187,7 @@ fn meta_of_file(
 impl DamagedTable {
     /// Writes what can be read to a table of its own. `None` if that is nothing.
     pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
-        let path = table_path(&site.path, self.number);
-        let reader = match site.open_damaged(path, self.number) {
+        let reader = match site.open_damaged(self.number) {
             Ok(reader) => reader,
             Err(error) => return damage(error).map(|_| None),
         };

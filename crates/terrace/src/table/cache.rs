@@ -15,7 +15,6 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -23,7 +22,7 @@ use std::thread;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::{OpenOptions, Storage};
+use terrace_storage::{Directory, OpenOptions};
 
 use super::block::Block;
 use super::index_block::IndexBlock;
@@ -430,15 +429,14 @@ impl fmt::Debug for BlockCache {
     }
 }
 
-/// The file name of a table.
-pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number}.table"))
+/// Returns the file name of a table.
+pub(crate) fn table_name(number: u64) -> String {
+    format!("{number}.table")
 }
 
 /// The open readers of one directory, up to a count; each holds a file, a filter and a top index.
 pub(crate) struct TableCache {
-    storage: Arc<dyn Storage>,
-    directory: PathBuf,
+    directory: Arc<dyn Directory>,
     open_options: OpenOptions,
     blocks: Arc<BlockCache>,
     readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
@@ -480,8 +478,7 @@ impl Drop for KeptOpen {
 
 impl TableCache {
     pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        directory: PathBuf,
+        directory: Arc<dyn Directory>,
         open_options: OpenOptions,
         capacity_tables: usize,
         blocks: Arc<BlockCache>,
@@ -492,7 +489,6 @@ impl TableCache {
             .build()
             .map_err(|error| Error::invalid(format!("table cache: {error}")))?;
         Ok(TableCache {
-            storage,
             directory,
             open_options,
             blocks,
@@ -525,14 +521,14 @@ impl TableCache {
         is_wanted: impl FnOnce(&TableProperties) -> bool,
     ) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&number, || {
-            let path = table_path(&self.directory, number);
+            let name = table_name(number);
             let blocks = Arc::clone(&self.blocks);
-            let (storage, options) = (&*self.storage, self.open_options);
-            let reader = TableReader::open_with(storage, path, number, blocks, options)?;
+            let (directory, options) = (&*self.directory, self.open_options);
+            let reader = TableReader::open_with(directory, &name, number, blocks, options)?;
             if is_wanted(reader.properties()) {
                 return Ok(reader);
             }
-            let path = table_path(&self.directory, number);
+            let path = self.directory.shown(&name);
             let detail = "the table is whole, but not the one that the manifest lists";
             Err(Error::corruption(&path, 0, detail))
         })
@@ -562,7 +558,7 @@ impl TableCache {
 impl fmt::Debug for TableCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TableCache")
-            .field("directory", &self.directory)
+            .field("directory", &self.directory.path())
             .field("open_tables", &self.open_tables())
             .finish_non_exhaustive()
     }

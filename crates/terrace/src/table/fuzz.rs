@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{self as storage, File, Operation, Purpose};
+use terrace_storage::{self as storage, File, Lock, LockKind, Operation, Purpose};
 
 use super::block::{Block, BlockCursor};
 use super::cache::BlockCache;
@@ -126,6 +126,10 @@ impl File for BytesFile {
 
     fn links(&self) -> storage::Result<u64> {
         Ok(1)
+    }
+
+    fn lock(&self, _: LockKind) -> storage::Result<Box<dyn Lock>> {
+        self.refuse(Operation::Lock, io::ErrorKind::Unsupported)
     }
 
     fn write_at(&self, _: &[u8], _: u64, _: Purpose) -> storage::Result<()> {

@@ -40,7 +40,7 @@ mod unread;
 mod walk;
 mod writer;
 
-pub(crate) use cache::{BlockCache, KeptOpen, TableCache, table_path};
+pub(crate) use cache::{BlockCache, KeptOpen, TableCache, table_name};
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub use filter::FilterBench;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{File, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{Directory, File, OpenMode, OpenOptions, Purpose};
 
 use super::block::Block;
 use super::cache::BlockCache;
@@ -130,37 +130,37 @@ impl Drop for TableReader {
 impl TableReader {
     /// Opens a table and checks its header, trailer, footer, filter and top index.
     pub(crate) fn open(
-        storage: &dyn Storage,
-        path: PathBuf,
+        directory: &dyn Directory,
+        name: &str,
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
         let options = OpenOptions::buffered(OpenMode::Read);
-        Self::open_with(storage, path, number, cache, options)
+        Self::open_with(directory, name, number, cache, options)
     }
 
     /// The same, its file opened as the store's options say.
     pub(super) fn open_with(
-        storage: &dyn Storage,
-        path: PathBuf,
+        directory: &dyn Directory,
+        name: &str,
         number: u64,
         cache: Arc<BlockCache>,
         options: OpenOptions,
     ) -> Result<Arc<Self>> {
-        let file = storage.open(&path, options)?;
-        Self::assemble(file, path, number, cache, Err)
+        let file = directory.open(name, options)?;
+        Self::assemble(file, directory.shown(name), number, cache, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
     /// damaged ones are taken for absent.
     pub(crate) fn open_damaged(
-        storage: &dyn Storage,
-        path: PathBuf,
+        directory: &dyn Directory,
+        name: &str,
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let file = storage.open(&path, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(file, path, number, cache, forgive_damage)
+        let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
+        Self::assemble(file, directory.shown(name), number, cache, forgive_damage)
     }
 
     pub(super) fn from_file(

@@ -7,10 +7,9 @@
 //! four are read with one page; blocks of 4 KiB wherever they fall take two. Blocks that are
 //! compressed are cut as elsewhere: their length is not known before.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_storage::{self as storage, File, OpenMode, OpenOptions, Storage};
+use terrace_storage::{self as storage, Directory, File, OpenMode, OpenOptions};
 
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, Sealer, seal_plain};
@@ -39,7 +38,8 @@ const MAX_VALUE_BYTES: usize = 1 << 30;
 /// A table being written. If it is dropped before [`TableWriter::finish_unsynced`] it removes its
 /// file, and leaves it to the next open to do so where that fails.
 pub(crate) struct TableWriter<'a> {
-    storage: &'a dyn Storage,
+    directory: &'a dyn Directory,
+    name: String,
     output: Output,
     options: TableOptions,
     sealer: Sealer,
@@ -56,24 +56,24 @@ pub(crate) struct TableWriter<'a> {
 impl<'a> TableWriter<'a> {
     /// Creates the file; an existing one is an error.
     pub(crate) fn create(
-        storage: &'a dyn Storage,
-        path: PathBuf,
+        directory: &'a dyn Directory,
+        name: String,
         options: TableOptions,
     ) -> Result<Self> {
-        let sealer = Sealer::new(options.compression)
-            .map_err(|error| storage::Error::new(storage::Operation::Open, &path, error))?;
+        let sealer = Sealer::new(options.compression).map_err(|error| {
+            storage::Error::new(storage::Operation::Open, &directory.shown(&name), error)
+        })?;
         let open_options = OpenOptions {
             direct: options.direct,
             ..OpenOptions::buffered(OpenMode::CreateNew)
         };
-        let file = storage.open(&path, open_options)?;
+        let file = directory.open(&name, open_options)?;
         let write_bytes = if options.direct {
             DIRECT_WRITE_BYTES
         } else {
             WRITE_BYTES
         };
         let mut output = Output {
-            path,
             file,
             buffer: Vec::with_capacity(write_bytes + 2 * options.block_bytes),
             write_bytes,
@@ -82,7 +82,8 @@ impl<'a> TableWriter<'a> {
         };
         output.buffer.extend_from_slice(&format::encode_header());
         Ok(TableWriter {
-            storage,
+            directory,
+            name,
             output,
             sealer,
             data: BlockBuilder::new(options.restart_interval),
@@ -307,14 +308,13 @@ impl<'a> TableWriter<'a> {
 impl Drop for TableWriter<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            let _ = self.storage.remove(&self.output.path);
+            let _ = self.directory.remove(&self.name);
         }
     }
 }
 
 /// The file and what is not yet written to it.
 struct Output {
-    path: PathBuf,
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     /// So many are gathered.

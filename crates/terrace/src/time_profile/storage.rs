@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_storage::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
+    Access, Directory, DirectoryLayer, File, LayeredDirectory, Lock, LockKind, Operation, Purpose,
+    Result, Storage,
 };
 
+use super::current::Within;
 use super::{Stage, stage};
 
 /// A storage whose calls are stages. The innermost layer: what others wait for is not its time.
@@ -82,6 +84,10 @@ impl File for TimedFile {
         self.0.length_bytes()
     }
 
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.0.lock(kind)
+    }
+
     fn links(&self) -> Result<u64> {
         let _call = stage(Stage::OtherCall);
         self.0.links()
@@ -92,51 +98,32 @@ impl File for TimedFile {
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+struct TimedLayer;
+
+impl DirectoryLayer for TimedLayer {
+    type Call = Within;
+
+    fn begin(&self, operation: Operation, _: &Path, _: &[&str]) -> Result<Within> {
+        Ok(stage(match operation {
+            Operation::SyncDirectory => Stage::SyncCall,
+            _ => Stage::OtherCall,
+        }))
+    }
+
+    fn wrap(&self, file: Arc<dyn File>, _: &Path, _: &str) -> Arc<dyn File> {
+        Arc::new(TimedFile(file))
+    }
+}
+
 impl Storage for TimedStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        let _call = stage(Stage::OtherCall);
-        Ok(Arc::new(TimedFile(self.0.open(path, options)?)))
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let inner = self.0.directory(path, access)?;
+        Ok(Arc::new(LayeredDirectory::new(inner, TimedLayer)))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        self.0.create_directory(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        let _call = stage(Stage::SyncCall);
-        self.0.sync_directory(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let _call = stage(Stage::OtherCall);
-        self.0.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        let _call = stage(Stage::OtherCall);
-        self.0.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        let _call = stage(Stage::OtherCall);
-        self.0.remove(path)
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.0.list(path)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.0.lock(path, kind)
-    }
-
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        let _call = stage(Stage::OtherCall);
-        self.0.free_space_bytes(path)
-    }
-
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.0.file_system(path)
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.0.create_directory_for(path, access)
     }
 
     fn can_poll(&self) -> bool {

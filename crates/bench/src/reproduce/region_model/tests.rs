@@ -3,7 +3,7 @@ use std::thread;
 use std::time::Duration;
 
 use terrace_region::{Frame, MappedOptions, MemoryKind, Region, SimulatedMemory};
-use terrace_storage::{CrashSwitch, RealStorage};
+use terrace_storage::{Access, CrashSwitch, RealStorage, Storage};
 
 use super::*;
 
@@ -100,8 +100,8 @@ fn a_frame_costs_its_delay_and_is_there_afterwards() {
 fn a_modelled_region_is_found_again() {
     let directory = tempfile::tempdir_in(".").unwrap();
     let open = |directory: &Path| {
-        let storage = Arc::new(RealStorage);
-        let inner = Region::mapped_device(storage, directory, MappedOptions::default())?;
+        let directory = RealStorage.directory(directory, Access::Owner)?;
+        let inner = Region::mapped_device(&RealStorage, directory, MappedOptions::default())?;
         let bus = Bus::new(slow(10, 1.0, 1.0));
         Region::open(Box::new(ModelledDevice::new(inner, bus)), 16384)
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace::{Options, RegionSource};
 use terrace_region::{Device, MappedOptions, Region};
-use terrace_storage::RealStorage;
+use terrace_storage::{Access, RealStorage, Storage};
 
 use super::novelsm;
 use crate::Result;
@@ -90,8 +90,8 @@ fn modelled_source(directory: PathBuf, model: RegionModel) -> RegionSource {
 /// # Errors
 /// Where files cannot be mapped; the text says why and what to do.
 pub fn device(directory: &Path, bus: Option<&Arc<Bus>>) -> terrace_region::Result<Box<dyn Device>> {
-    let storage = Arc::new(RealStorage);
-    let inner = Region::mapped_device(storage, directory, MappedOptions::default())?;
+    let directory = RealStorage.directory(directory, Access::Owner)?;
+    let inner = Region::mapped_device(&RealStorage, directory, MappedOptions::default())?;
     Ok(match bus {
         Some(bus) => Box::new(ModelledDevice::new(inner, Arc::clone(bus))),
         None => inner,

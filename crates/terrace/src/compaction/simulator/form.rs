@@ -4,10 +4,10 @@
 //! before; what lies between them is between their sizes. So whatever a table holds beside its entries is
 //! counted as it is. Values are taken for ones that do not compress.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
-use terrace_storage::{CrashSwitch, Purpose, SimulatedStorage};
+use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 
 use super::description::Simulation;
 use crate::key::{InternalKey, Kind, Tag};
@@ -105,7 +105,8 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
         direct: options.direct_io,
         purpose: Purpose::Compaction,
     };
-    let mut writer = TableWriter::create(&disk, PathBuf::from("/table"), table)?;
+    let directory = disk.directory(Path::new("/"), Access::Owner)?;
+    let mut writer = TableWriter::create(&*directory, "table".to_owned(), table)?;
     let value = vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)];
     let step = u64::MAX / entries;
     for number in 0..entries {

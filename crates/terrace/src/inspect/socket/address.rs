@@ -2,10 +2,12 @@
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use terrace_storage::{Directory, ErrorKind};
 
 use super::{NEW_SOCKET, SOCKET};
 
@@ -29,29 +31,42 @@ impl Address {
             });
         }
         let opened = File::open(directory)?;
-        let through = format!("/proc/self/fd/{}", opened.as_raw_fd());
         Ok(Address {
-            path: Path::new(&through).join(name),
+            path: through(opened.as_fd(), name),
             _directory: Some(opened),
         })
     }
 }
 
+/// Returns a path that leads to a name in an open directory, wherever that is by now. No system call
+/// binds a socket relative to a descriptor.
+fn through(directory: BorrowedFd<'_>, name: &str) -> PathBuf {
+    Path::new("/proc/self/fd")
+        .join(directory.as_raw_fd().to_string())
+        .join(name)
+}
+
 /// Listens in a store's directory, in place of a socket that a crash left. Only for who holds the
 /// store's lock.
-pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
-    let new = directory.join(NEW_SOCKET);
+pub(super) fn listen(directory: &dyn Directory) -> io::Result<UnixListener> {
+    let descriptor = directory.descriptor().ok_or(io::ErrorKind::Unsupported)?;
+    let new = through(descriptor, NEW_SOCKET);
     remove(&new)?;
-    let listener = UnixListener::bind(&Address::of(directory, NEW_SOCKET)?.path)?;
+    let listener = UnixListener::bind(&new)?;
     // Nobody else finds the socket before only its owner may use it.
     fs::set_permissions(&new, Permissions::from_mode(0o600))?;
-    fs::rename(&new, directory.join(SOCKET))?;
+    directory
+        .rename(NEW_SOCKET, SOCKET)
+        .map_err(io::Error::other)?;
     Ok(listener)
 }
 
 /// Removes the socket. Only for who holds the store's lock.
-pub(super) fn remove_socket(directory: &Path) -> io::Result<()> {
-    remove(&directory.join(SOCKET))
+pub(super) fn remove_socket(directory: &dyn Directory) -> io::Result<()> {
+    match directory.remove(SOCKET) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
+        _ => Ok(()),
+    }
 }
 
 fn remove(path: &Path) -> io::Result<()> {

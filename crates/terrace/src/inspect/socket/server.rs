@@ -14,13 +14,14 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
+use terrace_storage::Directory;
 
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
@@ -37,7 +38,7 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
 /// The inspection socket of an open store.
 pub(crate) struct Server {
-    directory: PathBuf,
+    directory: Arc<dyn Directory>,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
     /// Its other end hangs up when this is dropped.
@@ -100,13 +101,13 @@ impl Server {
     /// # Errors
     /// [`Error::NoInspection`] if there can be no socket.
     pub(crate) fn start(store: &Arc<Store>) -> Result<Server> {
-        let directory = store.directory().to_path_buf();
+        let directory = Arc::clone(&store.directory);
         let failed = |error: io::Error| Error::NoInspection {
-            path: store.directory().join(SOCKET),
+            path: store.directory.shown(SOCKET),
             detail: error.to_string(),
         };
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let listener = address::listen(&directory).map_err(failed)?;
+        let listener = address::listen(&*directory).map_err(failed)?;
         // Whoever hangs up between poll and accept must not block it.
         listener.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -132,7 +133,7 @@ impl Server {
     /// thread of the server's is left.
     pub(crate) fn close(mut self) -> UnderWay {
         // What is left of it is replaced by the next owner.
-        let _ = address::remove_socket(&self.directory);
+        let _ = address::remove_socket(&*self.directory);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
             state.is_closed = true;
@@ -333,14 +334,19 @@ impl Shared {
     }
 }
 
-/// Whether a store's directory may have a socket: one on a simulated disk has not.
-pub(crate) fn check(path: &Path, has_descriptors: bool) -> Result<()> {
-    if has_descriptors {
+/// Checks that a store's directory may have a socket: one on a simulated disk has not, and without
+/// /proc nothing leads to an open directory.
+pub(crate) fn check(directory: &dyn Directory) -> Result<()> {
+    let detail = if directory.descriptor().is_none() {
+        "the store is not in a directory of the file system; open it without `inspect`"
+    } else if !Path::new("/proc/self/fd").exists() {
+        "/proc is not mounted, and a socket is made through it; mount it, or open the store without \
+         `inspect`"
+    } else {
         return Ok(());
-    }
+    };
     Err(Error::NoInspection {
-        path: path.join(SOCKET),
-        detail: "the store is not in a directory of the file system; open it without `inspect`"
-            .to_owned(),
+        path: directory.shown(SOCKET),
+        detail: detail.to_owned(),
     })
 }

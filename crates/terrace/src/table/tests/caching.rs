@@ -15,7 +15,7 @@ fn versions() -> Vec<Version> {
 fn table_on(storage: &SimulatedStorage) -> (Arc<TableReader>, Arc<BlockCache>) {
     write(storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(1 << 20, false));
-    let table = TableReader::open(storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
+    let table = open_at(storage, PATH, 7, Arc::clone(&cache));
     (table.unwrap(), cache)
 }
 
@@ -35,7 +35,7 @@ fn a_full_cache_takes_a_block_in_at_its_second_miss() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(16 << 10, false));
-    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&storage, PATH, 7, Arc::clone(&cache)).unwrap();
     let misses = |key: u64| {
         let before = cache.misses();
         get(&table, format!("{key:05}").as_bytes(), 500)
@@ -82,7 +82,7 @@ fn a_cursor_that_walks_in_order_reads_many_blocks_at_once() {
     write(&*storage, &versions(), options(Compression::None, 512));
     let counting = CountingStorage::new(storage);
     let cache = Arc::new(BlockCache::new(1 << 20, false));
-    let table = TableReader::open(&counting, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&counting, PATH, 7, Arc::clone(&cache)).unwrap();
     let mut cursor = table.cursor(CursorOptions::user_read());
     let reads = || counting.snapshot().of(Purpose::Read).reads;
     let before = reads();
@@ -215,7 +215,7 @@ fn what_is_pinned_is_within_the_budget_and_given_back() {
 
     // No room to pin more than a partition or two: the others come through the cache.
     let cache = Arc::new(BlockCache::new(8 << 10, false));
-    let table = TableReader::open(&storage, PathBuf::from(PATH), 8, Arc::clone(&cache)).unwrap();
+    let table = open_at(&storage, PATH, 8, Arc::clone(&cache)).unwrap();
     for _ in 0..3 {
         found(&table);
         assert!(cache.used_bytes() <= cache.capacity_bytes());
@@ -233,7 +233,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
-    let tables = TableCache::new(storage, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
+    let tables = TableCache::new(directory_at(&*storage, "/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
@@ -250,7 +250,7 @@ fn a_value_outlives_its_block_in_the_cache() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(0, false));
-    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&storage, PATH, 7, Arc::clone(&cache)).unwrap();
     let hash = key_hash(b"00007", SEED);
     let found = table.get(b"00007", hash, 500, CursorOptions::user_read());
     let (_, value) = found.unwrap().unwrap();
@@ -269,7 +269,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     }
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
-    let tables = TableCache::new(storage_object, PathBuf::from("/t"), FILES, 4, blocks).unwrap();
+    let tables = TableCache::new(directory_at(&*storage_object, "/t"), FILES, 4, blocks).unwrap();
     let open = |number| tables.get(number, |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
@@ -277,7 +277,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     for number in 1..=20 {
         assert_eq!(
             open(number).unwrap().path(),
-            table_path("/t".as_ref(), number)
+            Path::new("/t").join(table_name(number))
         );
     }
     assert!(tables.open_tables() <= 4);
@@ -318,7 +318,7 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     write(&storage, &versions(), options(Compression::None, 512));
     // Room for some of the blocks.
     let cache = Arc::new(BlockCache::new(16 << 10, false));
-    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&storage, PATH, 7, Arc::clone(&cache)).unwrap();
     let all = versions();
     for round in 0..200 {
         for (key, ..) in all.iter().skip(round * 7 % 300).take(60) {
@@ -343,7 +343,7 @@ fn a_cache_that_gives_up_much_at_once_gives_up_all() {
     let storage = memory();
     write(&storage, &versions(), options(Compression::None, 512));
     let cache = Arc::new(BlockCache::new(16 << 10, false));
-    let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&storage, PATH, 7, Arc::clone(&cache)).unwrap();
     let read_all = || {
         for (key, ..) in versions().iter().chain(versions().iter()) {
             get(&table, key, 500).unwrap().unwrap();
@@ -444,7 +444,7 @@ fn the_index_has_places_unless_few_blocks_stay_for_good() {
     ] {
         let cache = BlockCache::new(64 << 10, false).lending(most_lent, is_for_good);
         let cache = Arc::new(cache);
-        let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
+        let table = open_at(&storage, PATH, 7, Arc::clone(&cache));
         let table = table.unwrap();
         for _ in 0..3 {
             get(&table, b"00003", 500).unwrap().unwrap();
@@ -470,7 +470,7 @@ fn a_full_cache_takes_a_block_in_at_its_first_miss_if_no_page_cache_has_it() {
     write(&storage, &versions(), options(Compression::None, 512));
     let is_taken = |is_direct| {
         let cache = Arc::new(BlockCache::new(8 << 10, is_direct));
-        let table = TableReader::open(&storage, PathBuf::from(PATH), 7, Arc::clone(&cache));
+        let table = open_at(&storage, PATH, 7, Arc::clone(&cache));
         let table = table.unwrap();
         for (key, ..) in versions().iter().take(350) {
             get(&table, key, 500).unwrap().unwrap();
@@ -526,7 +526,7 @@ fn what_is_read_from_the_index_stays_in_the_cache() {
     write(&*storage, &versions(), options(Compression::None, 512));
     let counting = CountingStorage::new(storage);
     let cache = Arc::new(BlockCache::new(16 << 10, false));
-    let table = TableReader::open(&counting, PathBuf::from(PATH), 7, Arc::clone(&cache)).unwrap();
+    let table = open_at(&counting, PATH, 7, Arc::clone(&cache)).unwrap();
     let all = versions();
     let mut reads_of_hot = 0;
     for round in 0..2000 {

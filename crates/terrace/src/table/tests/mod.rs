@@ -9,7 +9,9 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{CountingStorage, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
+use terrace_storage::{
+    Access, CountingStorage, Directory, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage,
+};
 
 use self::memory::{Files, memory};
 use super::*;
@@ -51,8 +53,33 @@ fn internal(version: &Version) -> InternalKey<'_> {
     }
 }
 
+fn directory_at(storage: &dyn Storage, path: &str) -> Arc<dyn Directory> {
+    storage.directory(Path::new(path), Access::Owner).unwrap()
+}
+
+/// A writer holds its directory for as long as it lives: here for ever.
+fn create_at(
+    storage: &dyn Storage,
+    path: &str,
+    options: TableOptions,
+) -> crate::Result<TableWriter<'static>> {
+    let (directory, name) = storage.parent(Path::new(path))?;
+    let directory: &'static Arc<dyn Directory> = Box::leak(Box::new(directory));
+    TableWriter::create(&**directory, name.to_owned(), options)
+}
+
+fn open_at(
+    storage: &dyn Storage,
+    path: &str,
+    number: u64,
+    cache: Arc<BlockCache>,
+) -> crate::Result<Arc<TableReader>> {
+    let (directory, name) = storage.parent(Path::new(path))?;
+    TableReader::open(&*directory, name, number, cache)
+}
+
 fn write(storage: &dyn Storage, versions: &[Version], options: TableOptions) -> TableProperties {
-    let mut writer = TableWriter::create(storage, PathBuf::from(PATH), options).unwrap();
+    let mut writer = create_at(storage, PATH, options).unwrap();
     for version in versions {
         writer.add(internal(version), &version.2).unwrap();
     }
@@ -61,7 +88,7 @@ fn write(storage: &dyn Storage, versions: &[Version], options: TableOptions) -> 
 
 fn open(storage: &dyn Storage) -> crate::Result<Arc<TableReader>> {
     let cache = Arc::new(BlockCache::new(1 << 20, false));
-    TableReader::open(storage, PathBuf::from(PATH), 7, cache)
+    open_at(storage, PATH, 7, cache)
 }
 
 fn get(table: &TableReader, key: &[u8], snapshot: u64) -> crate::Result<Option<(Tag, Vec<u8>)>> {

@@ -33,7 +33,7 @@ fn write_with(
     ranges: &[RangeTombstone],
 ) -> TableProperties {
     let options = options(Compression::None, 64);
-    let mut writer = TableWriter::create(storage, PathBuf::from(PATH), options).unwrap();
+    let mut writer = create_at(storage, PATH, options).unwrap();
     for version in versions {
         writer.add(internal(version), &version.2).unwrap();
     }
@@ -100,7 +100,7 @@ fn a_flipped_bit_in_the_ranges_is_found() {
 fn a_range_out_of_order_or_without_keys_is_refused() {
     let storage = memory();
     let options = options(Compression::None, 64);
-    let mut writer = TableWriter::create(&storage, PathBuf::from(PATH), options).unwrap();
+    let mut writer = create_at(&storage, PATH, options).unwrap();
     writer.add_range_tombstone(b"b", b"c", 5).unwrap();
     for (start, end, sequence) in [("a", "b", 9), ("b", "c", 5), ("b", "c", 6), ("c", "c", 1)] {
         let added = writer.add_range_tombstone(start.as_bytes(), end.as_bytes(), sequence);

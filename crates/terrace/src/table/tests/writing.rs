@@ -10,7 +10,7 @@ fn names(storage: &SimulatedStorage) -> usize {
 
 fn writer(storage: &SimulatedStorage) -> TableWriter<'_> {
     let options = options(Compression::Lz4, 4096);
-    TableWriter::create(storage, PathBuf::from(PATH), options).unwrap()
+    create_at(storage, PATH, options).unwrap()
 }
 
 #[test]
@@ -89,9 +89,8 @@ fn a_large_table_is_read_back_whole() {
             })
             .collect();
         versions[15_000].2 = vec![b'x'; 3 << 20];
-        let path = PathBuf::from(PATH);
         let options = options(compression, 512);
-        let mut writer = TableWriter::create(&storage, path.clone(), options).unwrap();
+        let mut writer = create_at(&storage, PATH, options).unwrap();
         for version in &versions {
             writer.add(internal(version), &version.2).unwrap();
         }
@@ -102,7 +101,7 @@ fn a_large_table_is_read_back_whole() {
         assert_eq!(properties.user_keys(), Some((smallest, largest)));
 
         let cache = Arc::new(BlockCache::new(64 << 10, false));
-        let table = TableReader::open(&storage, path, 7, Arc::clone(&cache)).unwrap();
+        let table = open_at(&storage, PATH, 7, Arc::clone(&cache)).unwrap();
         let check = table.verify().unwrap();
         assert_eq!(check.entries, 30_000);
         assert!(check.index_partitions > 20);
@@ -130,7 +129,7 @@ fn a_large_table_is_read_back_whole() {
 fn a_large_value_is_written_at_once() {
     let storage = CountingStorage::new(Arc::new(memory()));
     let options = options(Compression::None, 512);
-    let mut writer = TableWriter::create(&storage, PathBuf::from(PATH), options).unwrap();
+    let mut writer = create_at(&storage, PATH, options).unwrap();
     let value = vec![7; 16 << 20];
     writer
         .add(InternalKey::new(b"k", 1, Kind::Put), &value)

@@ -6,7 +6,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use terrace_storage::{
-    DirectoryEntry, File, FileSystem, Lock, LockKind, OpenOptions, Purpose, Result, Storage,
+    Access, Directory, DirectoryLayer, File, LayeredDirectory, Lock, LockKind, Operation, Purpose,
+    Result, Storage,
 };
 
 #[derive(Debug)]
@@ -56,6 +57,9 @@ impl File for SlowFile {
     fn length_bytes(&self) -> Result<u64> {
         self.0.length_bytes()
     }
+    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
+        self.0.lock(kind)
+    }
     fn links(&self) -> Result<u64> {
         self.0.links()
     }
@@ -64,37 +68,31 @@ impl File for SlowFile {
     }
 }
 
+#[derive(Clone, Debug)]
+struct SlowLayer((Purpose, Duration));
+
+impl DirectoryLayer for SlowLayer {
+    type Call = ();
+
+    fn begin(&self, _: Operation, _: &Path, _: &[&str]) -> Result<()> {
+        Ok(())
+    }
+
+    fn wrap(&self, file: Arc<dyn File>, _: &Path, _: &str) -> Arc<dyn File> {
+        Arc::new(SlowFile(file, self.0))
+    }
+}
+
 impl Storage for SlowStorage {
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
-        let file = self.inner.open(path, options)?;
-        Ok(Arc::new(SlowFile(file, self.delay)))
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let inner = self.inner.directory(path, access)?;
+        Ok(Arc::new(LayeredDirectory::new(
+            inner,
+            SlowLayer(self.delay),
+        )))
     }
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        self.inner.create_directory(path)
-    }
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.inner.sync_directory(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
-    }
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(path)
-    }
-    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
-        self.inner.list(path)
-    }
-    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.inner.lock(path, kind)
-    }
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.free_space_bytes(path)
-    }
-    fn file_system(&self, path: &Path) -> Result<FileSystem> {
-        self.inner.file_system(path)
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.inner.create_directory_for(path, access)
     }
     fn can_poll(&self) -> bool {
         self.inner.can_poll()

@@ -10,7 +10,7 @@ fn every_truncation_is_a_prefix_or_an_error() {
     let mut starts = record_starts(&whole);
     starts.push(whole.len());
     for length in 0..whole.len() {
-        let loaded = load(&*store_of(&whole[..length]), directory());
+        let loaded = load_at(&*store_of(&whole[..length]), directory());
         let records = starts.iter().filter(|&&start| start <= length).count();
         match loaded {
             Ok(loaded) => {
@@ -44,7 +44,7 @@ fn every_bit_flip_is_an_error_or_a_torn_last_record() {
     for bit in 0..whole.len() * 8 {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        match load(&*store_of(&bytes), directory()) {
+        match load_at(&*store_of(&bytes), directory()) {
             Ok(loaded) => {
                 assert!(bit / 8 >= last, "bit {bit} was not noticed");
                 assert_eq!(summary(&loaded.state), summary(&states[states.len() - 2]));
@@ -75,11 +75,11 @@ fn a_record_of_another_place_or_manifest_is_not_taken() {
     for (number, offset, taken) in [(1, end, true), (2, end, false), (1, end + 8, false)] {
         let mut bytes = whole.clone();
         bytes.extend(encode_record(number, offset, &edit).unwrap());
-        let loaded = load(&*store_of(&bytes), directory()).unwrap();
+        let loaded = load_at(&*store_of(&bytes), directory()).unwrap();
         assert_eq!(loaded.torn_tail.is_none(), taken, "{number} {offset}");
         assert_eq!(loaded.state.live_arenas.len(), usize::from(taken));
     }
-    let renamed = load(&*store_of(&begin(2)), directory()).unwrap_err();
+    let renamed = load_at(&*store_of(&begin(2)), directory()).unwrap_err();
     assert!(
         renamed.to_string().contains("this is manifest 2, renamed"),
         "{renamed}"
@@ -94,7 +94,7 @@ fn damage_with_a_valid_record_behind_it_is_corruption() {
     let starts = record_starts(&whole);
     let mut bytes = whole.clone();
     bytes[starts[2]..starts[4]].fill(0);
-    match load(&*store_of(&bytes), directory()) {
+    match load_at(&*store_of(&bytes), directory()) {
         Err(Error::Corruption { offset, detail, .. }) => {
             assert_eq!(offset, starts[2] as u64);
             assert!(
@@ -126,7 +126,7 @@ fn nothing_is_appended_behind_a_torn_tail() {
     let mut bytes = bytes_of(&*storage, "MANIFEST-000001");
     bytes.truncate(bytes.len() - 3);
     let storage = store_of(&bytes);
-    let (mut manifest, state) = Manifest::open(Arc::clone(&storage), directory(), OPTIONS).unwrap();
+    let (mut manifest, state) = open_at(Arc::clone(&storage), directory(), OPTIONS).unwrap();
     assert!(manifest.torn_tail().is_some());
     assert_eq!(
         bytes_of(&*storage, "MANIFEST-000001"),
@@ -136,7 +136,7 @@ fn nothing_is_appended_behind_a_torn_tail() {
     assert_eq!(summary(&state), summary(&states[states.len() - 2]));
     let state = append(&mut manifest, &state, &issue(77)).unwrap();
     assert_eq!(names(&*storage), ["CURRENT", "MANIFEST-000002"]);
-    let loaded = load(&*storage, directory()).unwrap();
+    let loaded = load_at(&*storage, directory()).unwrap();
     assert_eq!(
         (summary(&loaded.state), loaded.torn_tail),
         (summary(&state), None)
@@ -150,7 +150,7 @@ fn foreign_and_future_files_are_told_apart() {
         written(&storage, OPTIONS);
         bytes_of(&*storage, "MANIFEST-000001")
     };
-    let load_bytes = |bytes: &[u8]| load(&*store_of(bytes), directory()).unwrap_err();
+    let load_bytes = |bytes: &[u8]| load_at(&*store_of(bytes), directory()).unwrap_err();
     assert!(load_bytes(b"").to_string().contains("the file is empty"));
     assert!(
         load_bytes(b"#!/bin/sh\n")
@@ -189,7 +189,7 @@ fn a_field_of_a_later_version_is_unsupported_unless_it_may_be_skipped() {
         bytes.extend(first.as_ref().unwrap());
         let payload = [head[0], head[1], 2, 1, 2];
         bytes.extend(record::encode_payload(1, bytes.len() as u64, &payload));
-        match load(&*store_of(&bytes), directory()) {
+        match load_at(&*store_of(&bytes), directory()) {
             Ok(loaded) => assert!(supported && loaded.torn_tail.is_none()),
             Err(Error::Unsupported { detail, .. }) => {
                 assert!(
@@ -209,7 +209,7 @@ fn an_edit_that_does_not_fit_is_corruption_at_its_record() {
     bytes.extend(encode_record(1, HEADER_BYTES as u64, &first).unwrap());
     let offset = bytes.len() as u64;
     bytes.extend(encode_record(1, offset, &replace(&[9], vec![])).unwrap());
-    match load(&*store_of(&bytes), directory()) {
+    match load_at(&*store_of(&bytes), directory()) {
         Err(Error::Corruption {
             offset: found,
             detail,

@@ -5,12 +5,11 @@ use super::*;
 #[test]
 fn a_directory_without_current_is_no_store_or_a_damaged_one() {
     let storage = shared(&new_storage());
-    let answer = |storage: &dyn Storage| load(storage, directory()).unwrap_err();
+    let answer = |storage: &dyn Storage| load_at(storage, directory()).unwrap_err();
     let no_store = |storage: &dyn Storage, reason: &str| match answer(storage) {
         Error::NoStore { detail, .. } => assert!(detail.contains(reason), "{detail}"),
         error => panic!("{error}"),
     };
-    no_store(&*storage, "does not exist");
     storage.create_directory(directory()).unwrap();
     no_store(&*storage, "is empty");
     put(&*storage, "LOCK", b"");
@@ -34,7 +33,7 @@ fn a_directory_without_current_is_no_store_or_a_damaged_one() {
         }
         error => panic!("{error}"),
     }
-    let created = Manifest::create(storage, directory(), identity(), OPTIONS);
+    let created = create_at(storage, directory(), identity(), OPTIONS);
     assert!(matches!(created, Err(Error::Corruption { .. })));
 }
 
@@ -42,7 +41,7 @@ fn a_directory_without_current_is_no_store_or_a_damaged_one() {
 fn a_store_is_not_created_over_another() {
     let storage = shared(&new_storage());
     written(&storage, OPTIONS);
-    let created = Manifest::create(storage, directory(), identity(), OPTIONS);
+    let created = create_at(storage, directory(), identity(), OPTIONS);
     assert!(matches!(created, Err(Error::InvalidArgument(_))));
 }
 
@@ -50,8 +49,8 @@ fn a_store_is_not_created_over_another() {
 fn a_current_that_names_a_missing_manifest_is_an_error() {
     let storage = shared(&new_storage());
     storage.create_directory(directory()).unwrap();
-    assert!(current::switch(&*storage, directory(), 7).is_ok());
-    let error = load(&*storage, directory()).unwrap_err();
+    assert!(switch_at(&*storage, directory(), 7).is_ok());
+    let error = load_at(&*storage, directory()).unwrap_err();
     assert!(
         matches!(&error, Error::Corruption { file, detail, .. }
             if file.ends_with("CURRENT") && detail.contains("MANIFEST-000007")),
@@ -61,10 +60,10 @@ fn a_current_that_names_a_missing_manifest_is_an_error() {
 
 #[test]
 fn a_missing_directory_is_told_from_an_unreadable_one() {
-    let plan = FaultPlan::new(FaultFilter::everything().operations(&[Operation::Open]));
+    let plan = FaultPlan::new(FaultFilter::everything().operations(&[Operation::OpenDirectory]));
     let storage = FailingStorage::new(shared(&new_storage()), plan.clone());
     plan.fail_from(0, Fault::Io);
-    match load(&storage, directory()).unwrap_err() {
+    match load_at(&storage, directory()).unwrap_err() {
         Error::Io(error) => assert_ne!(error.kind(), ErrorKind::NotFound),
         error => panic!("{error}"),
     }

@@ -7,7 +7,7 @@ fn what_was_appended_is_read_back() {
     let storage = shared(&new_storage());
     let (manifest, states) = written(&storage, OPTIONS);
     let state = states.last().unwrap();
-    let loaded = load(&*storage, directory()).unwrap();
+    let loaded = load_at(&*storage, directory()).unwrap();
     assert_eq!(summary(&loaded.state), summary(state));
     assert_eq!(loaded.torn_tail, None);
     assert_eq!(
@@ -19,9 +19,9 @@ fn what_was_appended_is_read_back() {
         [&2, &4]
     );
     drop(manifest);
-    let (mut manifest, state) = Manifest::open(Arc::clone(&storage), directory(), OPTIONS).unwrap();
+    let (mut manifest, state) = open_at(Arc::clone(&storage), directory(), OPTIONS).unwrap();
     let state = append(&mut manifest, &state, &issue(40)).unwrap();
-    let loaded = load(&*storage, directory()).unwrap().state;
+    let loaded = load_at(&*storage, directory()).unwrap().state;
     assert_eq!(summary(&loaded), summary(&state));
     assert_eq!((loaded.clean_close, loaded.next_generation), (None, 41));
 }
@@ -124,10 +124,11 @@ fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
         names(&*storage),
         ["CURRENT".to_owned(), manifest_file_name(manifest.number)]
     );
-    let loaded = load(&*storage, directory()).unwrap();
+    let loaded = load_at(&*storage, directory()).unwrap();
     assert_eq!(summary(&loaded.state), summary(states.last().unwrap()));
+    drop(manifest);
     // However small the limit, a manifest of one record is not rewritten at once.
-    let (mut manifest, mut state) = Manifest::open(storage, directory(), options).unwrap();
+    let (mut manifest, mut state) = open_at(storage, directory(), options).unwrap();
     let mut rewrites = 0;
     for generation in 100..140 {
         let number = manifest.number;
@@ -180,6 +181,6 @@ fn the_format_is_the_one_that_was_committed() {
     }
     let golden = std::fs::read(golden).unwrap();
     assert!(golden == written, "the bytes of format 1 have changed");
-    let loaded = load(&*store_of(&golden), directory()).unwrap();
+    let loaded = load_at(&*store_of(&golden), directory()).unwrap();
     assert_eq!(summary(&loaded.state), summary(states.last().unwrap()));
 }

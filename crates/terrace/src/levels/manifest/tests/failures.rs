@@ -14,8 +14,7 @@ fn faulty(filter: FaultFilter, options: ManifestOptions) -> Faulty {
     let inner = new_storage();
     let plan = FaultPlan::new(filter);
     let storage = Arc::new(FailingStorage::new(shared(&inner), plan.clone()));
-    let (mut manifest, state) =
-        Manifest::create(storage, directory(), identity(), options).unwrap();
+    let (mut manifest, state) = create_at(storage, directory(), identity(), options).unwrap();
     let state = append(&mut manifest, &state, &issue(1)).unwrap();
     Faulty {
         inner,
@@ -40,11 +39,11 @@ fn a_write_that_fails_sends_the_edit_into_a_fresh_manifest() {
         store.plan.fail_at(store.plan.count(), fault);
         let state = append(&mut store.manifest, &store.state, &issue(2)).unwrap();
         assert_eq!(store.manifest.number, 2);
-        let loaded = load(&store.inner, directory()).unwrap();
+        let loaded = load_at(&store.inner, directory()).unwrap();
         assert_eq!(summary(&loaded.state), summary(&state));
         // And the fresh manifest takes edits as any other.
         let state = append(&mut store.manifest, &state, &issue(3)).unwrap();
-        let loaded = load(&store.inner, directory()).unwrap();
+        let loaded = load_at(&store.inner, directory()).unwrap();
         assert_eq!(summary(&loaded.state), summary(&state));
     }
 }
@@ -59,13 +58,13 @@ fn an_edit_that_finds_no_room_at_all_is_not_in_the_store_and_may_be_tried_again(
             assert!(matches!(failed, ManifestError::NotWritten(_)), "{failed:?}");
             for kind in [CrashKind::Kill, CrashKind::PowerCut] {
                 let crashed = store.inner.crash(kind, 3, CrashSwitch::new());
-                let loaded = load(&crashed, directory()).unwrap();
+                let loaded = load_at(&crashed, directory()).unwrap();
                 assert_eq!(summary(&loaded.state), summary(&store.state));
             }
         }
         store.plan.heal();
         let state = append(&mut store.manifest, &store.state, &issue(2)).unwrap();
-        let loaded = load(&store.inner, directory()).unwrap();
+        let loaded = load_at(&store.inner, directory()).unwrap();
         assert_eq!(
             (summary(&loaded.state), loaded.torn_tail),
             (summary(&state), None)
@@ -92,8 +91,9 @@ fn a_sync_that_fails_poisons_the_manifest_for_good() {
         assert!(matches!(failed, ManifestError::Poison(_)), "{failed:?}");
         let again = append(&mut store.manifest, &store.state, &issue(2)).unwrap_err();
         assert!(matches!(again, ManifestError::Poison(_)), "{again:?}");
+        store.manifest.unlock();
         // A reopened store holds the edit or not, and nothing else.
-        let (_, state) = Manifest::open(shared(&store.inner), directory(), OPTIONS).unwrap();
+        let (_, state) = open_at(shared(&store.inner), directory(), OPTIONS).unwrap();
         assert!(state.live_arenas.len() - store.state.live_arenas.len() <= 1);
     }
 }
@@ -151,7 +151,7 @@ fn whatever_fails_in_a_rewrite_the_answer_is_true() {
                 let appended = append(&mut store.manifest, &store.state, &issue(4 + edit));
                 let found = |kind| {
                     let crashed = store.inner.crash(kind, at, CrashSwitch::new());
-                    summary(&load(&crashed, directory()).unwrap().state)
+                    summary(&load_at(&crashed, directory()).unwrap().state)
                 };
                 let found = [found(CrashKind::Kill), found(CrashKind::PowerCut)];
                 let (old, new) = (summary(&store.state), summary(&next));
@@ -192,7 +192,7 @@ fn every_crash_leaves_the_last_state_or_the_next() {
         let storage = SimulatedStorage::new(1, switch);
         let mut acknowledged: Vec<Edit> = Vec::new();
         let mut next = None;
-        let created = Manifest::create(shared(&storage), directory(), identity(), options);
+        let created = create_at(shared(&storage), directory(), identity(), options);
         if let Ok((mut manifest, mut state)) = created {
             acknowledged.push(summary(&state));
             for edit in edits().into_iter().chain((30..50).map(issue)) {
@@ -220,7 +220,7 @@ fn every_crash_leaves_the_last_state_or_the_next() {
                 CrashKind::PowerCut
             };
             let crashed = shared(&storage.crash(kind, seed, CrashSwitch::new()));
-            match (load(&*crashed, directory()), &last) {
+            match (load_at(&*crashed, directory()), &last) {
                 (Ok(loaded), Some(last)) => {
                     let found = summary(&loaded.state);
                     assert!(
@@ -233,16 +233,16 @@ fn every_crash_leaves_the_last_state_or_the_next() {
                     assert_eq!(summary(&loaded.state), summary(&first.unwrap()));
                 }
                 (Err(Error::NoStore { .. }), None) => {
-                    Manifest::create(crashed, directory(), identity(), options).unwrap();
+                    create_at(crashed, directory(), identity(), options).unwrap();
                     continue;
                 }
                 (Err(error), _) => panic!("step {step} seed {seed}: {error}"),
             }
             // The next life goes on from there.
             let (mut manifest, state) =
-                Manifest::open(Arc::clone(&crashed), directory(), options).unwrap();
+                open_at(Arc::clone(&crashed), directory(), options).unwrap();
             let state = append(&mut manifest, &state, &issue(1000)).unwrap();
-            let loaded = load(&*crashed, directory()).unwrap();
+            let loaded = load_at(&*crashed, directory()).unwrap();
             assert_eq!(
                 (summary(&loaded.state), loaded.torn_tail),
                 (summary(&state), None)

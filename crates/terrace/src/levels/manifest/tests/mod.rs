@@ -3,9 +3,11 @@ mod directories;
 mod editing;
 mod failures;
 
+use std::path::Path;
+
 use terrace_storage::{
-    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
-    SimulatedStorage,
+    Access, CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
+    SimulatedStorage, Storage,
 };
 
 use super::*;
@@ -20,6 +22,49 @@ const OPTIONS: ManifestOptions = ManifestOptions {
 
 fn directory() -> &'static Path {
     Path::new("/store")
+}
+
+fn opened(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn Directory>> {
+    Ok(storage.directory(path, Access::Owner)?)
+}
+
+fn load_at(storage: &dyn Storage, path: &Path) -> Result<Loaded> {
+    let opened = opened(storage, path);
+    load(&*opened.map_err(|error| match error {
+        Error::Io(error) if error.kind() == ErrorKind::NotFound => Error::NoStore {
+            path: path.to_path_buf(),
+            detail: "there is no such directory".to_owned(),
+        },
+        error => error,
+    })?)
+}
+
+fn create_at(
+    storage: Arc<dyn Storage>,
+    path: &Path,
+    identity: Identity,
+    options: ManifestOptions,
+) -> Result<(Manifest, ManifestState)> {
+    storage.create_directory(path)?;
+    Manifest::create(opened(&*storage, path)?, identity, options)
+}
+
+fn open_at(
+    storage: Arc<dyn Storage>,
+    path: &Path,
+    options: ManifestOptions,
+) -> Result<(Manifest, ManifestState)> {
+    Manifest::open(opened(&*storage, path)?, options)
+}
+
+/// Makes a manifest the current one of a directory that had none.
+fn switch_at(
+    storage: &dyn Storage,
+    path: &Path,
+    number: u64,
+) -> std::result::Result<(), SwitchError> {
+    let directory = opened(storage, path).map_err(SwitchError::Unchanged)?;
+    current::switch(&*directory, number, true)
 }
 
 fn new_storage() -> SimulatedStorage {
@@ -94,7 +139,7 @@ fn summary(state: &ManifestState) -> Edit {
 /// A store with all of [`edits`], and its state after each of them.
 fn written(storage: &Arc<dyn Storage>, options: ManifestOptions) -> (Manifest, Vec<ManifestState>) {
     let (mut manifest, mut state) =
-        Manifest::create(Arc::clone(storage), directory(), identity(), options).unwrap();
+        create_at(Arc::clone(storage), directory(), identity(), options).unwrap();
     let mut states = vec![state.clone()];
     for edit in edits() {
         state = append(&mut manifest, &state, &edit).unwrap();
@@ -125,13 +170,8 @@ fn issue(generation: u64) -> Edit {
 }
 
 fn bytes_of(storage: &dyn Storage, name: &str) -> Vec<u8> {
-    read_file(
-        storage,
-        &directory().join(name),
-        LONGEST_BYTES,
-        Purpose::Other,
-    )
-    .unwrap()
+    let directory = opened(storage, directory()).unwrap();
+    read_file(&*directory, name, LONGEST_BYTES, Purpose::Other).unwrap()
 }
 
 /// A directory that holds a manifest of these bytes and a `CURRENT` that names it.
@@ -139,7 +179,7 @@ fn store_of(bytes: &[u8]) -> Arc<dyn Storage> {
     let storage = shared(&new_storage());
     storage.create_directory(directory()).unwrap();
     put(&*storage, "MANIFEST-000001", bytes);
-    assert!(current::switch(&*storage, directory(), 1).is_ok());
+    assert!(switch_at(&*storage, directory(), 1).is_ok());
     storage
 }
 

@@ -1,0 +1,157 @@
+//! The ownership of a store's directory: `LOCK` in it, held, and the proof that it is still there.
+//!
+//! A directory is owned, not a path: it is open, and moving it changes nothing. Two locks keep others
+//! out. `LOCK` is what people see and remove by mistake; the manifest that `CURRENT` names is locked,
+//! too, by the opening that writes it, so that whoever removes `LOCK` gets no further. Before each edit
+//! of the manifest, the owner looks whether `LOCK` is the file that it has locked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_storage::{Directory, ErrorKind, Lock, LockKind};
+
+use crate::db::files;
+use crate::inspect::socket::SOCKET;
+use crate::sync::Mutex;
+use crate::{Error, Result};
+
+/// An open directory whose `LOCK` is held.
+pub(crate) struct Ownership {
+    directory: Arc<dyn Directory>,
+    /// `None` once it is given up, and for a reader without a file to be locked.
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Ownership {
+    /// Takes the lock of an owner.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another owner or reader holds it.
+    pub(crate) fn take(directory: &Arc<dyn Directory>) -> Result<Self> {
+        let lock = directory.lock(files::LOCK, LockKind::Exclusive);
+        let lock = lock.map_err(|error| busy_or(&**directory, error))?;
+        Ok(Ownership::of(directory, Some(lock)))
+    }
+
+    /// Takes the lock of a reader, if there is a file to be locked: a copy may have left it out. The
+    /// lock on the manifest tells of an owner.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if an owner holds it.
+    pub(crate) fn share(directory: &Arc<dyn Directory>) -> Result<Self> {
+        match directory.lock(files::LOCK, LockKind::Shared) {
+            Ok(lock) => Ok(Ownership::of(directory, Some(lock))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ownership::of(directory, None)),
+            Err(error) => Err(busy_or(&**directory, error)),
+        }
+    }
+
+    fn of(directory: &Arc<dyn Directory>, lock: Option<Box<dyn Lock>>) -> Self {
+        Ownership {
+            directory: Arc::clone(directory),
+            lock: Mutex::new(lock),
+        }
+    }
+
+    /// Checks that the directory has not been removed.
+    ///
+    /// # Errors
+    /// [`Error::OwnershipLost`] if it has.
+    pub(crate) fn check_not_removed(&self) -> Result<()> {
+        if !self.directory.is_removed()? {
+            return Ok(());
+        }
+        Err(self.lost(
+            "it was removed while the store was open; what was written since is in no file that can \
+             be opened again",
+        ))
+    }
+
+    fn lost(&self, detail: &str) -> Error {
+        Error::OwnershipLost {
+            path: self.directory.path().to_path_buf(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    /// Gives the directory up.
+    pub(crate) fn release(&self) {
+        *self.lock.lock() = None;
+    }
+
+    /// Checks that the directory is still there and that its `LOCK` is the one held. One that was
+    /// removed is made and locked again.
+    ///
+    /// # Errors
+    /// [`Error::OwnershipLost`] if the directory was removed, or `LOCK` is another owner's.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut lock = self.lock.lock();
+        let Some(held) = &*lock else {
+            return Err(Error::Closed);
+        };
+        match self.directory.identity_of(files::LOCK) {
+            Ok(found) if found == held.identity()? => Ok(()),
+            Ok(_) => Err(self.lost(
+                "its LOCK is another file than the one this owner has locked: another process may \
+                 own it by now; close this store, and open it again",
+            )),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.check_not_removed()?;
+                let again = self.directory.lock(files::LOCK, LockKind::Exclusive);
+                *lock = Some(again.map_err(|error| match error.kind() {
+                    ErrorKind::Locked => self.lost(
+                        "its LOCK was removed, and another process has made and locked a new one; \
+                         close this store, and open it again",
+                    ),
+                    _ => error.into(),
+                })?);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the error of a lock that was not taken.
+fn busy_or(directory: &dyn Directory, error: terrace_storage::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Locked => busy(directory),
+        _ => error.into(),
+    }
+}
+
+/// Returns the error for a directory that another has locked, with the socket of its owner.
+pub(crate) fn busy(directory: &dyn Directory) -> Error {
+    Error::Busy {
+        path: directory.path().to_path_buf(),
+        socket: socket(directory),
+    }
+}
+
+/// Returns where the owner of a directory may be asked, if it has a socket.
+fn socket(directory: &dyn Directory) -> Option<PathBuf> {
+    let entries = directory.list().ok()?;
+    let has_socket = entries.iter().any(|entry| entry.name == SOCKET);
+    has_socket.then(|| directory.shown(SOCKET))
+}
+
+/// Adds the owner's socket to an error of a lock on one of its files.
+pub(crate) fn with_socket(directory: &dyn Directory, error: Error) -> Error {
+    match error {
+        Error::Busy { .. } => busy(directory),
+        error => error,
+    }
+}
+
+/// Opens a directory; `None` if there is none.
+pub(crate) fn open_if_there(
+    storage: &dyn terrace_storage::Storage,
+    path: &Path,
+    access: terrace_storage::Access,
+) -> Result<Option<Arc<dyn Directory>>> {
+    match storage.directory(path, access) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,27 @@
+//! The users that may open a store's files.
+
+use serde::{Deserialize, Serialize};
+use terrace_storage::Access;
+
+/// Users that may open the files and directories that a store makes. Those that are there already
+/// keep their modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum FileAccess {
+    /// The user that runs the process: files have mode 0600, directories 0700.
+    #[default]
+    Owner,
+    /// Those that the process's umask admits. Other users who may read the files can also lock them,
+    /// and keep the store from opening.
+    Umask,
+}
+
+impl From<FileAccess> for Access {
+    fn from(access: FileAccess) -> Self {
+        match access {
+            FileAccess::Owner => Access::Owner,
+            FileAccess::Umask => Access::Umask,
+        }
+    }
+}
