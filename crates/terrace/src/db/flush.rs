@@ -150,6 +150,7 @@ impl Store {
         memtables: &[Arc<MemTable>],
         files: &mut Vec<NewFiles>,
     ) -> Result<Vec<Vec<TableMeta>>> {
+        self.check_directory_is_there()?;
         let threads = parallel::threads(&self.options);
         let all = parallel::map(memtables, threads, |memtable| {
             let mut files = Vec::new();

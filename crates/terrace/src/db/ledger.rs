@@ -95,8 +95,14 @@ impl Store {
         checked.map_err(|error| self.ownership_lost(error))
     }
 
+    /// Fails if the directory was removed: nothing that is made in it can be found again.
+    pub(crate) fn check_directory_is_there(&self) -> Result<()> {
+        let checked = self.ownership.check_not_removed();
+        checked.map_err(|error| self.ownership_lost(error))
+    }
+
     /// Refuses all writes from now on if the directory was lost.
-    pub(crate) fn ownership_lost(&self, error: Error) -> Error {
+    fn ownership_lost(&self, error: Error) -> Error {
         match error {
             Error::OwnershipLost { .. } => self.poison(error),
             error => error,

@@ -253,9 +253,7 @@ impl Store {
     }
 
     fn persist_arenas(&self, writer: &mut Writer) -> Result<()> {
-        self.ownership
-            .check_not_removed()
-            .map_err(|error| self.ownership_lost(error))?;
+        self.check_directory_is_there()?;
         let view = self.view.load();
         let mut oldest_first = view.memtables.iter().rev();
         let persist = || oldest_first.try_for_each(|table| table.arena().persist());

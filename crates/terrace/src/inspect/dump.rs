@@ -227,7 +227,8 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
 }
 
 fn read_arena(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
-    let file = storage.open(path, OpenOptions::buffered(OpenMode::Read))?;
+    let (directory, name) = storage.parent(path)?;
+    let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
     let length_bytes = file.length_bytes()?;
     if length_bytes < FRAMES_START as u64 || length_bytes > terrace_region::MAX_CAPACITY_BYTES {
         let detail = format!("{length_bytes} bytes: no arena has this size");
