@@ -6,7 +6,8 @@
 //! before, and opens the store itself. Batch `n` of a thread sets two keys and a counter to `n` and
 //! removes what batch `n - WINDOW` set, so the keys that are there say exactly which batches are:
 //! they must be the window that ends at the counter, and the counter must be the last acknowledged
-//! batch or the one that was under way. All rounds use the same directory.
+//! batch or the one that was under way. All rounds use the same directory. In a third of the rounds it
+//! is moved while the child writes, and another store made in its place, or its `LOCK` is removed.
 //!
 //! `TERRACE_KILLS` sets the number of kills for each kind of store (20 by default),
 //! `TERRACE_KILL_SEED` the seed of the moments, `TERRACE_TEST_DIRECTORY` where the stores live.
@@ -179,8 +180,51 @@ enum Moment {
     Acknowledged(u64),
 }
 
+/// What befalls a store's directory while a child writes.
+#[derive(Clone, Copy, Debug)]
+enum Mishap {
+    None,
+    /// It is renamed, and back when the child is dead. Another store is made in its place meanwhile.
+    Moved,
+    /// `LOCK` is removed, and a second owner tries to get in.
+    LockRemoved,
+}
+
+impl Mishap {
+    fn befall(self, directory: &Path, kind: Kind) {
+        match self {
+            Mishap::None => {}
+            Mishap::Moved => {
+                std::fs::rename(directory, directory.with_extension("moved")).unwrap();
+                let other = Db::open(directory, kind.options()).unwrap();
+                other.put(b"another store's", b"").unwrap();
+                other.close().unwrap();
+            }
+            Mishap::LockRemoved => {
+                std::fs::remove_file(directory.join("LOCK")).unwrap();
+                match Db::open(directory, kind.options()) {
+                    Err(terrace::Error::Busy { .. }) => {}
+                    opened => panic!("a second owner beside a live one: {opened:?}"),
+                }
+            }
+        }
+    }
+
+    fn mend(self, directory: &Path) {
+        if let Mishap::Moved = self {
+            std::fs::remove_dir_all(directory).unwrap();
+            std::fs::rename(directory.with_extension("moved"), directory).unwrap();
+        }
+    }
+}
+
 /// Runs a child and kills it; the last batch that each thread acknowledged, 0 for none.
-fn run_and_kill(directory: &Path, kind: Kind, moment: Moment) -> [u64; THREADS as usize] {
+fn run_and_kill(
+    directory: &Path,
+    kind: Kind,
+    moment: Moment,
+    mishap: Mishap,
+) -> [u64; THREADS as usize] {
     let mut child = spawn(directory, kind);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (send, acks) = mpsc::channel();
@@ -199,12 +243,23 @@ fn run_and_kill(directory: &Path, kind: Kind, moment: Moment) -> [u64; THREADS a
     match moment {
         Moment::Elapsed(time) => std::thread::sleep(time),
         // The iterator ends early only if the child died of itself, which is found below.
-        Moment::Acknowledged(count) => acks.iter().take(count as usize).for_each(&mut take),
+        Moment::Acknowledged(count) => {
+            let half = (count / 2) as usize;
+            acks.iter().take(half).for_each(&mut take);
+            // Only a child that has acknowledged a write has its store open for sure.
+            if half > 0 {
+                mishap.befall(directory, kind);
+            }
+            acks.iter().take(half).for_each(&mut take);
+        }
     }
     child.kill().unwrap();
     let status = child.wait().unwrap();
     acks.iter().for_each(&mut take);
     reader.join().unwrap();
+    if matches!(moment, Moment::Acknowledged(count) if count > 1) {
+        mishap.mend(directory);
+    }
     assert_eq!(
         status.code(),
         None,
@@ -273,8 +328,13 @@ fn survives_kills(kind: Kind) {
         } else {
             Moment::Acknowledged(random.random_range(0..3_000))
         };
-        let acknowledged = run_and_kill(&path, kind, moment);
-        let context = format!("{kind:?}, kill {round} at {moment:?}");
+        let mishap = match random.random_range(0..6) {
+            0 => Mishap::Moved,
+            1 => Mishap::LockRemoved,
+            _ => Mishap::None,
+        };
+        let acknowledged = run_and_kill(&path, kind, moment, mishap);
+        let context = format!("{kind:?}, kill {round} at {moment:?}, {mishap:?}");
 
         // A reader decides as the owner does and writes nothing, so the next child, or the owner
         // below, recovers from the same kill.

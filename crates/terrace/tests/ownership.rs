@@ -11,7 +11,7 @@ use terrace::{
     Background, Db, Durability, Error, FileAccess, IterOptions, Options, PersistMethod, Result,
     WriteBatch, WriteOptions,
 };
-use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
+use terrace_storage::{CrashSwitch, LockKind, RealStorage, SimulatedStorage, Storage};
 
 fn small() -> Options {
     Options {
@@ -230,7 +230,11 @@ fn nobody_gets_in_after_the_lock_was_removed_and_the_owner_makes_it_again() {
     assert_busy(Db::open(&path, reading.clone()));
     assert!(!path.join("LOCK").exists(), "a reader makes no file");
     assert_busy(Db::open(&path, small()));
-    // The second opening has made a new LOCK and let it go again: the owner finds another file.
+    // The second opening has made a new LOCK and let it go again: the owner takes that.
+    assert!(path.join("LOCK").exists());
+    put_synced(&owner, b"b", b"1").unwrap();
+    owner.flush().unwrap();
+    assert_busy(Db::open(&path, small()));
     fs::remove_file(path.join("LOCK")).unwrap();
     put_synced(&owner, b"b", b"2").unwrap();
     owner.flush().unwrap();
@@ -241,21 +245,41 @@ fn nobody_gets_in_after_the_lock_was_removed_and_the_owner_makes_it_again() {
 }
 
 #[test]
-fn an_owner_whose_lock_is_another_file_refuses_writes_and_says_why() {
+fn an_owner_whose_lock_another_holds_refuses_writes_and_says_why() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("store");
     let owner = Db::open(&path, small()).unwrap();
     put_synced(&owner, b"a", b"1").unwrap();
     fs::remove_file(path.join("LOCK")).unwrap();
-    fs::write(path.join("LOCK"), b"").unwrap();
+    let foreign = RealStorage
+        .lock(&path.join("LOCK"), LockKind::Exclusive)
+        .unwrap();
     let error = owner.flush().unwrap_err();
-    assert!(
-        error.to_string().contains("LOCK is another file"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("LOCK was removed"), "{error}");
     let error = owner.put(b"b", b"2").unwrap_err();
     assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     assert_eq!(owner.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    let _ = owner.close();
+    drop(foreign);
+    assert_eq!(keys(&Db::open(&path, small()).unwrap()), ["a"]);
+}
+
+#[test]
+fn an_owner_whose_manifest_was_replaced_refuses_writes_and_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("store");
+    let owner = Db::open(&path, small()).unwrap();
+    put_synced(&owner, b"a", b"1").unwrap();
+    let manifest = path.join("MANIFEST-000001");
+    let bytes = fs::read(&manifest).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    fs::write(&manifest, bytes).unwrap();
+    let error = owner.flush().unwrap_err().to_string();
+    assert!(
+        error.contains("MANIFEST-000001 was removed or replaced"),
+        "{error}"
+    );
+    assert!(owner.put(b"b", b"2").is_err());
     let _ = owner.close();
     assert_eq!(keys(&Db::open(&path, small()).unwrap()), ["a"]);
 }

@@ -73,7 +73,7 @@ impl Store {
             .apply(&edit)
             .map_err(|error| Error::invalid(error.to_string()))?;
         let manifest = ledger.manifest.as_mut().ok_or(Error::Closed)?;
-        self.check_ownership()?;
+        self.check_ownership(manifest)?;
         match manifest.append(&edit, &next) {
             Ok(()) => {}
             Err(ManifestError::Poison(error)) => return Err(self.poison(error)),
@@ -90,8 +90,9 @@ impl Store {
 
     /// Fails if the directory is not this owner's any more: then another may write what the edit
     /// would be about.
-    fn check_ownership(&self) -> Result<()> {
+    fn check_ownership(&self, manifest: &Manifest) -> Result<()> {
         let checked = self.ownership.check();
+        let checked = checked.and_then(|()| manifest.check_in_place());
         checked.map_err(|error| self.ownership_lost(error))
     }
 

@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use terrace_storage::{Directory, ErrorKind, Lock, LockKind};
 
@@ -14,6 +16,10 @@ use crate::db::files;
 use crate::inspect::socket::SOCKET;
 use crate::sync::Mutex;
 use crate::{Error, Result};
+
+/// Attempts to lock a `LOCK` that took the place of the one held, and the pause between two.
+const LOCK_ATTEMPTS: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// An open directory whose `LOCK` is held.
 pub(crate) struct Ownership {
@@ -51,6 +57,68 @@ impl Ownership {
             directory: Arc::clone(directory),
             lock: Mutex::new(lock),
         }
+    }
+
+    /// Checks that the directory has not been removed.
+    ///
+    /// # Errors
+    /// [`Error::OwnershipLost`] if it has.
+    pub(crate) fn check_not_removed(&self) -> Result<()> {
+        if !self.directory.is_removed()? {
+            return Ok(());
+        }
+        Err(self.lost(
+            "it was removed while the store was open; what was written since is in no file that can \
+             be opened again",
+        ))
+    }
+
+    fn lost(&self, detail: &str) -> Error {
+        Error::OwnershipLost {
+            path: self.directory.path().to_path_buf(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    /// Gives the directory up.
+    pub(crate) fn release(&self) {
+        *self.lock.lock() = None;
+    }
+
+    /// Checks that the directory is still there and that its `LOCK` is the one held. If it was removed
+    /// or replaced, the file that is there now is locked: nobody else owns the store, since its
+    /// manifest is locked, too.
+    ///
+    /// # Errors
+    /// [`Error::OwnershipLost`] if the directory was removed, or another process holds `LOCK`.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut lock = self.lock.lock();
+        let Some(held) = &*lock else {
+            return Err(Error::Closed);
+        };
+        match self.directory.identity_of(files::LOCK) {
+            Ok(found) if found == held.identity()? => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => self.check_not_removed()?,
+            Err(error) => return Err(error.into()),
+        }
+        *lock = Some(self.lock_again()?);
+        Ok(())
+    }
+
+    /// Locks the file that is `LOCK` now. A process that finds the manifest locked holds it for a
+    /// moment.
+    fn lock_again(&self) -> Result<Box<dyn Lock>> {
+        for _ in 0..LOCK_ATTEMPTS {
+            match self.directory.lock(files::LOCK, LockKind::Exclusive) {
+                Err(error) if error.kind() == ErrorKind::Locked => thread::sleep(LOCK_PAUSE),
+                locked => return Ok(locked?),
+            }
+        }
+        Err(self.lost(
+            "its LOCK was removed, and another process has made and locked a new one; close this \
+             store, and open it again when that process has closed it",
+        ))
     }
 
     /// Checks that the directory has not been removed.

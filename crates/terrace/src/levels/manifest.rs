@@ -308,6 +308,28 @@ impl Manifest {
         Ok((manifest, loaded.state))
     }
 
+    /// Checks that the file under the manifest's name is the one that is written.
+    ///
+    /// # Errors
+    /// [`Error::OwnershipLost`] if it is another, or none.
+    pub(crate) fn check_in_place(&self) -> Result<()> {
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        let name = manifest_file_name(self.number);
+        match self.directory.identity_of(&name) {
+            Ok(found) if found == lock.identity()? => Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Err(Error::OwnershipLost {
+                path: self.directory.path().to_path_buf(),
+                detail: format!(
+                    "its {name} was removed or replaced while the store was open; close it, and \
+                     see with `terrace verify` what the directory holds"
+                ),
+            }),
+        }
+    }
+
     /// Lets another owner in.
     pub(crate) fn unlock(&mut self) {
         self.lock = None;

@@ -46,6 +46,16 @@ fn a_store_is_not_created_over_another() {
 }
 
 #[test]
+fn the_first_current_replaces_none() {
+    let storage = shared(&new_storage());
+    written(&storage, OPTIONS);
+    // Another process has made a store since the directory was seen empty.
+    let switched = switch_at(&*storage, directory(), 7);
+    assert!(matches!(switched, Err(SwitchError::Unchanged(_))));
+    load_at(&*storage, directory()).unwrap();
+}
+
+#[test]
 fn a_current_that_names_a_missing_manifest_is_an_error() {
     let storage = shared(&new_storage());
     storage.create_directory(directory()).unwrap();
