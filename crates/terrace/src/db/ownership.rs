@@ -120,64 +120,6 @@ impl Ownership {
              store, and open it again when that process has closed it",
         ))
     }
-
-    /// Checks that the directory has not been removed.
-    ///
-    /// # Errors
-    /// [`Error::OwnershipLost`] if it has.
-    pub(crate) fn check_not_removed(&self) -> Result<()> {
-        if !self.directory.is_removed()? {
-            return Ok(());
-        }
-        Err(self.lost(
-            "it was removed while the store was open; what was written since is in no file that can \
-             be opened again",
-        ))
-    }
-
-    fn lost(&self, detail: &str) -> Error {
-        Error::OwnershipLost {
-            path: self.directory.path().to_path_buf(),
-            detail: detail.to_owned(),
-        }
-    }
-
-    /// Gives the directory up.
-    pub(crate) fn release(&self) {
-        *self.lock.lock() = None;
-    }
-
-    /// Checks that the directory is still there and that its `LOCK` is the one held. One that was
-    /// removed is made and locked again.
-    ///
-    /// # Errors
-    /// [`Error::OwnershipLost`] if the directory was removed, or `LOCK` is another owner's.
-    pub(crate) fn check(&self) -> Result<()> {
-        let mut lock = self.lock.lock();
-        let Some(held) = &*lock else {
-            return Err(Error::Closed);
-        };
-        match self.directory.identity_of(files::LOCK) {
-            Ok(found) if found == held.identity()? => Ok(()),
-            Ok(_) => Err(self.lost(
-                "its LOCK is another file than the one this owner has locked: another process may \
-                 own it by now; close this store, and open it again",
-            )),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.check_not_removed()?;
-                let again = self.directory.lock(files::LOCK, LockKind::Exclusive);
-                *lock = Some(again.map_err(|error| match error.kind() {
-                    ErrorKind::Locked => self.lost(
-                        "its LOCK was removed, and another process has made and locked a new one; \
-                         close this store, and open it again",
-                    ),
-                    _ => error.into(),
-                })?);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
 }
 
 /// Returns the error of a lock that was not taken.
