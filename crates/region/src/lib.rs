@@ -33,6 +33,7 @@ mod device;
 mod error;
 mod files;
 mod format;
+mod front;
 mod image;
 mod mapped;
 mod mapping;
@@ -54,6 +55,7 @@ pub use format::{
     CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, HEADER_BYTES, Header,
     HeaderState, MAX_CAPACITY_BYTES, MIN_CAPACITY_BYTES, capacity_for_payload,
 };
+pub use front::{FRONT_BYTES, Front, FrontFault};
 pub use image::{Image, ImagePool, ImageWriter};
 pub use mapped::MappedOptions;
 pub use recovery::{Recovered, SlotInfo};

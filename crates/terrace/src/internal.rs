@@ -17,6 +17,7 @@ use crate::{
 pub use crate::db::region_home::fuzz_region;
 pub use crate::inspect::socket::fuzz_request;
 pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
+pub use crate::randomness::Randomness;
 pub use crate::table::FilterBench;
 pub use crate::table::fuzz::{fuzz_block, fuzz_table};
 pub use crate::write_buffer::bench::IndexBench;

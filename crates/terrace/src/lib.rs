@@ -41,6 +41,7 @@ mod levels;
 mod options;
 mod parallel;
 mod persist_method;
+mod randomness;
 mod range_tombstones;
 mod read_buffer;
 mod repair;

@@ -21,6 +21,7 @@ use crate::PersistMethod;
 use crate::db::events::EventListener;
 use crate::levels::Domain;
 use crate::options::keyspace::KeyspaceOptions;
+use crate::randomness::Randomness;
 use crate::read_buffer::ReadBufferOptions;
 use crate::table::Compression;
 
@@ -301,6 +302,10 @@ pub struct Options {
     /// [`Db::events`](crate::Db::events) for the last events.
     #[serde(skip)]
     pub event_listener: Option<Arc<dyn EventListener>>,
+    /// Source of the random numbers of tables and openings. Tests seed it so that runs repeat.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub randomness: Randomness,
 }
 
 impl Default for Options {
@@ -354,6 +359,7 @@ impl Default for Options {
             background: Background::Threads,
             inspect: false,
             event_listener: None,
+            randomness: Randomness::from_os(),
         }
     }
 }
