@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_region::{Front, FrontFault};
 use terrace_storage as storage;
 
 use crate::SequenceNumber;
@@ -131,6 +132,22 @@ impl Error {
         }
     }
 
+    /// The error for a file of a format version that is not `known`.
+    pub(crate) fn unknown_version(file: &Path, kind: &str, version: u32, known: u32) -> Self {
+        let detail = format!("{kind} format {version}; this release reads {known}");
+        Error::unsupported(file, detail)
+    }
+
+    /// The error for a file whose first bytes are not the front that this release writes.
+    pub(crate) fn of_front(file: &Path, kind: &str, known: Front, fault: FrontFault) -> Self {
+        match fault {
+            FrontFault::Damaged { offset, detail } => Error::corruption(file, offset, detail),
+            FrontFault::UnknownVersion(version) => {
+                Error::unknown_version(file, kind, version, known.version)
+            }
+        }
+    }
+
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Error::InvalidArgument(detail.into())
     }
@@ -174,8 +191,8 @@ impl fmt::Display for Error {
             ),
             Error::Unsupported { file, detail } => write!(
                 f,
-                "{} was written by a version this one does not know: {detail}; open it with a \
-                 newer release",
+                "{} was written by a version this one does not know: {detail}; open it with the \
+                 release that wrote it, or a newer one",
                 file.display()
             ),
             Error::NoSpace { path, needed_bytes } => write!(

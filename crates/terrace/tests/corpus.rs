@@ -86,6 +86,7 @@ fn specimen() -> Image {
     let options = support::script::tiny(Options {
         storage: Arc::new(disk.clone()),
         background: Background::Inline,
+        randomness: internal::Randomness::seeded(1),
         ..Options::default()
     });
     let db = Db::open(STORE, options).unwrap();
@@ -113,6 +114,7 @@ fn region_identity() -> Vec<u8> {
     let options = support::script::tiny(Options {
         storage: Arc::new(disk.clone()),
         background: Background::Inline,
+        randomness: internal::Randomness::seeded(1),
         region_dir: Some("/fast".into()),
         ..Options::default()
     });
@@ -134,12 +136,12 @@ fn bless() {
     };
     save("region", "seed", &region_identity());
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let table = fs::read(golden.join("table-v1-ranges.bin")).unwrap();
+    let table = fs::read(golden.join("table-v2-ranges.bin")).unwrap();
     save("table", "ranges", &table);
     save("block", "ranges", range_tombstones(&table));
-    let table = fs::read(golden.join("table-v1-fuse.bin")).unwrap();
+    let table = fs::read(golden.join("table-v2-fuse.bin")).unwrap();
     save("table", "fuse", &table);
-    let table = fs::read(golden.join("table-v1-oldest-tombstone.bin")).unwrap();
+    let table = fs::read(golden.join("table-v2-oldest-tombstone.bin")).unwrap();
     save("table", "oldest-tombstone", &table);
     for (name, bytes) in &image.files {
         if name == "CURRENT" {

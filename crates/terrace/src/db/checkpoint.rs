@@ -20,6 +20,7 @@ use terrace_storage::{
 use crate::db::ownership::{busy, open_if_there};
 use crate::db::{Store, files};
 use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
+use crate::randomness::Randomness;
 use crate::sync::atomic::Ordering;
 use crate::table::table_name;
 use crate::{Error, Result, SequenceNumber};
@@ -37,7 +38,7 @@ impl Store {
         // Two that make the same checkpoint would each take the other's files for its own.
         let _lock = lock_empty(&*to)?;
         let copied = self.copy_tables(&state.version, &*to).and_then(|()| {
-            write_manifest(&*to, &checkpointed(&state))?;
+            write_manifest(&*to, &checkpointed(&state, &self.options.randomness))?;
             Ok(())
         });
         if let Err(error) = copied {
@@ -131,10 +132,10 @@ fn prepare(storage: &dyn Storage, to: &Path, access: Access) -> Result<Arc<dyn D
 
 /// The state of a store with the same tables and no arenas. It is another store: a region
 /// directory tells whose it is by the number.
-fn checkpointed(state: &ManifestState) -> ManifestState {
+fn checkpointed(state: &ManifestState, randomness: &Randomness) -> ManifestState {
     ManifestState {
         identity: Identity {
-            store_id: rand::random(),
+            store_id: u128::from_le_bytes(randomness.bytes16()),
             ..state.identity.clone()
         },
         version: Arc::clone(&state.version),

@@ -312,8 +312,8 @@ fn open_manifest(
         Manifest::open(directory, manifest_options)?
     } else {
         let identity = Identity {
-            store_id: rand::random(),
-            hash_seed: rand::random(),
+            store_id: u128::from_le_bytes(options.randomness.bytes16()),
+            hash_seed: options.randomness.u64(),
             domain: options
                 .durability
                 .unwrap_or(Durability::CrashSafe)

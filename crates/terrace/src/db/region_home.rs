@@ -15,6 +15,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_region::{FRONT_BYTES, Front};
 use terrace_storage::{
     Access, Directory, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
 };
@@ -30,8 +31,10 @@ use crate::{Error, Result};
 /// The file that says whose region a directory is.
 pub(crate) const NAME: &str = "REGION";
 const TEMPORARY_NAME: &str = "REGION.tmp";
-const MAGIC: &[u8; 8] = b"TerrRegn";
-const VERSION: u32 = 1;
+const FRONT: Front = Front {
+    magic: *b"TerrRegn",
+    version: 2,
+};
 const IDENTITY_BYTES: usize = 56;
 
 /// What the file `REGION` says.
@@ -357,9 +360,7 @@ fn write(directory: &dyn Directory, identity: RegionIdentity) -> Result<()> {
 }
 
 fn encode(identity: RegionIdentity) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
-    bytes.extend([0; 4]);
+    let mut bytes = FRONT.encode().to_vec();
     bytes.extend(identity.store_id.to_le_bytes());
     bytes.extend(identity.region_id.to_le_bytes());
     bytes.extend(xxh3_64(&bytes).to_le_bytes());
@@ -367,19 +368,16 @@ fn encode(identity: RegionIdentity) -> Vec<u8> {
 }
 
 fn decode(file: &Path, bytes: &[u8]) -> Result<RegionIdentity> {
-    let mut decoder = Decoder::new(bytes);
-    if decoder.take(MAGIC.len()) != Some(MAGIC) {
-        let detail = "it does not begin like a region's identity";
-        return Err(Error::corruption(file, 0, detail));
-    }
-    if let Some(version) = decoder.u32()
-        && version != VERSION
-    {
-        let detail = format!("region format version {version}");
-        return Err(Error::unsupported(file, detail));
-    }
-    take_identity(decoder, bytes).ok_or_else(|| {
-        Error::corruption(file, 8, "the checksum does not match, or it is cut short")
+    FRONT
+        .check(bytes)
+        .map_err(|fault| Error::of_front(file, "region", FRONT, fault))?;
+    take_identity(bytes).ok_or_else(|| {
+        let offset = FRONT_BYTES as u64;
+        Error::corruption(
+            file,
+            offset,
+            "the checksum does not match, or it is cut short",
+        )
     })
 }
 
@@ -390,8 +388,8 @@ pub fn fuzz_region(bytes: &[u8]) {
     }
 }
 
-fn take_identity(mut rest: Decoder<'_>, bytes: &[u8]) -> Option<RegionIdentity> {
-    let reserved = rest.u32()?;
+fn take_identity(bytes: &[u8]) -> Option<RegionIdentity> {
+    let mut rest = Decoder::new(bytes.get(FRONT_BYTES..)?);
     let mut number = || {
         let low = u128::from(rest.u64()?);
         Some(low | u128::from(rest.u64()?) << 64)
@@ -402,7 +400,7 @@ fn take_identity(mut rest: Decoder<'_>, bytes: &[u8]) -> Option<RegionIdentity> 
     };
     let checksum = rest.u64()?;
     let covered = bytes.get(..IDENTITY_BYTES - 8)?;
-    (reserved == 0 && rest.is_empty() && checksum == xxh3_64(covered)).then_some(identity)
+    (rest.is_empty() && checksum == xxh3_64(covered)).then_some(identity)
 }
 
 #[cfg(test)]
@@ -418,11 +416,9 @@ mod tests {
         let file = Path::new("REGION");
         let bytes = encode(identity);
         assert_eq!(bytes.len(), IDENTITY_BYTES);
-        assert_eq!(
-            bytes[..24],
-            *b"TerrRegn\x01\0\0\0\0\0\0\0\x77\x66\x55\x44\x33\x22\x11\0"
-        );
-        assert_eq!(bytes[48..], [7, 97, 35, 130, 36, 200, 73, 241]);
+        assert_eq!(bytes[..16], FRONT.encode());
+        assert_eq!(bytes[16..24], *b"\x77\x66\x55\x44\x33\x22\x11\0");
+        assert_eq!(bytes[48..], [112, 99, 55, 17, 18, 206, 108, 106]);
         assert_eq!(decode(file, &bytes).unwrap(), identity);
         for cut in 0..bytes.len() {
             assert!(decode(file, &bytes[..cut]).is_err(), "cut at {cut}");
@@ -430,9 +426,8 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            let unknown = matches!(decode(file, &damaged), Err(Error::Unsupported { .. }));
-            assert!(decode(file, &damaged).is_err(), "bit {bit}");
-            assert_eq!(unknown, (64..96).contains(&bit), "bit {bit}");
+            let is_damage = matches!(decode(file, &damaged), Err(Error::Corruption { .. }));
+            assert!(is_damage, "bit {bit}");
         }
         assert!(decode(file, &[&bytes[..], b"x"].concat()).is_err());
     }

@@ -9,6 +9,7 @@ use crate::db::Store;
 use crate::key::InternalKey;
 use crate::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
 use crate::options::keyspace::KeyspaceOptions;
+use crate::randomness::Randomness;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_name};
 use crate::{KeyspaceId, Result, SequenceNumber};
@@ -43,6 +44,7 @@ pub(crate) struct TableHome<'a> {
     pub(crate) name_of: fn(u64) -> String,
     pub(crate) next_table: &'a AtomicU64,
     pub(crate) hash_seed: u64,
+    pub(crate) randomness: &'a Randomness,
     /// Files are written past the page cache.
     pub(crate) direct: bool,
 }
@@ -59,6 +61,7 @@ impl Store {
             name_of: table_name,
             next_table: &self.next_table,
             hash_seed: self.hash_seed,
+            randomness: &self.options.randomness,
             direct: self.options.direct_io,
         };
         let form = self.form_of(levels).clone();
@@ -170,6 +173,7 @@ impl<'a> TableFiles<'a> {
                 compression: form.compression_of(usize::from(self.place.level)),
                 filter: self.filter,
                 hash_seed: home.hash_seed,
+                identity: u128::from_le_bytes(home.randomness.bytes16()),
                 keyspace: self.keyspace,
                 age_hint: self.place.age,
                 oldest_tombstone_seconds: self.oldest_tombstone_seconds,

@@ -71,6 +71,7 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
     let escape = |key: &[u8]| key.escape_ascii().to_string();
     let (smallest, largest) = properties.user_keys().unwrap_or_default();
     let mut summary = vec![
+        ("identity", format!("{:032x}", properties.identity)),
         ("keyspace", properties.keyspace.to_string()),
         ("entries", properties.entries.to_string()),
         ("tombstones", properties.tombstones.to_string()),

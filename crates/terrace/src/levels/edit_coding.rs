@@ -89,7 +89,8 @@ mod table {
     pub(super) const RANGE_TOMBSTONES: u32 = 16;
     pub(super) const ASSIGNED: u32 = 17;
     pub(super) const OLDEST_TOMBSTONE: u32 = 18;
-    pub(super) const LARGEST: u32 = OLDEST_TOMBSTONE;
+    pub(super) const IDENTITY: u32 = 19;
+    pub(super) const LARGEST: u32 = IDENTITY;
 }
 
 /// Tags inside an issued arena.
@@ -291,6 +292,7 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
     if let Some(seconds) = meta.oldest_tombstone_seconds {
         out.skippable_number(table::OLDEST_TOMBSTONE, seconds);
     }
+    out.bytes(table::IDENTITY, &meta.identity.to_le_bytes());
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -417,8 +419,11 @@ fn take_moved(field: Field<'_>) -> Result<TableMoved, FieldError> {
 
 fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
     let group = table_group(field)?;
+    let identity = <[u8; 16]>::try_from(group.bytes(table::IDENTITY)?)
+        .map_err(|_| group.malformed(table::IDENTITY))?;
     let meta = TableMeta {
         number: group.nonzero(table::NUMBER)?,
+        identity: u128::from_le_bytes(identity),
         keyspace: keyspace_of(&group)?,
         size_bytes: group.number(table::SIZE_BYTES)?,
         entries: group.number(table::ENTRIES)?,

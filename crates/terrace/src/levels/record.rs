@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use terrace_region::Front;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::edit::Edit;
@@ -15,8 +16,10 @@ use crate::coding::Decoder;
 use crate::{Error, Result};
 
 /// The first bytes of every manifest.
-pub(crate) const MAGIC: [u8; 8] = *b"TerrMani";
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FRONT: Front = Front {
+    magic: *b"TerrMani",
+    version: 2,
+};
 pub(super) const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 8;
@@ -34,9 +37,7 @@ const MAX_PAYLOAD_BYTES: usize = 1 << 30;
 
 pub(super) fn encode_header(number: u64) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
-    header.extend_from_slice(&MAGIC);
-    header.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    header.extend_from_slice(&0u32.to_le_bytes());
+    header.extend_from_slice(&FRONT.encode());
     header.extend_from_slice(&number.to_le_bytes());
     header.extend_from_slice(&xxh3_64(&header).to_le_bytes());
     header
@@ -97,33 +98,21 @@ pub(super) struct Record<'a> {
 impl<'a> Records<'a> {
     /// Checks the header. `number` is the one in the file's name.
     pub(super) fn new(file: &'a Path, bytes: &'a [u8], number: u64) -> Result<Self> {
-        let mut header = Decoder::new(bytes);
-        if header.take(MAGIC.len()) != Some(MAGIC.as_slice()) {
-            let what = if bytes.is_empty() {
-                "the file is empty"
-            } else {
-                "it does not begin as a manifest does"
-            };
-            return Err(Error::corruption(file, 0, what));
+        if bytes.is_empty() {
+            return Err(Error::corruption(file, 0, "the file is empty"));
         }
-        let truncated = || Error::corruption(file, bytes.len() as u64, "the header is cut short");
-        let version = header.u32().ok_or_else(truncated)?;
-        let body = bytes.get(..HEADER_BYTES - 8).ok_or_else(truncated)?;
-        let (reserved, written_number, sum) = (header.u32(), header.u64(), header.u64());
-        let sum = sum.ok_or_else(truncated)?;
-        // A version that is not known may have another header; only then is its sum not believed.
-        if version != FORMAT_VERSION && version != 0 && sum == xxh3_64(body) {
-            return Err(Error::unsupported(
-                file,
-                format!("manifest format {version}; this release reads {FORMAT_VERSION}"),
-            ));
-        }
-        if sum != xxh3_64(body) || version != FORMAT_VERSION || reserved != Some(0) {
-            return Err(Error::corruption(
-                file,
-                0,
-                "the header does not match its checksum",
-            ));
+        FRONT
+            .check(bytes)
+            .map_err(|fault| Error::of_front(file, "manifest", FRONT, fault))?;
+        let short = || Error::corruption(file, bytes.len() as u64, "the header is cut short");
+        let (body, rest) = bytes
+            .split_at_checked(HEADER_BYTES - CHECKSUM_BYTES)
+            .ok_or_else(short)?;
+        let written_number = body.last_chunk().copied().map(u64::from_le_bytes);
+        let sum = Decoder::new(rest).u64().ok_or_else(short)?;
+        if sum != xxh3_64(body) {
+            let detail = "the header does not match its checksum";
+            return Err(Error::corruption(file, 0, detail));
         }
         if written_number != Some(number) {
             return Err(Error::corruption(

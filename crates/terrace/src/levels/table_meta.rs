@@ -137,6 +137,9 @@ impl fmt::Debug for KeyRange {
 pub(crate) struct TableMeta {
     /// The number in the file's name; never 0, never used twice in a store.
     pub(crate) number: u64,
+    /// Random bits of the table's own, which its file says, too. A checkpoint and its store give
+    /// the same numbers to tables that they write later.
+    pub(crate) identity: u128,
     pub(crate) keyspace: KeyspaceId,
     pub(crate) size_bytes: u64,
     pub(crate) entries: u64,
@@ -168,6 +171,7 @@ impl TableMeta {
     pub(crate) fn of_file(number: u64, properties: &TableProperties) -> Option<Self> {
         Some(TableMeta {
             number,
+            identity: properties.identity,
             keyspace: properties.keyspace,
             size_bytes: properties.file_bytes,
             entries: properties.entries,
@@ -213,14 +217,13 @@ impl TableMeta {
             }
         });
         bounds_fit
+            && properties.identity == self.identity
             && properties.keyspace == self.keyspace
             && properties.file_bytes == self.size_bytes
             && properties.entries == self.entries
             && properties.tombstones == self.tombstones
             && properties.range_tombstones() == self.range_tombstones
-            // Lost where a version that does not know it has rewritten the manifest.
-            && (self.oldest_tombstone_seconds.is_none()
-                || self.oldest_tombstone_seconds == properties.oldest_tombstone_seconds)
+            && properties.oldest_tombstone_seconds == self.oldest_tombstone_seconds
             && (self.assigned
                 || properties.smallest_sequence == self.min_sequence
                     && properties.largest_sequence == self.max_sequence)
@@ -386,6 +389,7 @@ mod tests {
     fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
         TableMeta {
             number,
+            identity: 0,
             keyspace: KeyspaceId::DEFAULT,
             size_bytes: 1,
             entries: 1,

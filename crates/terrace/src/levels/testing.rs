@@ -24,6 +24,7 @@ pub(crate) fn new_state() -> ManifestState {
 pub(crate) fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
     TableMeta {
         number,
+        identity: u128::from(number) << 64,
         keyspace: KeyspaceId::DEFAULT,
         size_bytes: 100,
         entries: 10,

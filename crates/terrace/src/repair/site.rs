@@ -127,6 +127,7 @@ impl Site {
             name_of: new_name,
             next_table: &self.next_table,
             hash_seed,
+            randomness: &self.options.randomness,
             direct: false,
         };
         TableFiles::new(home, keyspace, form, place, Purpose::Recovery)

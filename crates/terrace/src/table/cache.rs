@@ -529,7 +529,7 @@ impl TableCache {
                 return Ok(reader);
             }
             let path = self.directory.shown(&name);
-            let detail = "the table is whole, but not the one that the manifest lists";
+            let detail = "another table lies under this name, not the one that is listed";
             Err(Error::corruption(&path, 0, detail))
         })
     }

@@ -34,7 +34,8 @@ impl TableReader {
     pub(crate) fn verify(&self) -> Result<TableCheck> {
         let (source, properties) = (self.source(), self.properties());
         let file_bytes = source.file.length_bytes()?;
-        source.read_frame(file_bytes, Purpose::Other)?;
+        source.read_trailer(file_bytes, Purpose::Other)?;
+        source.check_header(Purpose::Other)?;
         let filter = read_filter(source, properties, self.footer(), Purpose::Other)?;
         let mut checker = Checker {
             table: self,
@@ -218,8 +219,8 @@ impl Checker<'_> {
         let stated = self.table.sketches(Purpose::Other)?;
         let found = self.sketches.finish();
         let handle = self.table.properties().sketch;
-        match (stated, handle) {
-            (Some(stated), Some(handle)) if stated != found => {
+        match handle {
+            Some(handle) if stated != found => {
                 self.fail(handle, 0, "the sketches are not those of the entries")
             }
             _ => Ok(()),

@@ -2,14 +2,20 @@
 //!
 //! docs/formats.md is the specification; the constants here are its numbers.
 
+use terrace_region::{FRONT_BYTES, Front};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::coding::{Decoder, put_varint};
 
 /// First and last eight bytes of every table.
 pub(super) const MAGIC: [u8; 8] = *b"TerTable";
-pub(super) const VERSION: u32 = 1;
-pub(super) const HEADER_BYTES: usize = 16;
+pub(super) const VERSION: u32 = 2;
+/// The header is a front and nothing else.
+pub(super) const HEADER: Front = Front {
+    magic: MAGIC,
+    version: VERSION,
+};
+pub(super) const HEADER_BYTES: usize = FRONT_BYTES;
 pub(super) const TRAILER_BYTES: usize = 32;
 /// What a device reads at least. A table that is read past the page cache has its blocks within these,
 /// where that costs little.
@@ -79,35 +85,6 @@ pub(super) fn follows(end: u64, offset: u64) -> bool {
     between == Some(0) || between == Some(padding_behind(end))
 }
 
-pub(super) fn encode_header() -> [u8; HEADER_BYTES] {
-    let mut header = [0; HEADER_BYTES];
-    let fields = MAGIC.into_iter().chain(VERSION.to_le_bytes());
-    for (slot, byte) in header.iter_mut().zip(fields) {
-        *slot = byte;
-    }
-    header
-}
-
-/// Why the first bytes of a file are not those of a table that this version reads.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum HeaderFault {
-    NotATable,
-    UnknownVersion(u32),
-    ReservedBytes,
-}
-
-pub(super) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), HeaderFault> {
-    let mut decoder = Decoder::new(header);
-    if decoder.take(MAGIC.len()) != Some(&MAGIC) {
-        return Err(HeaderFault::NotATable);
-    }
-    match (decoder.u32(), decoder.u32()) {
-        (Some(VERSION), Some(0)) => Ok(()),
-        (Some(VERSION), _) => Err(HeaderFault::ReservedBytes),
-        (version, _) => Err(HeaderFault::UnknownVersion(version.unwrap_or(0))),
-    }
-}
-
 /// The last bytes of a table: where its footer is, under a checksum that also covers the place of
 /// the trailer itself, so that neither a longer nor a shorter file passes.
 pub(super) fn encode_trailer(footer: BlockHandle, trailer_offset: u64) -> Vec<u8> {
@@ -121,10 +98,20 @@ pub(super) fn encode_trailer(footer: BlockHandle, trailer_offset: u64) -> Vec<u8
     trailer
 }
 
+/// Why the last bytes of a file are not the trailer of a table that this release reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TrailerFault {
+    Malformed(Malformed),
+    /// The trailer is whole: another release wrote the table.
+    UnknownVersion(u32),
+}
+
+/// Returns where the footer is. The version is believed only under the trailer's checksum.
 pub(super) fn decode_trailer(
     trailer: &[u8; TRAILER_BYTES],
     trailer_offset: u64,
-) -> Result<BlockHandle, Malformed> {
+) -> Result<BlockHandle, TrailerFault> {
+    let malformed = |position, detail| TrailerFault::Malformed(Malformed::new(position, detail));
     let parse = || {
         let mut decoder = Decoder::new(trailer);
         let covered = decoder.take(16)?;
@@ -138,18 +125,18 @@ pub(super) fn decode_trailer(
         Some((covered, checksum, magic, footer, decoder.u32()?))
     };
     let (covered, checksum, magic, footer, version) =
-        parse().ok_or(Malformed::new(0, "the trailer is short"))?;
+        parse().ok_or(malformed(0, "the trailer is short"))?;
     if magic != MAGIC {
-        return Err(Malformed::new(24, "the file does not end as a table does"));
+        return Err(malformed(24, "the file does not end as a table does"));
     }
     if checksum != xxh3_64_with_seed(covered, trailer_offset) {
-        return Err(Malformed::new(16, "the trailer's checksum does not match"));
+        return Err(malformed(16, "the trailer's checksum does not match"));
     }
     if version != VERSION {
-        return Err(Malformed::new(12, "trailer and header differ in version"));
+        return Err(TrailerFault::UnknownVersion(version));
     }
     if footer.end() != Some(trailer_offset) {
-        return Err(Malformed::new(0, "the footer does not end at the trailer"));
+        return Err(malformed(0, "the footer does not end at the trailer"));
     }
     Ok(footer)
 }

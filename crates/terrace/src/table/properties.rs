@@ -36,7 +36,8 @@ mod field {
     pub(super) const RANGE_TOMBSTONES: u64 = 17;
     pub(super) const FILTER_KIND: u64 = 18;
     pub(super) const OLDEST_TOMBSTONE: u64 = 19;
-    pub(super) const LAST_KNOWN: u64 = OLDEST_TOMBSTONE;
+    pub(super) const IDENTITY: u64 = 20;
+    pub(super) const LAST_KNOWN: u64 = IDENTITY;
 }
 
 /// How a table is written.
@@ -49,6 +50,8 @@ pub(crate) struct TableOptions {
     pub(crate) filter: FilterForm,
     /// The store's seed of [`key_hash`](super::key_hash).
     pub(crate) hash_seed: u64,
+    /// Random bits of this table's own.
+    pub(crate) identity: u128,
     pub(crate) keyspace: KeyspaceId,
     /// The age of the table's sub-level when it was written; `repair` may use it.
     pub(crate) age_hint: u64,
@@ -80,13 +83,15 @@ pub(crate) struct TableProperties {
     pub(crate) smallest_sequence: SequenceNumber,
     pub(crate) largest_sequence: SequenceNumber,
     pub(crate) hash_seed: u64,
+    /// Random bits of this table's own, which the manifest lists.
+    pub(crate) identity: u128,
     pub(crate) age_hint: u64,
     /// What was asked for; a block that does not shrink is stored as it is.
     pub(crate) compression: Compression,
     /// `None` without entries.
     pub(super) top_index: Option<BlockHandle>,
     pub(super) filter: Option<FilterPlace>,
-    /// Of distinct user keys. Tables that were written before there were any have none.
+    /// Sketch of distinct user keys; `None` without entries.
     pub(super) sketch: Option<BlockHandle>,
     /// `None` if no key was chosen, too.
     pub(super) key_sample: Option<SampleSummary>,
@@ -176,6 +181,7 @@ impl TableProperties {
             put_varint(&mut out, varint_length(seconds) as u64);
             put_varint(&mut out, seconds);
         }
+        bytes(&mut out, field::IDENTITY, &self.identity.to_le_bytes());
         out
     }
 
@@ -230,6 +236,7 @@ impl TableProperties {
                 smallest_sequence: fields.number(field::SMALLEST_SEQUENCE)?,
                 largest_sequence: fields.number(field::LARGEST_SEQUENCE)?,
                 hash_seed: fields.number(field::HASH_SEED)?,
+                identity: u128::from_le_bytes(fields.get(field::IDENTITY)?.try_into().ok()?),
                 age_hint: fields.number(field::AGE_HINT)?,
                 compression: Compression::from_number(compression)?,
                 top_index: handle(field::TOP_INDEX)?,
@@ -259,18 +266,18 @@ impl TableProperties {
         }
         let of_entries = [
             self.top_index.is_some(),
+            self.sketch.is_some(),
             !self.smallest.is_empty(),
             !self.largest.is_empty(),
         ];
         match self.entries {
             0 => {
-                of_entries == [false; 3]
+                of_entries == [false; 4]
                     && self.filter.is_none()
-                    && self.sketch.is_none()
                     && self.key_sample.is_none()
                     && self.range_tombstones.is_some()
             }
-            _ => of_entries == [true; 3] && (self.sketch.is_some() || self.key_sample.is_none()),
+            _ => of_entries == [true; 4],
         }
     }
 }
@@ -354,6 +361,7 @@ mod tests {
             smallest_sequence: 2,
             largest_sequence: 1 << 55,
             hash_seed: u64::MAX,
+            identity: 0x0123_4567_89ab_cdef_0011_2233_4455_6677,
             age_hint: 0,
             compression: Compression::Zstd,
             top_index: Some(BlockHandle {
@@ -361,7 +369,10 @@ mod tests {
                 length_bytes: 30,
             }),
             filter: handle.map(|handle| FilterPlace { kind, handle }),
-            sketch: handle,
+            sketch: Some(BlockHandle {
+                offset: 4000,
+                length_bytes: 900,
+            }),
             key_sample: None,
             range_tombstones: None,
             oldest_tombstone_seconds: None,
@@ -433,9 +444,12 @@ mod tests {
             length_bytes: 45,
         };
         let with_kind = |handle, kind: &[u8]| {
+            // Before the identity, the last field: a tag, a length and 16 bytes.
             let mut footer = sample(handle).encode();
+            let identity = footer.split_off(footer.len() - 18);
             put_varint(&mut footer, field::FILTER_KIND << 1);
             put_bytes(&mut footer, kind);
+            footer.extend(identity);
             TableProperties::decode(&footer, 9000)
         };
         assert_eq!(with_kind(Some(handle), &[1]), Ok(sample(Some(handle))));
@@ -482,7 +496,11 @@ mod tests {
             top_index: None,
             ..sample(None)
         };
-        for properties in [nothing, no_index] {
+        let no_sketch = TableProperties {
+            sketch: None,
+            ..sample(None)
+        };
+        for properties in [nothing, no_index, no_sketch] {
             assert!(TableProperties::decode(&properties.encode(), 9000).is_err());
         }
     }

@@ -128,7 +128,7 @@ impl Drop for TableReader {
 }
 
 impl TableReader {
-    /// Opens a table and checks its header, trailer, footer, filter and top index.
+    /// Opens a table and checks its trailer, footer, filter and top index.
     pub(crate) fn open(
         directory: &dyn Directory,
         name: &str,
@@ -186,7 +186,7 @@ impl TableReader {
             runs: Runs::default(),
         };
         let file_bytes = source.file.length_bytes()?;
-        let footer = source.read_frame(file_bytes, Purpose::Read)?;
+        let footer = source.read_trailer(file_bytes, Purpose::Read)?;
         let contents = source.read(footer, Purpose::Read)?.contents;
         let properties =
             TableProperties::decode(&contents, file_bytes).map_err(|fault| match fault {

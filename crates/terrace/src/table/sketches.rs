@@ -63,38 +63,32 @@ impl SketchesBuilder {
 }
 
 impl TableReader {
-    /// Both, read from the file; `None` if it was written without any. Range tombstones are in none.
+    /// Reads both from the file. Range tombstones are in none.
     ///
     /// # Errors
     /// Those of reading; corruption, if a block is not what the footer says.
-    pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Option<Sketches>> {
-        let Some(keys) = self.key_sketch(purpose)? else {
-            return Ok(None);
-        };
-        let sample = self.key_sample(purpose)?;
-        Ok(Some(Sketches { keys, sample }))
+    pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Sketches> {
+        Ok(Sketches {
+            keys: self.key_sketch(purpose)?,
+            sample: self.key_sample(purpose)?,
+        })
     }
 
-    /// The sketch of the distinct user keys; `None` if the table was written without one.
+    /// Reads the sketch of the distinct user keys, which is empty without entries.
     ///
     /// # Errors
     /// As those of [`TableReader::sketches`].
-    pub(crate) fn key_sketch(&self, purpose: Purpose) -> Result<Option<Sketch>> {
-        let properties = self.properties();
-        if properties.entries == 0 {
-            return Ok(Some(Sketch::default()));
-        }
-        let Some(handle) = properties.sketch else {
-            return Ok(None);
+    pub(crate) fn key_sketch(&self, purpose: Purpose) -> Result<Sketch> {
+        let Some(handle) = self.properties().sketch else {
+            return Ok(Sketch::default());
         };
         let source = self.place_checked(handle)?;
         let keys = Sketch::decode(&source.read(handle, purpose)?.contents);
         let fault = Malformed::new(0, "the sketch of keys is none");
-        let keys = keys.ok_or_else(|| source.corruption(handle, fault))?;
-        Ok(Some(keys))
+        keys.ok_or_else(|| source.corruption(handle, fault))
     }
 
-    /// The sample of versions, empty if the table was written without one.
+    /// Reads the sample of versions, which is empty if no key was chosen.
     ///
     /// # Errors
     /// As those of [`TableReader::sketches`].

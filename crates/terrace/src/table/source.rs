@@ -4,12 +4,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use terrace_region::FrontFault;
 use terrace_storage::{File, Purpose};
 
 use super::block::Block;
 use super::compression::{Unsealed, unseal};
 use super::format::{
-    self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER_BYTES, HeaderFault, Malformed, TRAILER_BYTES,
+    self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER, HEADER_BYTES, Malformed, TRAILER_BYTES,
+    TrailerFault,
 };
 use super::index_block::IndexBlock;
 use super::read_ahead::Runs;
@@ -24,35 +26,41 @@ pub(super) struct BlockSource {
 }
 
 impl BlockSource {
-    /// Checks header and trailer, and returns where the footer is.
-    pub(super) fn read_frame(&self, file_bytes: u64, purpose: Purpose) -> Result<BlockHandle> {
+    /// Checks the trailer, and returns where the footer is. The header is left to
+    /// [`BlockSource::check_header`]: it says nothing that the trailer does not say.
+    pub(super) fn read_trailer(&self, file_bytes: u64, purpose: Purpose) -> Result<BlockHandle> {
         const LEAST: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
         if file_bytes < LEAST {
             let detail = format!("a table has at least {LEAST} bytes, this file has {file_bytes}");
             return Err(Error::corruption(&self.path, file_bytes, detail));
         }
-        let mut header = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut header, 0, purpose)?;
-        format::check_header(&header).map_err(|fault| match fault {
-            HeaderFault::NotATable => {
-                Error::corruption(&self.path, 0, "the file does not begin as a table does")
-            }
-            HeaderFault::UnknownVersion(version) => Error::unsupported(
-                &self.path,
-                format!("table format {version}; known is {}", format::VERSION),
-            ),
-            HeaderFault::ReservedBytes => {
-                Error::corruption(&self.path, 12, "reserved bytes of the header are not zero")
-            }
-        })?;
         let offset = file_bytes - TRAILER_BYTES as u64;
         let mut trailer = [0; TRAILER_BYTES];
         self.file.read_exact_at(&mut trailer, offset, purpose)?;
-        let footer = format::decode_trailer(&trailer, offset).map_err(|fault| {
-            Error::corruption(&self.path, offset + fault.position as u64, fault.detail)
+        let footer = format::decode_trailer(&trailer, offset).map_err(|fault| match fault {
+            TrailerFault::Malformed(fault) => {
+                Error::corruption(&self.path, offset + fault.position as u64, fault.detail)
+            }
+            TrailerFault::UnknownVersion(version) => {
+                Error::unknown_version(&self.path, "table", version, format::VERSION)
+            }
         })?;
         self.check_place(footer, offset, offset)?;
         Ok(footer)
+    }
+
+    /// Checks the first bytes of a table whose trailer is whole. The trailer has decided on the
+    /// version, so every other header is damage.
+    pub(super) fn check_header(&self, purpose: Purpose) -> Result<()> {
+        let mut header = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut header, 0, purpose)?;
+        HEADER.check(&header).map_err(|fault| match fault {
+            FrontFault::Damaged { offset, detail } => Error::corruption(&self.path, offset, detail),
+            FrontFault::UnknownVersion(version) => {
+                let detail = format!("the header says version {version}, and the trailer does not");
+                Error::corruption(&self.path, 0, detail)
+            }
+        })
     }
 
     /// Refuses a handle that does not lie between the header and `limit`. `named_at` is where in

@@ -80,7 +80,7 @@ impl<'a> TableWriter<'a> {
             written_bytes: 0,
             sent_bytes: 0,
         };
-        output.buffer.extend_from_slice(&format::encode_header());
+        output.buffer.extend_from_slice(&format::HEADER.encode());
         Ok(TableWriter {
             directory,
             name,
@@ -212,6 +212,7 @@ impl<'a> TableWriter<'a> {
             smallest_sequence: tally.smallest_sequence,
             largest_sequence: tally.largest_sequence,
             hash_seed: self.options.hash_seed,
+            identity: self.options.identity,
             age_hint: self.options.age_hint,
             compression: self.options.compression,
             top_index,

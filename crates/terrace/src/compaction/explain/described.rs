@@ -370,6 +370,7 @@ fn listed(
 fn unwritten(number: u64) -> TableMeta {
     TableMeta {
         number,
+        identity: 0,
         keyspace: KeyspaceId::DEFAULT,
         size_bytes: 0,
         entries: 0,

@@ -99,6 +99,7 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
             bits_per_key: f64::from(options.filter_bits_per_key),
         },
         hash_seed: 1,
+        identity: 0,
         keyspace: KeyspaceId::DEFAULT,
         age_hint: 1,
         oldest_tombstone_seconds: None,

@@ -338,6 +338,7 @@ impl SimulatedLevels {
         let table = TableMeta {
             // Until it is installed.
             number: 0,
+            identity: 0,
             keyspace: KeyspaceId::DEFAULT,
             size_bytes,
             entries: entries.round().max(1.0) as u64,

@@ -72,7 +72,7 @@ impl Store {
                 None => {
                     for table in &sub_level.tables {
                         let open = table.open(&self.tables).ok()?;
-                        keys.unite(&open.key_sketch(Purpose::Other).ok()??);
+                        keys.unite(&open.key_sketch(Purpose::Other).ok()?);
                     }
                 }
             }

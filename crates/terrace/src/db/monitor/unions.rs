@@ -31,9 +31,8 @@ pub(super) struct Unions {
 #[derive(Clone)]
 struct Union {
     tables: Vec<u64>,
-    /// `None` if a table was written without a sketch.
-    keys: Option<Arc<Sketch>>,
-    /// Of those that were written with one, by their numbers.
+    keys: Arc<Sketch>,
+    /// By the tables' numbers; empty where too many tables are.
     of_tables: Arc<BTreeMap<u64, SmallSketch>>,
 }
 
@@ -154,7 +153,8 @@ impl Unions {
     pub(super) fn keys_about(&self, run: &Run) -> Option<f64> {
         let seen = run.sub_levels().iter();
         let mut seen = seen
-            .filter_map(|(place, _)| self.by_sub_level.get(&place.sub_level)?.keys.as_ref())
+            .filter_map(|(place, _)| self.by_sub_level.get(&place.sub_level))
+            .map(|union| &union.keys)
             .peekable();
         seen.peek()?;
         let mut keys = Sketch::default();
@@ -166,7 +166,7 @@ impl Unions {
         let of_union = |union: &Union| {
             let of_tables = union.of_tables.values();
             let small: u64 = of_tables.map(SmallSketch::memory_bytes).sum();
-            union.keys.as_ref().map_or(0, |keys| keys.memory_bytes()) + small
+            union.keys.memory_bytes() + small
         };
         self.by_sub_level.values().map(of_union).sum()
     }
@@ -182,8 +182,7 @@ impl Unions {
     /// The union of a sub-level, if it is of the tables that are listed.
     pub(super) fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
         let union = self.by_sub_level.get(&sub_level.number)?;
-        let is_current = union.tables == numbers(sub_level);
-        union.keys.as_deref().filter(|_| is_current)
+        (union.tables == numbers(sub_level)).then_some(&*union.keys)
     }
 }
 
@@ -221,31 +220,24 @@ fn union_of(
         return Ok(begun);
     }
     let mut of_tables = begun.as_ref().map(|begun| begun.of_tables.clone());
-    let (read, keys) = match begun {
-        Some(Union {
-            tables,
-            keys: Some(keys),
-            ..
-        }) => (tables, Arc::unwrap_or_clone(keys)),
-        _ => (Vec::new(), Sketch::default()),
+    let (read, mut keys) = match begun {
+        Some(Union { tables, keys, .. }) => (tables, Arc::unwrap_or_clone(keys)),
+        None => (Vec::new(), Sketch::default()),
     };
-    let mut keys = Some(keys);
     let small = Arc::make_mut(of_tables.get_or_insert_default());
     for table in &sub_level.tables {
         if read.binary_search(&table.number).is_ok() {
             continue;
         }
         let of_table = table.open(tables)?.key_sketch(Purpose::Compaction)?;
-        let kept = of_table.as_ref().filter(|_| keeps_small);
-        small.extend(kept.map(|keys| (table.number, keys.into())));
-        keys = keys.zip(of_table).map(|(mut keys, of_table)| {
-            keys.unite(&of_table);
-            keys
-        });
+        if keeps_small {
+            small.insert(table.number, (&of_table).into());
+        }
+        keys.unite(&of_table);
     }
     Ok(Union {
         tables: listed,
-        keys: keys.map(Arc::new),
+        keys: Arc::new(keys),
         of_tables: of_tables.unwrap_or_default(),
     })
 }

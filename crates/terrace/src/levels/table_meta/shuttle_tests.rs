@@ -6,6 +6,7 @@ use crate::sync::thread;
 fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
     let meta = TableMeta {
         number,
+        identity: 0,
         keyspace: KeyspaceId::DEFAULT,
         size_bytes: 1,
         entries: 1,

