@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::{DamagedTable, ManifestRepair, RepairReport, repair};
+use terrace::{DamagedTable, LeftFile, ManifestRepair, RepairReport, repair};
 
 use crate::arguments::Maintenance;
 use crate::commands::print;
@@ -46,6 +46,13 @@ fn as_text(report: &RepairReport) -> String {
         lines.push(format!("the region directory is named anew: {damage}"));
     }
     lines.extend(report.damaged.iter().map(of_table));
+    lines.extend(report.left.iter().map(of_left));
+    if report.tables_unlisted > 0 {
+        lines.push(format!(
+            "what {} of another release held is not in the store any more",
+            things(report.tables_unlisted as u64, "table")
+        ));
+    }
     if let Some(damage) = &report.arena_damage {
         lines.push(format!("damaged arenas: {damage}"));
     }
@@ -91,6 +98,14 @@ fn of_table(table: &DamagedTable) -> String {
     format!("damaged table: {}; {kept}{of} read{file}", table.error)
 }
 
+fn of_left(left: &LeftFile) -> String {
+    let file = match &left.kept_as {
+        Some(file) => format!("it is {} now", file.display()),
+        None => "it keeps its name".to_owned(),
+    };
+    format!("not taken: {}; {file}", left.error)
+}
+
 fn as_json(report: &RepairReport) -> Value {
     let table = |table: &DamagedTable| {
         json!({
@@ -98,6 +113,13 @@ fn as_json(report: &RepairReport) -> Value {
             "kept_as": table.kept_as,
             "versions": table.entries,
             "versions_kept": table.entries_kept,
+        })
+    };
+    let left = |left: &LeftFile| {
+        json!({
+            "file": left.file,
+            "error": left.error.to_string(),
+            "kept_as": left.kept_as,
         })
     };
     let why = match &report.manifest {
@@ -116,6 +138,8 @@ fn as_json(report: &RepairReport) -> Value {
         "arena_damage": report.arena_damage.as_ref().map(ToString::to_string),
         "writes_from_arenas": report.writes_from_arenas,
         "dropped": report.dropped,
+        "left": report.left.iter().map(left).collect::<Vec<_>>(),
+        "tables_unlisted": report.tables_unlisted,
         "keyspaces_named": report.named,
     })
 }

@@ -22,7 +22,7 @@ use crate::db::{Store, files};
 use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use crate::randomness::Randomness;
 use crate::sync::atomic::Ordering;
-use crate::table::table_name;
+use crate::table::{another_table, read_properties, table_name};
 use crate::{Error, Result, SequenceNumber};
 
 /// Read and written at a time where a file cannot be linked.
@@ -58,6 +58,10 @@ impl Store {
             // file is copied.
             if self.directory.link(&name, to, &name).is_err() {
                 self.copy_file(&name, to)?;
+            }
+            // The name may have got another file since the store opened its own.
+            if !table.is_described_by(&read_properties(to, &name)?) {
+                return Err(another_table(&self.directory.shown(&name)));
             }
         }
         to.sync()?;

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use terrace_storage::{Directory, DirectoryEntry, Storage};
 
 use crate::db::ownership::open_if_there;
+use crate::db::unsupported_tables::stays;
 use crate::db::{Store, files};
+use crate::key::MAX_SEQUENCE;
 use crate::levels::ManifestState;
 use crate::options::Options;
+use crate::sync::atomic::Ordering;
 use crate::table::table_name;
 use crate::{Error, Result};
 
@@ -101,6 +104,14 @@ impl Store {
         Ok(())
     }
 
+    /// Gives no table the number of a file that stays. Numbers beyond those of writes are never
+    /// reached.
+    fn skip_table_number(&self, number: u64) {
+        if number < MAX_SEQUENCE {
+            self.next_table.fetch_max(number + 1, Ordering::Relaxed);
+        }
+    }
+
     /// Removes what a crash left behind: tables that no edit installed, and those of a repair that
     /// went no further.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
@@ -110,7 +121,11 @@ impl Store {
             if let Some(number) = files::table_number(&entry.name)
                 && !listed.contains(&number)
             {
-                self.directory.remove(&entry.name)?;
+                if stays(&*self.directory, &entry.name) {
+                    self.skip_table_number(number);
+                } else {
+                    self.directory.remove(&entry.name)?;
+                }
             }
             if files::new_table_number(&entry.name).is_some() {
                 self.directory.remove(&entry.name)?;

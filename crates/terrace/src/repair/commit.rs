@@ -189,6 +189,17 @@ impl Site {
                 ..Edit::default()
             });
         }
+        for meta in tables.unsupported.iter().flat_map(|table| &table.meta) {
+            edits.push(Edit {
+                tables_removed: vec![TableRemoved {
+                    keyspace: meta.keyspace,
+                    number: meta.number,
+                }],
+                next_table_number: Some(self.next_table_number(state)),
+                clean_close,
+                ..Edit::default()
+            });
+        }
         if is_flushed {
             edits.push(Edit {
                 tables_added: written.added,

@@ -35,7 +35,7 @@ mod tables;
 
 use std::path::Path;
 
-pub use report::{DamagedTable, ManifestRepair, RepairReport};
+pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
 
 #[cfg(doc)]
 use crate::Error;
@@ -50,6 +50,9 @@ use tables::Examined;
 /// it is. If the arenas are in a directory of their own, name it as
 /// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress` is
 /// told of every table looked at, with how many there are.
+///
+/// Tables and region directories of another release are left under their names and reported in
+/// [`left`](RepairReport::left); the repair goes on with the rest.
 ///
 /// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
 /// table that no longer exists, cannot hide older versions any more. The report's
@@ -71,7 +74,7 @@ use tables::Examined;
 ///
 /// # Errors
 /// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if somebody has it open;
-/// [`Error::Unsupported`] for files of a newer version, which are not damaged;
+/// [`Error::Unsupported`] for a manifest of another release, without which nothing is known;
 /// [`Error::WrongRegion`] and [`Error::RegionLost`] as [`Db::open`](crate::Db::open);
 /// [`Error::Io`] and [`Error::NoSpace`]: run it again when the cause is gone.
 pub fn repair(
@@ -105,7 +108,14 @@ pub fn repair(
         None => Examined::all(&site, &mut basis, &mut progress)?,
     };
     let arenas = ArenasFound::read(&site, &basis, &tables, &home.regions)?;
-    let report = RepairReport::new(&basis, &tables, &arenas, is_resumed, home.damaged_region);
+    let report = RepairReport::new(
+        &site,
+        &basis,
+        &tables,
+        &arenas,
+        is_resumed,
+        home.damaged_region,
+    );
     if !report.is_needed() {
         return Ok(report);
     }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use super::arenas::ArenasFound;
+use super::site::Site;
 use super::state::Basis;
-use super::tables::Examined;
+use super::tables::{Examined, UnsupportedTable};
+use crate::table::table_name;
 use crate::{Error, SequenceNumber};
 
 /// What became of the manifest.
@@ -41,6 +43,33 @@ impl DamagedTable {
     }
 }
 
+/// A file that is not taken into the store.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LeftFile {
+    /// The file.
+    pub file: PathBuf,
+    /// Where its bytes are kept; `None` if that is the file itself.
+    pub kept_as: Option<PathBuf>,
+    /// Why it is not taken.
+    pub error: Error,
+}
+
+impl LeftFile {
+    pub(super) fn new(file: PathBuf, error: Error) -> Self {
+        LeftFile {
+            file,
+            kept_as: None,
+            error,
+        }
+    }
+
+    /// Whether the file is of another release and keeps its name.
+    pub fn is_newer(&self) -> bool {
+        matches!(self.error, Error::Unsupported { .. })
+    }
+}
+
 /// What a repair found and did.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -64,12 +93,18 @@ pub struct RepairReport {
     /// Writes that can be read but lie behind damage in the arenas: first and last number. Not all
     /// between may be meant. They are not in the store; copies of their files are beside it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
+    /// Files that are not taken into the store: those of another release.
+    pub left: Vec<LeftFile>,
+    /// Tables among [`RepairReport::left`] that the manifest listed: what they hold is not in the
+    /// store any more.
+    pub tables_unlisted: usize,
     /// Names given to keyspaces whose own are not known any more.
     pub named: Vec<String>,
 }
 
 impl RepairReport {
     pub(super) fn new(
+        site: &Site,
         basis: &Basis,
         tables: &Examined,
         arenas: &ArenasFound,
@@ -89,6 +124,8 @@ impl RepairReport {
             arena_damage: arenas.damage.clone(),
             writes_from_arenas: arenas.writes,
             dropped: arenas.dropped,
+            left: left(site, tables),
+            tables_unlisted: tables.unsupported.iter().flat_map(|t| &t.meta).count(),
             named: Vec::new(),
         }
     }
@@ -103,6 +140,7 @@ impl RepairReport {
         matches!(self.manifest, ManifestRepair::Rebuilt(_))
             || !self.damaged.is_empty()
             || self.arena_damage.is_some()
+            || self.tables_unlisted > 0
     }
 
     /// Whether keys may be there again that had been deleted: what deleted them may have been in
@@ -111,5 +149,17 @@ impl RepairReport {
         self.is_resumed
             || matches!(self.manifest, ManifestRepair::Rebuilt(_))
             || !self.damaged.is_empty()
+            || self.tables_unlisted > 0
     }
+}
+
+/// The files of other releases, which keep their names.
+fn left(site: &Site, tables: &Examined) -> Vec<LeftFile> {
+    let of_table = |table: &UnsupportedTable| {
+        let file = site.directory.shown(&table_name(table.number));
+        LeftFile::new(file, table.error.clone())
+    };
+    let region = site.newer_region.iter().cloned();
+    let tables = tables.unsupported.iter().map(of_table);
+    region.chain(tables).collect()
 }

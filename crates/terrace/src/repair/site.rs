@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose, Storage};
 
-use crate::db::files;
+use super::report::LeftFile;
 use crate::db::ownership::{Ownership, open_if_there};
 use crate::db::table_files::{TableFiles, TableHome};
+use crate::db::{files, region_home};
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
@@ -31,11 +32,14 @@ pub(super) struct Site {
     pub(super) blocks: Arc<BlockCache>,
     /// Above every table in the directory.
     pub(super) next_table: AtomicU64,
+    /// The file that says whose the region directory is, if another release wrote it. The options
+    /// name no region directory then: nothing in it is looked at.
+    pub(super) newer_region: Option<LeftFile>,
     _ownership: Ownership,
 }
 
 impl Site {
-    pub(super) fn take(path: &Path, options: Options) -> Result<Self> {
+    pub(super) fn take(path: &Path, mut options: Options) -> Result<Self> {
         let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
         let no_store = |detail: &str| Error::NoStore {
             path: path.to_path_buf(),
@@ -50,6 +54,10 @@ impl Site {
             return Err(no_store("no file of a store is there"));
         }
         let ownership = Ownership::take(&directory)?;
+        let newer_region = newer_region(&*storage, path, &options)?;
+        if newer_region.is_some() {
+            options.region_dir = None;
+        }
         let numbers = entries.iter().filter_map(|entry| {
             let name = entry.name.as_str();
             files::table_number(files::without_damaged(name))
@@ -71,6 +79,7 @@ impl Site {
             tables: Arc::new(tables),
             blocks,
             next_table: AtomicU64::new(next_table),
+            newer_region,
             _ownership: ownership,
         })
     }
@@ -208,6 +217,24 @@ impl Site {
             Err(Error::Corruption { .. }) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Returns the `REGION` of the given directory, if another release wrote it.
+fn newer_region(storage: &dyn Storage, path: &Path, options: &Options) -> Result<Option<LeftFile>> {
+    let Some(given) = options.region_dir.as_deref() else {
+        return Ok(None);
+    };
+    let Some(directory) = open_if_there(storage, given, options.file_access.into())? else {
+        return Ok(None);
+    };
+    match region_home::owner(path, &*directory) {
+        Err(error @ Error::Unsupported { .. }) => {
+            let file = directory.shown(region_home::NAME);
+            Ok(Some(LeftFile::new(file, error)))
+        }
+        // The look that follows judges everything else.
+        _ => Ok(None),
     }
 }
 

@@ -89,6 +89,14 @@ impl Basis {
     /// are now. A manifest that knows less than they do has lost its end, and is not kept.
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
         let storage = &*site.storage;
+        if site.newer_region.is_some() && self.state.arena_home != ArenaHome::Store {
+            // Another release says whose the arenas are: they stay as they are.
+            return Ok(Home {
+                regions: Vec::new(),
+                damaged_region: None,
+                _lock: None,
+            });
+        }
         let damaged_region = self.mend_region(site)?;
         let given = region_home::given(storage, &*site.directory, &site.options, true)?;
         // Nothing is written there by a repair.

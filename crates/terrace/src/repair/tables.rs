@@ -14,7 +14,7 @@ use crate::db::table_files::TableFiles;
 use crate::key::{InternalKey, Tag};
 use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{TableProperties, TableReader, table_name};
+use crate::table::{TableProperties, TableReader, another_table, read_properties, table_name};
 use crate::{Error, Result};
 
 /// A table that cannot be kept as it is.
@@ -28,11 +28,20 @@ pub(super) struct DamagedTable {
     pub(super) is_there: bool,
 }
 
+/// A table that another release wrote. It keeps its name.
+pub(super) struct UnsupportedTable {
+    pub(super) number: u64,
+    pub(super) error: Error,
+    /// How the manifest lists it, if it does.
+    pub(super) meta: Option<TableMeta>,
+}
+
 /// What was found of the store's tables.
 #[derive(Default)]
 pub(super) struct Examined {
     pub(super) sound: Vec<Arc<Table>>,
     pub(super) damaged: Vec<DamagedTable>,
+    pub(super) unsupported: Vec<UnsupportedTable>,
 }
 
 impl Examined {
@@ -49,6 +58,13 @@ impl Examined {
             let checked = site.open(table, false).and_then(|reader| reader.verify());
             match checked {
                 Ok(_) => examined.sound.push(Arc::clone(table)),
+                Err(error @ Error::Unsupported { .. }) => {
+                    examined.unsupported.push(UnsupportedTable {
+                        number: table.number,
+                        error,
+                        meta: Some((***table).clone()),
+                    });
+                }
                 Err(error) => examined.damaged.push(DamagedTable {
                     number: table.number,
                     is_there: !is_missing(&error),
@@ -59,7 +75,25 @@ impl Examined {
             }
         }
         progress(count, count);
+        examined.find_unlisted(site, version)?;
         Ok(examined)
+    }
+
+    /// Finds the tables of other releases that the manifest does not list.
+    fn find_unlisted(&mut self, site: &Site, version: &Version) -> Result<()> {
+        let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
+        let numbers = site.table_numbers()?.into_iter();
+        for number in numbers.filter(|number| !listed.contains(number)) {
+            let properties = read_properties(&*site.directory, &table_name(number));
+            if let Err(error @ Error::Unsupported { .. }) = properties {
+                self.unsupported.push(UnsupportedTable {
+                    number,
+                    error,
+                    meta: None,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The tables in the directory, whoever listed them.
@@ -82,6 +116,13 @@ impl Examined {
             });
             match checked {
                 Ok(properties) => found.push((number, properties)),
+                Err(error @ Error::Unsupported { .. }) => {
+                    examined.unsupported.push(UnsupportedTable {
+                        number,
+                        error,
+                        meta: basis.meta_of(number).cloned(),
+                    });
+                }
                 Err(error) => examined.damaged(basis, number, damage(error)?),
             }
         }
@@ -125,9 +166,17 @@ impl Examined {
         };
         let version = &basis.state.version;
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
-        // One that an earlier repair has replaced is only there until the next opening.
-        let is_left =
-            |number: &u64| !listed.contains(number) && !site.is_aside(&table_name(*number));
+        // One that an earlier repair has replaced is only there until the next opening. One of
+        // another release is there for long.
+        let is_unsupported = |number: &u64| {
+            let mut unsupported = self.unsupported.iter();
+            unsupported.any(|table| table.number == *number)
+        };
+        let is_left = |number: &u64| {
+            !listed.contains(number)
+                && !is_unsupported(number)
+                && !site.is_aside(&table_name(*number))
+        };
         let unlisted = site.table_numbers()?.into_iter().find(is_left);
         Ok(unlisted.map(|number| {
             let detail = format!(
@@ -144,7 +193,7 @@ fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// The error, if it tells of damage. What cannot be read, or is of a newer version, is not damaged.
+/// The error, if it tells of damage. What cannot be read, or is of another release, is not damaged.
 fn damage(error: Error) -> Result<Error> {
     if matches!(error, Error::Corruption { .. }) || is_missing(&error) {
         return Ok(error);
@@ -178,6 +227,10 @@ fn meta_of_file(
         ));
     }
     let listed = basis.meta_of(number);
+    // Numbers are not used twice, so even an old list tells what a number stands for.
+    if listed.is_some_and(|meta| meta.identity != properties.identity) {
+        return Err(another_table(&site.directory.shown(&table_name(number))));
+    }
     if let Some(meta) = listed.filter(|meta| meta.is_described_by(properties)) {
         return Ok(Some(meta.clone()));
     }
@@ -197,7 +250,9 @@ impl DamagedTable {
         }
         let described = |meta: &&TableMeta| meta.is_described_by(properties);
         let listed = self.meta.as_ref().filter(described);
-        if listed.is_none() && self.place.is_some() {
+        let mut meta = self.meta.iter();
+        let is_another = meta.any(|meta| meta.identity != properties.identity);
+        if is_another || (listed.is_none() && self.place.is_some()) {
             // Another file in the place of the one that was listed.
             return Ok(None);
         }

@@ -15,6 +15,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -434,6 +435,12 @@ pub(crate) fn table_name(number: u64) -> String {
     format!("{number}.table")
 }
 
+/// The error for a whole table in the place of the one that the manifest lists.
+pub(crate) fn another_table(path: &Path) -> Error {
+    let detail = "another table lies under this name, not the one that is listed";
+    Error::corruption(path, 0, detail)
+}
+
 /// The open readers of one directory, up to a count; each holds a file, a filter and a top index.
 pub(crate) struct TableCache {
     directory: Arc<dyn Directory>,
@@ -528,9 +535,7 @@ impl TableCache {
             if is_wanted(reader.properties()) {
                 return Ok(reader);
             }
-            let path = self.directory.shown(&name);
-            let detail = "another table lies under this name, not the one that is listed";
-            Err(Error::corruption(&path, 0, detail))
+            Err(another_table(reader.path()))
         })
     }
 

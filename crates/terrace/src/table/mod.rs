@@ -40,7 +40,7 @@ mod unread;
 mod walk;
 mod writer;
 
-pub(crate) use cache::{BlockCache, KeptOpen, TableCache, table_name};
+pub(crate) use cache::{BlockCache, KeptOpen, TableCache, another_table, table_name};
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub use filter::FilterBench;
@@ -48,7 +48,7 @@ pub(crate) use filter::{FilterForm, FilterKind, key_hash};
 pub(crate) use inspect::BlockSummary;
 pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};
-pub(crate) use reader::{CursorOptions, TableReader, TableValue};
+pub(crate) use reader::{CursorOptions, TableReader, TableValue, read_properties};
 pub(crate) use sketch::{Sketch, SmallSketch};
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;

@@ -185,21 +185,7 @@ impl TableReader {
             path,
             runs: Runs::default(),
         };
-        let file_bytes = source.file.length_bytes()?;
-        let footer = source.read_trailer(file_bytes, Purpose::Read)?;
-        let contents = source.read(footer, Purpose::Read)?.contents;
-        let properties =
-            TableProperties::decode(&contents, file_bytes).map_err(|fault| match fault {
-                FooterFault::Malformed(fault) => source.corruption(footer, fault),
-                FooterFault::UnknownField(number) => Error::unsupported(
-                    &source.path,
-                    format!("field {number} of the table's footer is not known"),
-                ),
-                FooterFault::UnknownFilter(number) => Error::unsupported(
-                    &source.path,
-                    format!("the table's filter is of kind {number}, which is not known"),
-                ),
-            })?;
+        let (properties, footer) = read_footer(&source, Purpose::Read)?;
         let filter = match read_filter(&source, &properties, footer, Purpose::Read) {
             Ok(filter) => filter,
             Err(error) => forgive(error).map(|()| None)?,
@@ -346,6 +332,39 @@ impl TableReader {
             .check_place(handle, parent.offset, parent.offset)?;
         Ok(handle)
     }
+}
+
+/// Reads what a table says of itself, and no more: filter and index stay in the file.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a table of another release; corruption of trailer or footer.
+pub(crate) fn read_properties(directory: &dyn Directory, name: &str) -> Result<TableProperties> {
+    let source = BlockSource {
+        file: directory.open(name, OpenOptions::buffered(OpenMode::Read))?,
+        path: directory.shown(name),
+        runs: Runs::default(),
+    };
+    let (properties, _) = read_footer(&source, Purpose::Other)?;
+    Ok(properties)
+}
+
+/// Returns the footer's fields and its place.
+fn read_footer(source: &BlockSource, purpose: Purpose) -> Result<(TableProperties, BlockHandle)> {
+    let file_bytes = source.file.length_bytes()?;
+    let footer = source.read_trailer(file_bytes, purpose)?;
+    let contents = source.read(footer, purpose)?.contents;
+    let unsupported = |detail| Error::unsupported(&source.path, detail);
+    let properties = TableProperties::decode(&contents, file_bytes);
+    let properties = properties.map_err(|fault| match fault {
+        FooterFault::Malformed(fault) => source.corruption(footer, fault),
+        FooterFault::UnknownField(number) => {
+            unsupported(format!("field {number} of the table's footer is not known"))
+        }
+        FooterFault::UnknownFilter(number) => unsupported(format!(
+            "the table's filter is of kind {number}, which is not known"
+        )),
+    })?;
+    Ok((properties, footer))
 }
 
 /// Reads the filter, if there is one.

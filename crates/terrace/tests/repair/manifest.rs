@@ -96,7 +96,7 @@ fn what_is_no_store_or_in_use_or_newer_is_refused_and_left_alone() {
     disk.create_directory(Path::new(STORE)).unwrap();
     assert!(matches!(refused(&disk), Err(Error::NoStore { .. })));
     assert!(disk.list(Path::new(STORE)).unwrap().is_empty());
-    let db = Db::open(STORE, options(&disk)).unwrap();
+    let _db = Db::open(STORE, options(&disk)).unwrap();
     assert!(matches!(refused(&disk), Err(Error::Busy { .. })));
     db.put(b"key", b"value").unwrap();
     db.flush().unwrap();
