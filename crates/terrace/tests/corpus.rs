@@ -177,14 +177,16 @@ fn range_tombstones(table: &[u8]) -> &[u8] {
     &rest[..end]
 }
 
-/// The payloads of a manifest's records: `checksum u64 | length u32 | kind u32 | payload`, padded
-/// to 8 bytes, from byte 32 on.
+/// The payloads of a manifest's edits: `checksum u64 | length u32 | kind u32 | payload`, padded to 8
+/// bytes, from byte 32 on. A mark of kind 2 follows each.
 fn edits(manifest: &[u8]) -> Vec<&[u8]> {
     let mut edits = Vec::new();
     let mut rest = &manifest[32..];
     while rest.len() > 16 {
         let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        edits.push(&rest[16..16 + length]);
+        if rest[12] == 1 {
+            edits.push(&rest[16..16 + length]);
+        }
         rest = &rest[16 + length.next_multiple_of(8)..];
     }
     edits

@@ -187,8 +187,11 @@ fn as_text(statistics: &Statistics) -> String {
             "a frame behind the last write is not whole: cut short by the crash, or damaged",
         );
     }
-    if recovery.torn_manifest {
-        text.line("manifest", "ended in an edit that was never completed");
+    if let Some(tail) = &recovery.manifest_tail {
+        text.line("manifest", tail.to_string());
+    }
+    for name in &recovery.unlisted_tables {
+        text.line("unlisted table", name.clone());
     }
     if let Some(loss) = recovery.region_loss {
         text.line("region missing", format!("accepted: {loss}"));

@@ -44,7 +44,7 @@ use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
-    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, load, lock_current,
+    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
@@ -81,7 +81,7 @@ impl Store {
             manifest,
             reader_lock,
             state,
-            torn_manifest,
+            manifest_tail,
         } = open_manifest(&directory, &options, exists)
             .map_err(|error| with_socket(&*directory, error))?;
         let obsolete = Arc::clone(state.version.obsolete());
@@ -101,7 +101,7 @@ impl Store {
         let (old_region, mut recovered) =
             recover_from(&storage, &homes.old, &options, &state, read_as)?;
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
-        recovered.report.torn_manifest = torn_manifest;
+        recovered.report.manifest_tail = manifest_tail;
         let region = match old_region {
             Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
             _ => {
@@ -286,7 +286,8 @@ struct Opened {
     /// A reader's lock on the manifest's file.
     reader_lock: Option<Box<dyn Lock>>,
     state: ManifestState,
-    torn_manifest: bool,
+    /// The end of the manifest, if that is dropped.
+    manifest_tail: Option<ManifestTail>,
 }
 
 fn open_manifest(
@@ -303,7 +304,7 @@ fn open_manifest(
         return Ok(Opened {
             manifest: None,
             reader_lock: locked.lock,
-            torn_manifest: loaded.torn_tail.is_some(),
+            manifest_tail: loaded.tail,
             state: loaded.state,
         });
     }
@@ -322,7 +323,7 @@ fn open_manifest(
         Manifest::create(directory, identity, manifest_options)?
     };
     Ok(Opened {
-        torn_manifest: manifest.torn_tail().is_some(),
+        manifest_tail: manifest.tail().cloned(),
         manifest: Some(manifest),
         reader_lock: None,
         state,

@@ -11,7 +11,7 @@ use terrace_region::{Arena, FrameInfo, Recovered, Region};
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
-use crate::levels::{ManifestState, RegionLoss};
+use crate::levels::{ManifestState, ManifestTail, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
@@ -36,8 +36,11 @@ pub struct Recovery {
     /// was under way at the crash, and that nobody was told had succeeded, or damage to the last
     /// write.
     pub torn_tail: bool,
-    /// The manifest ended in an edit that was never completed.
-    pub torn_manifest: bool,
+    /// The end of the manifest, which was no whole edit and was dropped.
+    pub manifest_tail: Option<ManifestTail>,
+    /// Names of whole tables that no edit lists and no arena has the writes of: files that a dropped
+    /// end of the manifest may have listed. An owner keeps them with `.unlisted` behind their names.
+    pub unlisted_tables: Vec<String>,
     /// Writes were missing with their region, and this opening went on without them.
     pub region_loss: Option<RegionLoss>,
 }

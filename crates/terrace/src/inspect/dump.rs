@@ -152,14 +152,20 @@ fn dump_manifest(storage: &dyn Storage, path: &Path) -> Result<Dump> {
                 kind: "edit",
                 text: edit.to_string(),
             }),
-            Ok(levels::DumpItem::TornTail {
+            Ok(levels::DumpItem::Mark {
                 offset,
                 length_bytes,
             }) => items.push(DumpItem {
                 offset,
                 length_bytes,
-                kind: "torn tail",
-                text: String::new(),
+                kind: "mark",
+                text: "the edit before it is durable".to_owned(),
+            }),
+            Ok(levels::DumpItem::DroppedTail(tail)) => items.push(DumpItem {
+                offset: tail.offset,
+                length_bytes: tail.length_bytes,
+                kind: "dropped tail",
+                text: tail.to_string(),
             }),
             Err(error) => problem = Some(error),
         }

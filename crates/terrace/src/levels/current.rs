@@ -105,7 +105,7 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
     for entry in &entries {
         let name = entry.name.as_str();
         let leftover = match manifest_number(name) {
-            Some(1) => holds_one_record_at_most(directory, name)?,
+            Some(1) => holds_one_edit_at_most(directory, name)?,
             Some(_) => false,
             None => !name.starts_with("arena-") && !name.ends_with(".table"),
         };
@@ -128,9 +128,9 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
     }))
 }
 
-/// Whether the first manifest can be what an interrupted creation left. The first thing that an
-/// open store does is to record an arena, so a second record means that there was a store.
-fn holds_one_record_at_most(directory: &dyn Directory, name: &str) -> Result<bool> {
+/// Returns whether the first manifest can be what an interrupted creation left. The first thing that
+/// an open store does is to record an arena, so a second edit means that there was a store.
+fn holds_one_edit_at_most(directory: &dyn Directory, name: &str) -> Result<bool> {
     let bytes = read_file(directory, name, LONGEST_BYTES, Purpose::Manifest)?;
     Ok(match Records::new(&directory.shown(name), &bytes, 1) {
         Ok(records) => records.take(2).filter(Result::is_ok).count() < 2,

@@ -7,7 +7,9 @@ use terrace_storage::{Purpose, Storage};
 
 use super::edit::Edit;
 use super::manifest::{LONGEST_BYTES, manifest_number, read_file};
+use super::mark::MARK_BYTES;
 use super::record::Records;
+use super::tail::ManifestTail;
 use crate::{Error, Result};
 
 /// What is found at one offset of a manifest.
@@ -18,10 +20,12 @@ pub(crate) enum DumpItem {
         length_bytes: u64,
         edit: Box<Edit>,
     },
-    TornTail {
+    /// The edit before it had been made durable.
+    Mark {
         offset: u64,
         length_bytes: u64,
     },
+    DroppedTail(ManifestTail),
 }
 
 impl fmt::Display for DumpItem {
@@ -32,10 +36,11 @@ impl fmt::Display for DumpItem {
                 length_bytes,
                 edit,
             } => write!(f, "record at {offset}, {length_bytes} bytes\n{edit}"),
-            DumpItem::TornTail {
+            DumpItem::Mark {
                 offset,
                 length_bytes,
-            } => writeln!(f, "torn tail at {offset}, {length_bytes} bytes"),
+            } => writeln!(f, "mark at {offset}, {length_bytes} bytes"),
+            DumpItem::DroppedTail(tail) => writeln!(f, "{tail}"),
         }
     }
 }
@@ -63,19 +68,24 @@ impl ManifestDump {
         let mut records = Records::new(path, &bytes, number)?;
         let mut items = Vec::new();
         for record in &mut records {
-            items.push(record.and_then(|record| {
-                Ok(DumpItem::Record {
-                    offset: record.offset,
-                    length_bytes: record.end - record.offset,
-                    edit: Box::new(record.edit(path)?),
-                })
-            }));
+            match record.and_then(|record| Ok((record, Box::new(record.edit(path)?)))) {
+                Ok((record, edit)) => {
+                    items.push(Ok(DumpItem::Record {
+                        offset: record.offset,
+                        length_bytes: record.end - record.offset,
+                        edit,
+                    }));
+                    let mark = DumpItem::Mark {
+                        offset: record.end,
+                        length_bytes: MARK_BYTES,
+                    };
+                    items.extend(record.is_marked.then_some(Ok(mark)));
+                }
+                Err(error) => items.push(Err(error)),
+            }
         }
-        if records.torn_tail() && items.last().is_none_or(Result::is_ok) {
-            items.push(Ok(DumpItem::TornTail {
-                offset: records.end(),
-                length_bytes: bytes.len() as u64 - records.end(),
-            }));
+        if items.last().is_none_or(Result::is_ok) {
+            items.extend(records.tail().map(DumpItem::DroppedTail).map(Ok));
         }
         Ok(ManifestDump {
             number,

@@ -1,8 +1,12 @@
 //! The manifest: the log of edits that says what a store consists of.
 //!
 //! An edit is in the store when its record is synced, and not before. The order of an append is:
-//! write the record, sync it; of a fresh manifest: write the whole state into a new file, sync the
-//! file, sync the directory, and only then let `CURRENT` name it.
+//! write the record, sync it, write its mark; of a fresh manifest: write the whole state into a new
+//! file, sync the file, sync the directory, and only then let `CURRENT` name it.
+//!
+//! The mark tells a later reader that the sync had returned, so that damage to the last edit does not
+//! pass for a write that was cut short. It is not synced, and its write may fail: the next edit lies
+//! behind the mark's place in any case.
 //!
 //! What failed decides what follows. A *write* that fails leaves bytes that a later append must
 //! not land behind, so the file is given up and the edit goes into a fresh manifest; if that fails
@@ -18,8 +22,10 @@ use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, Open
 
 use super::current::{self, SwitchError};
 use super::edit::{Edit, Identity};
+use super::mark::{MARK_BYTES, encode_mark};
 use super::record::{HEADER_BYTES, Records, encode_header, encode_record};
 use super::state::ManifestState;
+use super::tail::ManifestTail;
 use crate::{Error, Result};
 
 const PREFIX: &str = "MANIFEST-";
@@ -82,19 +88,12 @@ impl Default for ManifestOptions {
     }
 }
 
-/// Bytes at the end of a manifest that were never a whole record. Dropped, and reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TornTail {
-    pub(crate) file: PathBuf,
-    pub(crate) offset: u64,
-    pub(crate) length_bytes: u64,
-}
-
 /// A store's state as a reader finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) state: ManifestState,
-    pub(crate) torn_tail: Option<TornTail>,
+    /// The bytes at the end that are no edit.
+    pub(crate) tail: Option<ManifestTail>,
     number: u64,
     end: u64,
 }
@@ -124,21 +123,15 @@ fn load_number(directory: &dyn Directory, number: u64) -> Result<Loaded> {
         };
         state = Some(next.map_err(|error| Error::corruption(&path, record.offset, error.0))?);
     }
-    // The first record is synced before CURRENT names the file, so it cannot be a torn tail.
+    // The first record is synced before CURRENT names the file, so it cannot be a dropped tail.
     let state = state.ok_or_else(|| {
         Error::corruption(&path, HEADER_BYTES as u64, "the first record is not whole")
     })?;
-    let end = records.end();
-    let torn_tail = records.torn_tail().then(|| TornTail {
-        file: path.clone(),
-        offset: end,
-        length_bytes: bytes.len() as u64 - end,
-    });
     Ok(Loaded {
         state,
-        torn_tail,
+        tail: records.tail(),
         number,
-        end,
+        end: records.end(),
     })
 }
 
@@ -232,7 +225,7 @@ pub(crate) struct Manifest {
     /// Something that is no record may lie behind `end`: the next edit needs a fresh manifest.
     tail_unclean: bool,
     rewrite_above_bytes: u64,
-    torn_tail: Option<TornTail>,
+    tail: Option<ManifestTail>,
     poison: Option<Error>,
 }
 
@@ -272,7 +265,7 @@ impl Manifest {
             end: fresh.end,
             tail_unclean: false,
             rewrite_above_bytes: options.rewrite_above_bytes,
-            torn_tail: None,
+            tail: None,
             poison: None,
         };
         Ok((manifest, state))
@@ -300,9 +293,9 @@ impl Manifest {
             lock,
             number: loaded.number,
             end: loaded.end,
-            tail_unclean: loaded.torn_tail.is_some(),
+            tail_unclean: loaded.tail.is_some(),
             rewrite_above_bytes: options.rewrite_above_bytes,
-            torn_tail: loaded.torn_tail,
+            tail: loaded.tail,
             poison: None,
         };
         Ok((manifest, loaded.state))
@@ -335,9 +328,9 @@ impl Manifest {
         self.lock = None;
     }
 
-    /// What the open dropped from the end of the manifest.
-    pub(crate) fn torn_tail(&self) -> Option<&TornTail> {
-        self.torn_tail.as_ref()
+    /// Returns the end of the manifest that the opening dropped.
+    pub(crate) fn tail(&self) -> Option<&ManifestTail> {
+        self.tail.as_ref()
     }
 
     /// Makes an edit durable. `next` is the state with the edit applied.
@@ -383,7 +376,7 @@ impl Manifest {
         self.file
             .sync(Purpose::Manifest)
             .map_err(|error| ManifestError::Poison(error.into()))?;
-        self.end += record.len() as u64;
+        self.mark(&record);
         if self.end > self.rewrite_above_bytes {
             // The edit is durable already. A rewrite that finds no room is put off.
             match self.rewrite(next) {
@@ -392,6 +385,15 @@ impl Manifest {
             }
         }
         Ok(())
+    }
+
+    /// Marks the edit at the end as durable, and moves the end behind the mark's place.
+    fn mark(&mut self, edit: &[u8]) {
+        let mark = encode_mark(self.number, self.end, edit);
+        self.end += edit.len() as u64;
+        // Best effort: without its mark the edit is as durable, only less is known of it.
+        let _ = self.file.write_at(&mark, self.end, Purpose::Manifest);
+        self.end += MARK_BYTES;
     }
 
     /// Makes sure that an edit that was reported as failed does not come back with the next open:
@@ -452,14 +454,20 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Writes a manifest of one record; it and its name are durable, and it is locked, on return.
+    /// Writes a manifest of one edit and its mark; they and the name are durable, and it is locked, on
+    /// return. The mark says so too early, and yet the truth: nobody reads the file before `CURRENT`
+    /// names it.
     fn write(
         directory: &dyn Directory,
         number: u64,
         edit: &Edit,
     ) -> std::result::Result<Fresh, ManifestError> {
         let mut bytes = encode_header(number);
-        bytes.extend(encode_record(number, bytes.len() as u64, edit).map_err(not_written)?);
+        let offset = bytes.len() as u64;
+        let record = encode_record(number, offset, edit).map_err(not_written)?;
+        let mark = encode_mark(number, offset, &record);
+        bytes.extend(record);
+        bytes.extend(mark);
         let name = manifest_file_name(number);
         let file = directory
             .open(&name, OpenOptions::buffered(OpenMode::CreateNew))

@@ -24,15 +24,18 @@ mod fields;
 mod filter_memory;
 pub(crate) mod fuzz;
 mod manifest;
+mod mark;
 mod record;
 mod state;
 mod sub_level_cursor;
 mod table_meta;
+mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
 mod version;
 
 pub use edit::RegionLoss;
+pub use tail::ManifestTail;
 
 #[cfg(test)]
 pub(crate) use age_rule::AgeViolation;

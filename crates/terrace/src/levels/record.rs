@@ -2,8 +2,8 @@
 //!
 //! A record's checksum is seeded with the manifest's number and the record's offset, so that a
 //! record of another file, or of another place in this one, is never taken for one of this place.
-//! A record that does not check is a *torn tail* if nothing valid lies behind it (its write never
-//! finished, so nobody was told that it had) and damage otherwise.
+//! Behind each edit lies the place of its mark (see [`super::mark`]). An edit that does not check is
+//! a *dropped tail* if nothing valid lies behind it, and damage otherwise.
 
 use std::path::Path;
 
@@ -12,6 +12,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::edit::Edit;
 use super::fields::FieldError;
+use super::mark::{MARK_BYTES, Mark};
+use super::tail::ManifestTail;
 use crate::coding::Decoder;
 use crate::{Error, Result};
 
@@ -21,19 +23,20 @@ pub(super) const FRONT: Front = Front {
     version: 2,
 };
 pub(super) const HEADER_BYTES: usize = 32;
-const RECORD_HEADER_BYTES: usize = 16;
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 8;
-const ALIGNMENT: usize = 8;
+pub(super) const ALIGNMENT: usize = 8;
 
-/// The only kind of record so far; 0 is never valid.
-const KIND_EDIT: u32 = 1;
+/// Kinds of records; 0 is never valid.
+pub(super) const KIND_EDIT: u32 = 1;
+pub(super) const KIND_MARK: u32 = 2;
 
 /// The search behind damage hashes at most this many times the manifest's size. Honest bytes need
 /// less than once; bytes made to look like overlapping records would need its square.
 const SEARCH_BUDGET_FACTOR: usize = 16;
 
 /// The longest payload that is written or believed.
-const MAX_PAYLOAD_BYTES: usize = 1 << 30;
+pub(super) const MAX_PAYLOAD_BYTES: usize = 1 << 30;
 
 pub(super) fn encode_header(number: u64) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
@@ -52,14 +55,14 @@ pub(super) fn encode_record(number: u64, offset: u64, edit: &Edit) -> Result<Vec
             payload.len()
         )));
     }
-    Ok(encode_payload(number, offset, &payload))
+    Ok(encode_payload(number, offset, KIND_EDIT, &payload))
 }
 
-pub(super) fn encode_payload(number: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+pub(super) fn encode_payload(number: u64, offset: u64, kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len() + ALIGNMENT);
     record.extend_from_slice(&[0; CHECKSUM_BYTES]);
     record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    record.extend_from_slice(&KIND_EDIT.to_le_bytes());
+    record.extend_from_slice(&kind.to_le_bytes());
     record.extend_from_slice(payload);
     record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
     if let Some((sum, body)) = record.split_first_chunk_mut::<CHECKSUM_BYTES>() {
@@ -69,7 +72,7 @@ pub(super) fn encode_payload(number: u64, offset: u64, payload: &[u8]) -> Vec<u8
 }
 
 /// Over length, kind, payload and padding.
-fn checksum(number: u64, offset: u64, body: &[u8]) -> u64 {
+pub(super) fn checksum(number: u64, offset: u64, body: &[u8]) -> u64 {
     let mut place = [0; 16];
     let (first, second) = place.split_at_mut(8);
     first.copy_from_slice(&number.to_le_bytes());
@@ -77,20 +80,23 @@ fn checksum(number: u64, offset: u64, body: &[u8]) -> u64 {
     xxh3_64_with_seed(body, xxh3_64(&place))
 }
 
-/// A manifest's bytes, with its header checked. Iterates over the records.
+/// A manifest's bytes, with its header checked. Iterates over the edits and passes by their marks.
 pub(super) struct Records<'a> {
     file: &'a Path,
     bytes: &'a [u8],
     number: u64,
     offset: usize,
-    torn_tail: bool,
+    is_ended: bool,
 }
 
-/// One record: where it begins, where the next one does, and its kind and payload.
+/// One record: where it begins and ends, its checksum, its kind and payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub(super) offset: u64,
     pub(super) end: u64,
+    pub(super) checksum: u64,
+    /// Whether its mark lies behind it.
+    pub(super) is_marked: bool,
     kind: u32,
     payload: &'a [u8],
 }
@@ -126,18 +132,19 @@ impl<'a> Records<'a> {
             bytes,
             number,
             offset: HEADER_BYTES,
-            torn_tail: false,
+            is_ended: false,
         })
     }
 
-    /// Where the records that check end.
+    /// Returns the place of the next edit: behind the last one that checks, and its mark's place.
     pub(super) fn end(&self) -> u64 {
         self.offset as u64
     }
 
-    /// Whether bytes that are no record lie behind the last one.
-    pub(super) fn torn_tail(&self) -> bool {
-        self.torn_tail
+    /// Returns the bytes that are left behind the last edit, once there is no other.
+    pub(super) fn tail(&self) -> Option<ManifestTail> {
+        let bytes = self.bytes.get(self.offset..)?;
+        ManifestTail::of(self.number, self.end(), bytes)
     }
 
     /// What stands at an offset, if its header could be a record's. Nothing is hashed.
@@ -155,23 +162,37 @@ impl<'a> Records<'a> {
         let record = Record {
             offset: offset as u64,
             end: (offset + RECORD_HEADER_BYTES + padded.len()) as u64,
+            checksum,
+            is_marked: false,
             kind,
             payload: padded.get(..length)?,
         };
-        Some(Candidate {
-            checksum,
-            body,
-            record,
-        })
+        Some(Candidate { body, record })
     }
 
     fn record_at(&self, offset: usize) -> Option<Record<'a>> {
         let candidate = self.candidate_at(offset)?;
         let sum = checksum(self.number, offset as u64, candidate.body);
-        (sum == candidate.checksum).then_some(candidate.record)
+        (sum == candidate.record.checksum).then_some(candidate.record)
     }
 
-    /// What is wrong with the bytes from a damaged record on; `None` if they are a torn tail.
+    /// Returns whether the mark of `edit` lies behind it. Bytes that are no record prove nothing: a
+    /// power cut may have taken the mark.
+    fn is_marked(&self, edit: &Record<'_>) -> Result<bool> {
+        let Some(found) = self.record_at(edit.end as usize) else {
+            return Ok(false);
+        };
+        if found.mark() == Some(Mark::of(edit)) {
+            return Ok(true);
+        }
+        let detail = format!(
+            "the record behind the edit at byte {} is not its mark; repair the store",
+            edit.offset
+        );
+        Err(Error::corruption(self.file, edit.end, detail))
+    }
+
+    /// What is wrong with the bytes from a damaged edit on; `None` if they are a dropped tail.
     fn damage_behind(&self, damaged: usize) -> Option<String> {
         let mut budget_bytes = self.bytes.len().saturating_mul(SEARCH_BUDGET_FACTOR);
         for offset in (damaged + ALIGNMENT..self.bytes.len()).step_by(ALIGNMENT) {
@@ -182,10 +203,17 @@ impl<'a> Records<'a> {
                 return Some("too much follows that looks like records and is none".to_owned());
             };
             budget_bytes = left;
-            if self.record_at(offset).is_some() {
-                return Some(format!(
-                    "a record does not match its checksum, and a valid one follows at {offset}"
-                ));
+            if let Some(record) = self.record_at(offset) {
+                return Some(match record.mark() {
+                    Some(mark) if mark.offset == damaged as u64 => format!(
+                        "the edit does not match its checksum, and its mark at {offset} says that it \
+                         was durable; repair the store"
+                    ),
+                    _ => format!(
+                        "a record does not match its checksum, and a valid one follows at {offset}; \
+                         repair the store"
+                    ),
+                });
             }
         }
         None
@@ -194,7 +222,6 @@ impl<'a> Records<'a> {
 
 /// Bytes whose header could be a record's.
 struct Candidate<'a> {
-    checksum: u64,
     body: &'a [u8],
     record: Record<'a>,
 }
@@ -203,14 +230,19 @@ impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.torn_tail || self.offset >= self.bytes.len() {
+        if self.is_ended || self.offset >= self.bytes.len() {
             return None;
         }
         if let Some(record) = self.record_at(self.offset) {
-            self.offset = record.end as usize;
-            return Some(Ok(record));
+            let is_marked = self.is_marked(&record);
+            self.is_ended = is_marked.is_err();
+            self.offset = (record.end + MARK_BYTES) as usize;
+            return Some(is_marked.map(|is_marked| Record {
+                is_marked,
+                ..record
+            }));
         }
-        self.torn_tail = true;
+        self.is_ended = true;
         let damage = self.damage_behind(self.offset)?;
         let offset = self.offset as u64;
         Some(Err(Error::corruption(self.file, offset, damage)))
@@ -218,7 +250,17 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl Record<'_> {
+    fn mark(&self) -> Option<Mark> {
+        (self.kind == KIND_MARK)
+            .then(|| Mark::decode(self.payload))
+            .flatten()
+    }
+
     pub(super) fn edit(&self, file: &Path) -> Result<Edit> {
+        if self.kind == KIND_MARK {
+            let detail = "a mark stands where an edit belongs; repair the store";
+            return Err(Error::corruption(file, self.offset, detail));
+        }
         if self.kind != KIND_EDIT {
             return Err(Error::unsupported(
                 file,

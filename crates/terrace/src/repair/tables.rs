@@ -159,7 +159,7 @@ impl Examined {
     /// are there that it does not list. What a merge made of the ones may be in the others.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
         let manifest = basis.manifest.as_ref();
-        let is_torn = manifest.is_ok_and(|manifest| manifest.torn_tail().is_some());
+        let is_torn = manifest.is_ok_and(|manifest| manifest.tail().is_some());
         let mut damaged = self.damaged.iter();
         let Some(damaged) = damaged.find(|damaged| is_torn || !damaged.is_there) else {
             return Ok(None);

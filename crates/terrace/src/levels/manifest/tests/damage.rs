@@ -4,30 +4,24 @@ use super::*;
 
 #[test]
 fn every_truncation_is_a_prefix_or_an_error() {
-    let storage = shared(&new_storage());
-    let (_, states) = written(&storage, OPTIONS);
-    let whole = bytes_of(&*storage, "MANIFEST-000001");
-    let mut starts = record_starts(&whole);
-    starts.push(whole.len());
+    let (whole, states) = written_bytes();
+    let places = edit_places(&whole);
     for length in 0..whole.len() {
-        let loaded = load_at(&*store_of(&whole[..length]), directory());
-        let records = starts.iter().filter(|&&start| start <= length).count();
-        match loaded {
+        let edits = places.iter().filter(|(_, end)| *end <= length).count();
+        match load_at(&*store_of(&whole[..length]), directory()) {
             Ok(loaded) => {
-                assert_eq!(
-                    summary(&loaded.state),
-                    summary(&states[records - 2]),
-                    "{length}"
-                );
-                let torn = loaded
-                    .torn_tail
-                    .map(|tail| (tail.offset, tail.length_bytes));
-                let start = starts[records - 1];
-                let tail = (start as u64, (length - start) as u64);
-                assert_eq!(torn, (tail.1 > 0).then_some(tail), "{length}");
+                let state = &states[edits - 1];
+                assert_eq!(summary(&loaded.state), summary(state), "{length}");
+                let next = places[edits - 1].1 + MARK_BYTES as usize;
+                let tail = loaded.tail.map(|tail| {
+                    assert!(tail.is_incomplete, "{length}");
+                    (tail.offset as usize, tail.length_bytes as usize)
+                });
+                let rest = length.checked_sub(next).filter(|&rest| rest > 0);
+                assert_eq!(tail, rest.map(|rest| (next, rest)), "{length}");
             }
             Err(Error::Corruption { file, .. }) => {
-                assert!(length < starts[1], "{length}");
+                assert_eq!(edits, 0, "{length}");
                 assert!(file.ends_with("MANIFEST-000001"));
             }
             Err(error) => panic!("{length}: {error}"),
@@ -36,24 +30,28 @@ fn every_truncation_is_a_prefix_or_an_error() {
 }
 
 #[test]
-fn every_bit_flip_is_an_error_or_a_torn_last_record() {
-    let storage = shared(&new_storage());
-    let (_, states) = written(&storage, OPTIONS);
-    let whole = bytes_of(&*storage, "MANIFEST-000001");
-    let last = *record_starts(&whole).last().unwrap();
+fn every_bit_flip_in_an_edit_is_an_error_and_in_a_mark_harmless() {
+    let (whole, states) = written_bytes();
+    let places = edit_places(&whole);
     for bit in 0..whole.len() * 8 {
+        let at = bit / 8;
         let mut bytes = whole.clone();
-        bytes[bit / 8] ^= 1 << (bit % 8);
+        bytes[at] ^= 1 << (bit % 8);
+        let is_edit = |(start, end): &(usize, usize)| (*start..*end).contains(&at);
+        let edit = places.iter().copied().find(is_edit);
+        let is_needed = at < HEADER_BYTES || edit.is_some();
         match load_at(&*store_of(&bytes), directory()) {
             Ok(loaded) => {
-                assert!(bit / 8 >= last, "bit {bit} was not noticed");
-                assert_eq!(summary(&loaded.state), summary(&states[states.len() - 2]));
-                let tail = loaded.torn_tail.expect("a dropped record is reported");
-                assert_eq!(tail.offset, last as u64);
+                assert!(!is_needed, "bit {bit} was not noticed");
+                let state = states.last().unwrap();
+                assert_eq!(summary(&loaded.state), summary(state), "bit {bit}");
+                assert_eq!(loaded.tail, None, "bit {bit}");
             }
             Err(Error::Corruption { offset, .. }) => {
-                assert!(bit / 8 < last, "bit {bit}");
-                assert!(offset <= (bit / 8) as u64, "bit {bit} found at {offset}");
+                assert!(is_needed, "bit {bit}");
+                if let Some((start, _)) = edit {
+                    assert_eq!(offset, start as u64, "bit {bit}");
+                }
             }
             Err(error) => panic!("bit {bit}: {error}"),
         }
@@ -71,12 +69,13 @@ fn a_record_of_another_place_or_manifest_is_not_taken() {
         bytes
     };
     let whole = begin(1);
-    let end = whole.len() as u64;
+    let end = whole.len() as u64 + MARK_BYTES;
     for (number, offset, taken) in [(1, end, true), (2, end, false), (1, end + 8, false)] {
         let mut bytes = whole.clone();
+        bytes.extend([0; MARK_BYTES as usize]);
         bytes.extend(encode_record(number, offset, &edit).unwrap());
         let loaded = load_at(&*store_of(&bytes), directory()).unwrap();
-        assert_eq!(loaded.torn_tail.is_none(), taken, "{number} {offset}");
+        assert_eq!(loaded.tail.is_none(), taken, "{number} {offset}");
         assert_eq!(loaded.state.live_arenas.len(), usize::from(taken));
     }
     let renamed = load_at(&*store_of(&begin(2)), directory()).unwrap_err();
@@ -91,14 +90,15 @@ fn damage_with_a_valid_record_behind_it_is_corruption() {
     let storage = shared(&new_storage());
     written(&storage, OPTIONS);
     let whole = bytes_of(&*storage, "MANIFEST-000001");
-    let starts = record_starts(&whole);
+    let places = edit_places(&whole);
+    let (damaged, next) = (places[2].0, places[4].0);
     let mut bytes = whole.clone();
-    bytes[starts[2]..starts[4]].fill(0);
+    bytes[damaged..next].fill(0);
     match load_at(&*store_of(&bytes), directory()) {
         Err(Error::Corruption { offset, detail, .. }) => {
-            assert_eq!(offset, starts[2] as u64);
+            assert_eq!(offset, damaged as u64);
             assert!(
-                detail.contains(&format!("follows at {}", starts[4])),
+                detail.contains(&format!("follows at {next}")),
                 "{detail}"
             );
         }
@@ -120,14 +120,12 @@ fn bytes_made_to_look_like_records_do_not_cost_their_square() {
 }
 
 #[test]
-fn nothing_is_appended_behind_a_torn_tail() {
-    let storage = shared(&new_storage());
-    let (_, states) = written(&storage, OPTIONS);
-    let mut bytes = bytes_of(&*storage, "MANIFEST-000001");
-    bytes.truncate(bytes.len() - 3);
+fn nothing_is_appended_behind_a_dropped_tail() {
+    let (mut bytes, states) = written_bytes();
+    bytes.truncate(bytes.len() - MARK_BYTES as usize - 3);
     let storage = store_of(&bytes);
     let (mut manifest, state) = open_at(Arc::clone(&storage), directory(), OPTIONS).unwrap();
-    assert!(manifest.torn_tail().is_some());
+    assert!(manifest.tail().is_some());
     assert_eq!(
         bytes_of(&*storage, "MANIFEST-000001"),
         bytes,
@@ -138,7 +136,7 @@ fn nothing_is_appended_behind_a_torn_tail() {
     assert_eq!(names(&*storage), ["CURRENT", "MANIFEST-000002"]);
     let loaded = load_at(&*storage, directory()).unwrap();
     assert_eq!(
-        (summary(&loaded.state), loaded.torn_tail),
+        (summary(&loaded.state), loaded.tail),
         (summary(&state), None)
     );
 }
@@ -189,10 +187,12 @@ fn a_field_of_a_later_version_is_unsupported_unless_it_may_be_skipped() {
     for (head, supported) in [([0xe8, 7], false), ([0xe9, 7], true)] {
         let mut bytes = encode_header(1);
         bytes.extend(first.as_ref().unwrap());
+        bytes.extend([0; MARK_BYTES as usize]);
         let payload = [head[0], head[1], 2, 1, 2];
-        bytes.extend(record::encode_payload(1, bytes.len() as u64, &payload));
+        let record = record::encode_payload(1, bytes.len() as u64, record::KIND_EDIT, &payload);
+        bytes.extend(record);
         match load_at(&*store_of(&bytes), directory()) {
-            Ok(loaded) => assert!(supported && loaded.torn_tail.is_none()),
+            Ok(loaded) => assert!(supported && loaded.tail.is_none()),
             Err(Error::Unsupported { detail, .. }) => {
                 assert!(
                     !supported && detail.contains("field 500 of an edit"),
@@ -209,6 +209,7 @@ fn an_edit_that_does_not_fit_is_corruption_at_its_record() {
     let first = ManifestState::first_edit(identity());
     let mut bytes = encode_header(1);
     bytes.extend(encode_record(1, HEADER_BYTES as u64, &first).unwrap());
+    bytes.extend([0; MARK_BYTES as usize]);
     let offset = bytes.len() as u64;
     bytes.extend(encode_record(1, offset, &replace(&[9], vec![])).unwrap());
     match load_at(&*store_of(&bytes), directory()) {

@@ -49,6 +49,23 @@ fn a_write_that_fails_sends_the_edit_into_a_fresh_manifest() {
 }
 
 #[test]
+fn a_mark_that_cannot_be_written_changes_nothing() {
+    for fault in [Fault::Io, Fault::NoSpace, Fault::ShortWrite] {
+        let mut store = faulty(writes(), OPTIONS);
+        // Behind the write of the edit.
+        store.plan.fail_at(store.plan.count() + 1, fault);
+        let mut state = store.state;
+        for generation in 2..4 {
+            state = append(&mut store.manifest, &state, &issue(generation)).unwrap();
+            assert_eq!(store.manifest.number, 1, "no fresh manifest: {fault:?}");
+            let loaded = load_at(&store.inner, directory()).unwrap();
+            assert_eq!(summary(&loaded.state), summary(&state), "{fault:?}");
+            assert_eq!(loaded.tail, None, "{fault:?}");
+        }
+    }
+}
+
+#[test]
 fn an_edit_that_finds_no_room_at_all_is_not_in_the_store_and_may_be_tried_again() {
     for fault in [Fault::Io, Fault::NoSpace, Fault::ShortWrite] {
         let mut store = faulty(writes(), OPTIONS);
@@ -66,7 +83,7 @@ fn an_edit_that_finds_no_room_at_all_is_not_in_the_store_and_may_be_tried_again(
         let state = append(&mut store.manifest, &store.state, &issue(2)).unwrap();
         let loaded = load_at(&store.inner, directory()).unwrap();
         assert_eq!(
-            (summary(&loaded.state), loaded.torn_tail),
+            (summary(&loaded.state), loaded.tail),
             (summary(&state), None)
         );
         assert_eq!(
@@ -244,7 +261,7 @@ fn every_crash_leaves_the_last_state_or_the_next() {
             let state = append(&mut manifest, &state, &issue(1000)).unwrap();
             let loaded = load_at(&*crashed, directory()).unwrap();
             assert_eq!(
-                (summary(&loaded.state), loaded.torn_tail),
+                (summary(&loaded.state), loaded.tail),
                 (summary(&state), None)
             );
         }

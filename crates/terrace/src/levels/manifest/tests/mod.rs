@@ -2,6 +2,7 @@ mod damage;
 mod directories;
 mod editing;
 mod failures;
+mod marks;
 
 use std::path::Path;
 
@@ -198,10 +199,19 @@ fn names(storage: &dyn Storage) -> Vec<String> {
     entries.into_iter().map(|entry| entry.name).collect()
 }
 
-fn record_starts(bytes: &[u8]) -> Vec<usize> {
+/// Where each edit begins and ends.
+fn edit_places(bytes: &[u8]) -> Vec<(usize, usize)> {
     let path = Path::new("MANIFEST-000001");
     let records = Records::new(path, bytes, 1).unwrap();
     records
-        .map(|record| record.unwrap().offset as usize)
+        .map(|record| record.unwrap())
+        .map(|record| (record.offset as usize, record.end as usize))
         .collect()
+}
+
+/// The bytes of a manifest with all of [`edits`], and the state after each of them.
+fn written_bytes() -> (Vec<u8>, Vec<ManifestState>) {
+    let storage = shared(&new_storage());
+    let (_, states) = written(&storage, OPTIONS);
+    (bytes_of(&*storage, "MANIFEST-000001"), states)
 }
