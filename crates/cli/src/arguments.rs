@@ -16,7 +16,7 @@ pub use self::looks::{Dump, Events, Levels, Report, Stats};
 pub use self::others::{Completions, Demo, DemoChild, Man};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
-pub use self::upkeep::{CheckpointTo, Compact, Maintenance};
+pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -210,6 +210,9 @@ Examples:
 What is damaged is kept beside the store, with .damaged behind its name. A store without damage is
 left as it is. If the manifest is lost, a new one is made from the tables and the arenas.
 
+An opening that drops the end of the manifest keeps tables that it may have listed, with .unlisted
+behind their names. With --take-unlisted their entries are in the store again, unless newer ones are.
+
 KEYS THAT WERE DELETED MAY BE THERE AGAIN: what deleted them may have been in a table or a block
 that no longer exists. Keep a copy of the directory until the result has been looked at. A device
 that fails to read is to be copied first, and the copy repaired.
@@ -218,7 +221,7 @@ Examples:
   terrace repair -d ./cities
   terrace repair -d ./cities --region-dir /mnt/fast/cities
   terrace repair -d ./cities --json | jq .deleted_keys_may_be_back")]
-    Repair(Maintenance),
+    Repair(Repair),
     /// Print the options of a store with their defaults, as --options reads them
     #[command(after_help = "\
 The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without

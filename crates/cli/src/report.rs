@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// What is to be said of a table that an opening kept.
+pub const UNLISTED_TABLE: &str = "the table is whole, but not in the store; the dropped end of the \
+    manifest may have listed it; `terrace repair --take-unlisted` takes it in";
+
 /// 34924 as 34,924.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -187,3 +187,62 @@ fn repair_says_what_it_did_and_that_deleted_keys_may_be_back() {
     assert_eq!(shell.out(&["get", "rome"]), "Italy\n");
     assert!(shell.out(&["verify"]).contains("sound"));
 }
+
+/// A store that was killed right behind a bulk load. The last edit of its manifest is damaged, and a
+/// power cut has taken the mark.
+fn with_damaged_end() -> Shell {
+    let shell = Shell::new();
+    let original = shell.path("original");
+    let options = terrace::Options {
+        background: terrace::Background::Inline,
+        ..terrace::Options::default()
+    };
+    let db = terrace::Db::open(&original, options).unwrap();
+    let mut load = db.ingest().unwrap();
+    load.put(b"bern", b"Switzerland").unwrap();
+    load.finish().unwrap();
+    std::fs::create_dir(shell.store()).unwrap();
+    for entry in std::fs::read_dir(original).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), shell.store().join(entry.file_name())).unwrap();
+    }
+    let manifest = shell.store_file(|name| name.starts_with("MANIFEST"));
+    let length = std::fs::metadata(&manifest).unwrap().len();
+    let file = std::fs::OpenOptions::new().write(true).open(&manifest);
+    file.unwrap().set_len(length - 32).unwrap();
+    damage(&manifest, length as usize - 40);
+    shell
+}
+
+#[test]
+fn a_dropped_end_of_the_manifest_is_told_and_its_table_taken_in() {
+    let shell = with_damaged_end();
+    let table = "1.table";
+    for command in ["verify", "repair"] {
+        let text = shell.out(&[command]);
+        for part in ["MANIFEST-000001 ends in", "could not be read", table] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        assert!(!text.contains("never completed"), "{text}");
+        let found = shell.json(&[command, "--json"]);
+        assert_eq!(found["manifest_tail"]["is_incomplete"], false);
+        assert_eq!(found["unlisted_tables"][0], table);
+    }
+    assert_eq!(shell.run(&["get", "bern"]).code, 1);
+    shell.out(&["put", "oslo", "Norway"]);
+    let kept = "1.table.unlisted";
+    assert!(shell.out(&["stats"]).contains(kept));
+    assert_eq!(
+        shell.json(&["verify", "--json"])["unlisted_tables"][0],
+        kept
+    );
+    let text = shell.out(&["repair", "--take-unlisted"]);
+    assert!(text.contains("1.table.unlisted: taken in"), "{text}");
+    assert_eq!(shell.out(&["get", "bern"]), "Switzerland\n");
+    assert_eq!(shell.out(&["get", "oslo"]), "Norway\n");
+    assert!(
+        shell
+            .out(&["repair", "--take-unlisted"])
+            .contains("nothing was changed")
+    );
+}

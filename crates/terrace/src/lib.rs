@@ -73,7 +73,7 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
-pub use levels::RegionLoss;
+pub use levels::{ManifestTail, RegionLoss};
 pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, CompactionPolicy, Durability, FileAccess, Options, RegionSource};
 pub use persist_method::PersistMethod;

@@ -283,6 +283,11 @@ pub struct Options {
     /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
     /// false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
     pub accept_region_loss: bool,
+    /// [`repair`](crate::repair()) takes in the tables that openings kept when they dropped the end of
+    /// the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables). Openings
+    /// ignore it. Default: false.
+    #[serde(skip)]
+    pub take_unlisted: bool,
     /// How arenas in files take new writes; of no effect where `region` is given or the store is
     /// `Volatile`. Default: as suits the file system.
     pub persist_method: PersistMethod,
@@ -353,6 +358,7 @@ impl Default for Options {
             region: None,
             region_dir: None,
             accept_region_loss: false,
+            take_unlisted: false,
             persist_method: PersistMethod::Auto,
             file_access: FileAccess::Owner,
             emulate_power_safety: false,

@@ -17,6 +17,15 @@ pub struct Maintenance {
 }
 
 #[derive(Debug, Args)]
+pub struct Repair {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// Take in the tables that openings kept as `n.table.unlisted`
+    #[arg(long)]
+    pub take_unlisted: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Compact {
     #[command(flatten)]
     pub maintenance: Maintenance,

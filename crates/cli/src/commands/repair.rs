@@ -4,21 +4,26 @@ use std::io::{self, IsTerminal};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::{DamagedTable, LeftFile, ManifestRepair, RepairReport, repair};
+use terrace::{DamagedTable, LeftFile, ManifestRepair, Options, RepairReport, repair};
 
-use crate::arguments::Maintenance;
+use crate::arguments::Repair;
 use crate::commands::print;
 use crate::failure::Result;
-use crate::report::things;
+use crate::report::{UNLISTED_TABLE, things};
 use crate::store;
 
-pub fn run(arguments: &Maintenance) -> Result<()> {
+pub fn run(arguments: &Repair) -> Result<()> {
+    let takes_unlisted = arguments.take_unlisted;
+    let arguments = &arguments.maintenance;
     let path = &arguments.store.directory.path;
     let bar = match io::stderr().is_terminal() {
         true => ProgressBar::new(0),
         false => ProgressBar::hidden(),
     };
-    let options = store::options_to_write(&arguments.store)?;
+    let options = Options {
+        take_unlisted: takes_unlisted,
+        ..store::options_to_write(&arguments.store)?
+    };
     let report = repair(path, options, |done, tables| {
         bar.set_length(tables as u64);
         bar.set_position(done as u64);
@@ -33,9 +38,13 @@ pub fn run(arguments: &Maintenance) -> Result<()> {
 
 fn as_text(report: &RepairReport) -> String {
     let mut lines = Vec::new();
-    match &report.manifest {
-        ManifestRepair::Kept => lines.push("the manifest is whole".to_owned()),
-        ManifestRepair::Rebuilt(why) => {
+    match (&report.manifest, &report.manifest_tail) {
+        (_, Some(tail)) => lines.push(format!("{tail}; it is dropped")),
+        (ManifestRepair::Kept, None) => lines.push("the manifest is whole".to_owned()),
+        (ManifestRepair::Extended, None) => {
+            lines.push("a new manifest is made, of all tables".to_owned());
+        }
+        (ManifestRepair::Rebuilt(why), None) => {
             lines.push(format!("a new manifest is made; the old one: {why}"));
         }
     }
@@ -45,6 +54,10 @@ fn as_text(report: &RepairReport) -> String {
     if let Some(damage) = &report.region_damage {
         lines.push(format!("the region directory is named anew: {damage}"));
     }
+    let unlisted = report.unlisted_tables.iter();
+    lines.extend(unlisted.map(|name| format!("{name}: {UNLISTED_TABLE}")));
+    let taken = report.tables_taken.iter();
+    lines.extend(taken.map(|name| format!("{name}: taken in; the file is kept as .taken")));
     lines.extend(report.damaged.iter().map(of_table));
     lines.extend(report.left.iter().map(of_left));
     if report.tables_unlisted > 0 {
@@ -123,13 +136,16 @@ fn as_json(report: &RepairReport) -> Value {
         })
     };
     let why = match &report.manifest {
-        ManifestRepair::Kept => None,
+        ManifestRepair::Kept | ManifestRepair::Extended => None,
         ManifestRepair::Rebuilt(why) => Some(why.to_string()),
     };
     json!({
         "changed": report.is_changed(),
         "deleted_keys_may_be_back": report.may_resurrect(),
         "manifest_damage": why,
+        "manifest_tail": report.manifest_tail,
+        "unlisted_tables": report.unlisted_tables,
+        "tables_taken": report.tables_taken,
         "resumed": report.is_resumed,
         "region_damage": report.region_damage.as_ref().map(ToString::to_string),
         "tables": report.tables,

@@ -10,7 +10,7 @@ use terrace::inspect::{VerifyReport, verify};
 use crate::arguments::Report;
 use crate::commands::print;
 use crate::failure::{Failure, Result};
-use crate::report::{bytes, things};
+use crate::report::{UNLISTED_TABLE, bytes, things};
 use crate::store;
 
 pub fn run(arguments: &Report) -> Result<()> {
@@ -59,6 +59,12 @@ fn as_text(report: &VerifyReport) -> String {
             "a torn tail, writes {first} to {last}, is dropped; they were never promised\n"
         ));
     }
+    if let Some(tail) = &recovery.manifest_tail {
+        text.push_str(&format!("{tail}; it is dropped\n"));
+    }
+    for name in &recovery.unlisted_tables {
+        text.push_str(&format!("{name}: {UNLISTED_TABLE}\n"));
+    }
     if let Some(loss) = recovery.region_loss {
         text.push_str(&format!("the region is lost, and accepted: {loss}\n"));
     }
@@ -97,6 +103,8 @@ fn as_json(report: &VerifyReport) -> Value {
         "frames": report.recovery.frames,
         "writes_in_arenas": report.recovery.writes,
         "dropped": report.recovery.dropped,
+        "manifest_tail": report.recovery.manifest_tail,
+        "unlisted_tables": report.recovery.unlisted_tables,
         "problems": problems,
     })
 }

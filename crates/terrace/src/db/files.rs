@@ -32,6 +32,24 @@ pub(crate) fn new_table_number(name: &str) -> Option<u64> {
     table_number(name.strip_suffix(NEW)?)
 }
 
+/// What follows the name of a whole table that an opening kept when it dropped the manifest's end.
+pub(crate) const UNLISTED: &str = ".unlisted";
+
+/// The number of a table that an opening kept.
+pub(crate) fn unlisted_table_number(name: &str) -> Option<u64> {
+    table_number(name.strip_suffix(UNLISTED)?)
+}
+
+/// What follows the name of such a table when a repair has taken it in.
+pub(crate) const TAKEN: &str = ".taken";
+
+/// The number that a table has, or had before it was put aside: it is not given again.
+pub(crate) fn used_table_number(name: &str) -> Option<u64> {
+    let name = without_damaged(name);
+    let name = name.strip_suffix(UNLISTED).unwrap_or(name);
+    table_number(name.strip_suffix(TAKEN).unwrap_or(name))
+}
+
 fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix)
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
@@ -44,7 +62,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
-        || table_number(name).is_some()
+        || used_table_number(name).is_some()
         || new_table_number(name).is_some()
 }
 
@@ -62,6 +80,8 @@ mod tests {
             "12.tables",
             "12.table.newer",
             "x.damaged",
+            "12.table.unlisted.new",
+            "arena-1.unlisted",
             "arena-",
             "arena-1x",
             "a",
@@ -79,6 +99,8 @@ mod tests {
             "7.table",
             "7.table.new",
             "7.table.damaged",
+            "7.table.unlisted",
+            "7.table.taken",
             "arena-3.damaged-2",
         ] {
             assert!(is_ours(ours), "{ours}");

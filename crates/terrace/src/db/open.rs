@@ -102,6 +102,8 @@ impl Store {
             recover_from(&storage, &homes.old, &options, &state, read_as)?;
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
         recovered.report.manifest_tail = manifest_tail;
+        let unlisted = recovered.look_for_unlisted(&*directory, &state)?;
+        recovered.report.unlisted_tables = unlisted.names(!options.read_only);
         let region = match old_region {
             Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
             _ => {
@@ -121,7 +123,7 @@ impl Store {
             opening: Opening::new(),
             default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
-            next_table: AtomicU64::new(state.next_table_number),
+            next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
             next_sub_level: AtomicU64::new(state.next_sub_level),
             monitor: Monitor::default(),
             seen_tombstones: SeenTombstones::default(),
@@ -185,6 +187,8 @@ impl Store {
         if !store.options.read_only {
             store.prepare_for_writes();
             store.check_persist_every()?;
+            // Before the manifest is written, which will show no dropped end any more.
+            unlisted.keep(&*store.directory)?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use terrace_region::{Arena, FrameInfo, Recovered, Region};
+use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
+use crate::db::unlisted::Unlisted;
 use crate::levels::{ManifestState, ManifestTail, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::record::Records;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber, parallel};
 
@@ -68,6 +71,20 @@ impl RecoveredWrites {
         RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
     }
 
+    /// Looks for tables that a dropped end of the manifest may have listed. Numbers in them are not
+    /// given again.
+    pub(crate) fn look_for_unlisted(
+        &mut self,
+        directory: &dyn Directory,
+        state: &ManifestState,
+    ) -> Result<Unlisted> {
+        let is_tail_dropped = self.report.manifest_tail.is_some();
+        let known = self.last_sequence;
+        let unlisted = Unlisted::find(directory, state, is_tail_dropped, known)?;
+        self.last_sequence = known.max(unlisted.last_sequence);
+        Ok(unlisted)
+    }
+
     /// Nothing behind the last write taken is left.
     fn without_the_rest(mut self, state: &ManifestState) -> Self {
         let loss = state.loss_after(self.last_sequence);
@@ -88,6 +105,7 @@ pub(crate) fn recover(
     options: &Options,
 ) -> Result<RecoveredWrites> {
     let (arenas, is_rest_lost) = read_arenas(region, state, options)?;
+    check_keyspaces(&arenas, state, options)?;
     let facts: Vec<ArenaFacts> = arenas.iter().map(facts_of).collect();
     // What was promised may be in the arenas that are accepted as lost.
     let persisted_until = if is_rest_lost {
@@ -126,6 +144,52 @@ pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Fails if a frame names a keyspace that no edit issued: the manifest lost its end. A keyspace is
+/// durable before the first write to it.
+fn check_keyspaces(arenas: &[Recovered], state: &ManifestState, options: &Options) -> Result<()> {
+    let unissued = parallel::map(arenas, parallel::threads(options), |found| {
+        unissued_keyspace(found, state.next_keyspace)
+    });
+    let mut found = arenas.iter().zip(unissued);
+    let Some((arena, (offset, keyspace))) =
+        found.find_map(|(arena, found)| Some((&arena.arena, found?)))
+    else {
+        return Ok(());
+    };
+    let detail = format!(
+        "a write in it is for keyspace {keyspace}, the manifest knows none above {}: the manifest \
+         has lost its end",
+        state.next_keyspace.saturating_sub(1)
+    );
+    Err(Error::corruption(arena.file(), offset as u64, detail))
+}
+
+/// Returns the first such keyspace, and the offset of its frame.
+fn unissued_keyspace(found: &Recovered, next_keyspace: u32) -> Option<(usize, u32)> {
+    found.scan.frames.iter().find_map(|frame| {
+        let payload = found
+            .arena
+            .read(frame.payload_offset(), frame.payload_bytes)?;
+        let mut records = Records::new(payload).map_while(std::result::Result::ok);
+        let record = records.find(|record| record.keyspace >= next_keyspace)?;
+        Some((frame.offset, record.keyspace))
+    })
+}
+
+/// Fails if anything in a region proves that the manifest lost its end. Arenas that cannot be read
+/// prove nothing.
+pub(crate) fn check_all_evidence(
+    region: &Region,
+    state: &ManifestState,
+    options: &Options,
+) -> Result<()> {
+    check_evidence(region, state)?;
+    let live = state.live_arenas.iter();
+    let read = live.filter_map(|(generation, arena)| region.recover(arena.slot, *generation).ok());
+    let arenas: Vec<Recovered> = read.collect();
+    check_keyspaces(&arenas, state, options)
 }
 
 /// The live arenas, oldest first, up to one that is accepted as lost: no write behind a gap may be

@@ -15,7 +15,6 @@
 //! ([`ManifestError::Poison`]). The simple way, truncating the file after a failed write, is one
 //! more operation that can fail, on a medium that just did.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, OpenOptions, Purpose};

@@ -186,7 +186,7 @@ impl<'a> Records<'a> {
             return Ok(true);
         }
         let detail = format!(
-            "the record behind the edit at byte {} is not its mark; repair the store",
+            "the record behind the edit at byte {} is not its mark",
             edit.offset
         );
         Err(Error::corruption(self.file, edit.end, detail))
@@ -207,11 +207,10 @@ impl<'a> Records<'a> {
                 return Some(match record.mark() {
                     Some(mark) if mark.offset == damaged as u64 => format!(
                         "the edit does not match its checksum, and its mark at {offset} says that it \
-                         was durable; repair the store"
+                         was durable"
                     ),
                     _ => format!(
-                        "a record does not match its checksum, and a valid one follows at {offset}; \
-                         repair the store"
+                        "a record does not match its checksum, and a valid one follows at {offset}"
                     ),
                 });
             }
@@ -258,7 +257,7 @@ impl Record<'_> {
 
     pub(super) fn edit(&self, file: &Path) -> Result<Edit> {
         if self.kind == KIND_MARK {
-            let detail = "a mark stands where an edit belongs; repair the store";
+            let detail = "a mark stands where an edit belongs";
             return Err(Error::corruption(file, self.offset, detail));
         }
         if self.kind != KIND_EDIT {

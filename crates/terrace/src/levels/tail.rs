@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::manifest_file_name;
 use super::mark::MARK_BYTES;
-use super::record::{
-    ALIGNMENT, KIND_EDIT, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, checksum,
-};
+use super::record::{ALIGNMENT, KIND_EDIT, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, checksum};
 use crate::coding::Decoder;
 
 /// Bytes at the end of the manifest that are no edit. The opening drops them.
@@ -51,7 +49,10 @@ impl fmt::Display for ManifestTail {
         } else {
             "an edit that could not be read: cut short by a crash, or damaged"
         };
-        write!(f, "{file} ends in {what} ({length_bytes} bytes at byte {offset})")
+        write!(
+            f,
+            "{file} ends in {what} ({length_bytes} bytes at byte {offset})"
+        )
     }
 }
 

@@ -29,6 +29,10 @@ use crate::{Error, Result, SequenceNumber};
 pub(super) struct ArenasFound {
     /// Oldest first.
     pub(super) memtables: Vec<Arc<MemTable>>,
+    /// The last number in listed tables and in frames that are taken.
+    pub(super) known_sequence: SequenceNumber,
+    /// Writes that the next opening takes, if nothing else is done.
+    unflushed: Option<RecoveredWrites>,
     /// The last number that was given, as far as is known.
     pub(super) last_sequence: SequenceNumber,
     pub(super) writes: u64,
@@ -57,6 +61,7 @@ impl ArenasFound {
     fn none(basis: &Basis) -> Self {
         ArenasFound {
             last_sequence: basis.state.flushed_sequence,
+            known_sequence: basis.state.flushed_sequence,
             ..ArenasFound::default()
         }
     }
@@ -74,7 +79,12 @@ impl ArenasFound {
             return Ok(ArenasFound::none(basis));
         };
         match recover(region, &basis.state, &site.options) {
-            Ok(_) => Ok(ArenasFound::none(basis)),
+            Ok(recovered) => Ok(ArenasFound {
+                last_sequence: recovered.last_sequence,
+                known_sequence: recovered.last_sequence,
+                unflushed: Some(recovered),
+                ..ArenasFound::none(basis)
+            }),
             Err(damage @ Error::Corruption { .. }) => {
                 ArenasFound::up_to_damage(site, basis, region, damage)
             }
@@ -165,8 +175,32 @@ impl ArenasFound {
             memtables,
             writes: report.writes,
             last_sequence: plan.last_sequence,
+            known_sequence: plan.last_sequence,
             ..ArenasFound::default()
         })
+    }
+
+    /// Returns why the manifest may have lost its end, though all that is left of it is whole: writes
+    /// are missing in the arenas, and a table that it does not list may hold them.
+    pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
+        let (Some(damage), Some(tail)) = (&self.damage, basis.tail()) else {
+            return Ok(None);
+        };
+        if !site.unlisted(basis, self)?.is_found() {
+            return Ok(None);
+        }
+        let file = site.directory.shown(&tail.file);
+        let detail =
+            format!("its end is dropped, tables are there that it may have listed, and {damage}");
+        Ok(Some(Error::corruption(&file, tail.offset, detail)))
+    }
+
+    /// Takes what the next opening would take: a new manifest names no arenas.
+    pub(super) fn take_unflushed(&mut self) {
+        if let Some(recovered) = self.unflushed.take() {
+            self.memtables = recovered.memtables;
+            self.writes = recovered.report.writes;
+        }
     }
 
     /// Notes what of an arena is not taken.

@@ -36,7 +36,7 @@ impl Site {
             let (directory, name) = self.located(file);
             self.keep_aside(directory, name)?;
         }
-        if basis.manifest.is_err() {
+        if basis.manifest.is_err() && !basis.is_extended {
             for number in manifests(&*self.directory)? {
                 self.link_aside(&manifest_file_name(number))?;
             }

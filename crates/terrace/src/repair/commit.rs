@@ -16,6 +16,7 @@ use crate::levels::{
     TableMeta, TableRemoved, write_manifest,
 };
 use crate::sync::atomic::Ordering;
+use crate::table::TableReader;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.
@@ -37,8 +38,9 @@ impl Site {
         basis: &Basis,
         tables: &Examined,
         arenas: &ArenasFound,
+        taken: &[Arc<TableReader>],
     ) -> Result<Written> {
-        let written = self.write_all(basis, tables, arenas);
+        let written = self.write_all(basis, tables, arenas, taken);
         if written.is_err() {
             // Space may be what was missing. The cause is told; what stays, the next repair removes.
             let _ = self.finish_earlier(basis.listed());
@@ -46,15 +48,22 @@ impl Site {
         written
     }
 
-    fn write_all(&self, basis: &Basis, tables: &Examined, arenas: &ArenasFound) -> Result<Written> {
+    fn write_all(
+        &self,
+        basis: &Basis,
+        tables: &Examined,
+        arenas: &ArenasFound,
+        taken: &[Arc<TableReader>],
+    ) -> Result<Written> {
         let salvage = |damaged: &DamagedTable| match damaged.is_there {
             true => damaged.salvage(self, basis),
             false => Ok(None),
         };
         let salvaged = tables.damaged.iter().map(salvage);
         let salvaged = salvaged.collect::<Result<Vec<_>>>()?;
+        let taken = self.take_in(basis, taken)?;
         let mut added = self.flush(basis, arenas)?;
-        let read = salvaged.iter().flatten();
+        let read = salvaged.iter().flatten().chain(&taken);
         let flushed = added.iter().map(|added| &added.table);
         let mut new: BTreeSet<u64> = read.clone().chain(flushed).map(|t| t.number).collect();
         let mut tables_written = new.len();
@@ -93,8 +102,7 @@ impl Site {
             memtable.arena().verify().map_err(region_error)?;
             for keyspace in memtable.keyspaces() {
                 let levels = basis.state.version.keyspace(keyspace);
-                if basis.manifest.is_ok() && levels.is_none() {
-                    // What is left of a keyspace that was dropped.
+                if basis.is_dropped(keyspace) {
                     continue;
                 }
                 let mut place = REBUILT;

@@ -32,6 +32,7 @@ mod report;
 mod site;
 mod state;
 mod tables;
+mod unlisted;
 
 use std::path::Path;
 
@@ -43,7 +44,7 @@ use crate::Result;
 use crate::options::{Background, Options};
 use arenas::ArenasFound;
 use site::Site;
-use state::Basis;
+use state::{Basis, Home};
 use tables::Examined;
 
 /// Repairs a store that nobody has open, and says what it did. A store without damage is left as
@@ -53,6 +54,10 @@ use tables::Examined;
 ///
 /// Tables and region directories of another release are left under their names and reported in
 /// [`left`](RepairReport::left); the repair goes on with the rest.
+///
+/// Openings keep tables that a dropped end of the manifest may have listed. With
+/// [`take_unlisted`](Options::take_unlisted) their entries are in the store again, each unless a newer
+/// version of its key is there.
 ///
 /// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
 /// table that no longer exists, cannot hide older versions any more. The report's
@@ -95,20 +100,10 @@ pub fn repair(
     site.skip_numbers_below(basis.state.next_table_number);
     let is_resumed = site.finish_earlier(basis.listed())?;
     let home = basis.home(&site)?;
-    let mut tables = None;
-    if let Some(version) = basis.listed() {
-        let listed = Examined::listed(&site, version, &mut progress)?;
-        match listed.doubt(&site, &basis)? {
-            Some(why) => basis.distrust(why),
-            None => tables = Some(listed),
-        }
-    }
-    let tables = match tables {
-        Some(tables) => tables,
-        None => Examined::all(&site, &mut basis, &mut progress)?,
-    };
-    let arenas = ArenasFound::read(&site, &basis, &tables, &home.regions)?;
-    let report = RepairReport::new(
+    let (tables, mut arenas) = examine(&site, &mut basis, &home, &mut progress)?;
+    let unlisted = site.unlisted(&basis, &arenas)?;
+    let takes = site.options.take_unlisted && !unlisted.is_empty();
+    let mut report = RepairReport::new(
         &site,
         &basis,
         &tables,
@@ -116,9 +111,50 @@ pub fn repair(
         is_resumed,
         home.damaged_region,
     );
-    if !report.is_needed() {
+    if !report.is_needed() && !takes {
+        report.unlisted_tables = unlisted.names(false);
         return Ok(report);
     }
-    let written = site.write(&basis, &tables, &arenas)?;
-    site.commit(basis, &tables, &arenas, written, report)
+    // Before the commit: a new manifest does not show that the end of the last one was dropped.
+    unlisted.keep(&*site.directory)?;
+    report.unlisted_tables = unlisted.names(true);
+    let mut taken = Vec::new();
+    if takes {
+        taken = unlisted.open(&*site.directory)?;
+        basis.extend();
+        arenas.take_unflushed();
+        report.takes_in(&basis, &arenas);
+    }
+    let written = site.write(&basis, &tables, &arenas, &taken)?;
+    let report = site.commit(basis, &tables, &arenas, written, report)?;
+    if takes {
+        unlisted.mark_taken(&*site.directory)?;
+    }
+    Ok(report)
+}
+
+/// Looks at tables and arenas, as the manifest lists them while it is believed.
+fn examine(
+    site: &Site,
+    basis: &mut Basis,
+    home: &Home,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(Examined, ArenasFound)> {
+    if let Some(version) = basis.listed() {
+        let listed = Examined::listed(site, version, progress)?;
+        let mut doubt = listed.doubt(site, basis)?;
+        if doubt.is_none() {
+            let arenas = ArenasFound::read(site, basis, &listed, &home.regions)?;
+            doubt = arenas.doubt(site, basis)?;
+            if doubt.is_none() {
+                return Ok((listed, arenas));
+            }
+        }
+        if let Some(why) = doubt {
+            basis.distrust(why);
+        }
+    }
+    let tables = Examined::all(site, basis, progress)?;
+    let arenas = ArenasFound::read(site, basis, &tables, &home.regions)?;
+    Ok((tables, arenas))
 }

@@ -6,6 +6,7 @@ use super::arenas::ArenasFound;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::{Examined, UnsupportedTable};
+use crate::levels::ManifestTail;
 use crate::table::table_name;
 use crate::{Error, SequenceNumber};
 
@@ -16,6 +17,8 @@ pub enum ManifestRepair {
     Kept,
     /// It was not, for this reason, and a new one was made from tables and arenas.
     Rebuilt(Error),
+    /// It was whole, and a new one was made that lists what was taken in, too.
+    Extended,
 }
 
 /// A damaged table.
@@ -76,6 +79,14 @@ impl LeftFile {
 pub struct RepairReport {
     /// What became of the manifest.
     pub manifest: ManifestRepair,
+    /// The end of the manifest, which was no whole edit and is dropped.
+    pub manifest_tail: Option<ManifestTail>,
+    /// Names of whole tables that the dropped end of a manifest may have listed. They are not in the
+    /// store; [`Options::take_unlisted`](crate::Options::take_unlisted) takes them in.
+    pub unlisted_tables: Vec<String>,
+    /// Names under which such tables were kept whose entries are in the store now. They end in
+    /// `.taken` instead of `.unlisted` from here on, and may be removed.
+    pub tables_taken: Vec<String>,
     /// An earlier repair, which had been cut short, was finished first.
     pub is_resumed: bool,
     /// What was wrong with the file `REGION` of the region directory, which was written anew.
@@ -116,6 +127,9 @@ impl RepairReport {
                 Ok(_) => ManifestRepair::Kept,
                 Err(why) => ManifestRepair::Rebuilt(why.clone()),
             },
+            manifest_tail: basis.tail().cloned(),
+            unlisted_tables: Vec::new(),
+            tables_taken: Vec::new(),
             is_resumed,
             region_damage,
             tables: tables.sound.len(),
@@ -130,6 +144,15 @@ impl RepairReport {
         }
     }
 
+    /// Notes that the unlisted tables are taken in.
+    pub(super) fn takes_in(&mut self, basis: &Basis, arenas: &ArenasFound) {
+        if basis.is_extended {
+            self.manifest = ManifestRepair::Extended;
+        }
+        self.tables_taken = std::mem::take(&mut self.unlisted_tables);
+        self.writes_from_arenas = arenas.writes;
+    }
+
     /// Whether anything was wrong, and so anything was done.
     pub fn is_changed(&self) -> bool {
         self.is_resumed || self.region_damage.is_some() || self.is_needed()
@@ -137,7 +160,8 @@ impl RepairReport {
 
     /// Whether there is something to be done.
     pub(super) fn is_needed(&self) -> bool {
-        matches!(self.manifest, ManifestRepair::Rebuilt(_))
+        !matches!(self.manifest, ManifestRepair::Kept)
+            || !self.tables_taken.is_empty()
             || !self.damaged.is_empty()
             || self.arena_damage.is_some()
             || self.tables_unlisted > 0
@@ -147,7 +171,8 @@ impl RepairReport {
     /// what is lost.
     pub fn may_resurrect(&self) -> bool {
         self.is_resumed
-            || matches!(self.manifest, ManifestRepair::Rebuilt(_))
+            || !matches!(self.manifest, ManifestRepair::Kept)
+            || !self.tables_taken.is_empty()
             || !self.damaged.is_empty()
             || self.tables_unlisted > 0
     }

@@ -60,7 +60,7 @@ impl Site {
         }
         let numbers = entries.iter().filter_map(|entry| {
             let name = entry.name.as_str();
-            files::table_number(files::without_damaged(name))
+            files::used_table_number(name)
         });
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
         let blocks = Arc::new(BlockCache::new(0, false));

@@ -7,14 +7,15 @@ use terrace_storage::Lock;
 
 use super::site::Site;
 use crate::db::ownership::with_socket;
-use crate::db::recover::check_evidence;
+use crate::db::recover::check_all_evidence;
 use crate::db::region_home::{self, OldArenas};
 use crate::db::regions::{open_region, region_error};
 use crate::levels::{
-    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, TableMeta, Version, remains,
+    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, TableMeta,
+    Version, remains,
 };
 use crate::options::{Durability, Options};
-use crate::{Error, Result};
+use crate::{Error, KeyspaceId, Result};
 
 /// What is known of the store without its tables and arenas.
 pub(super) struct Basis {
@@ -24,6 +25,8 @@ pub(super) struct Basis {
     pub(super) manifest: Result<Manifest>,
     /// Whether the state is that of a manifest, and not invented.
     pub(super) is_known: bool,
+    /// Whether the manifest is whole, and a new one is made only to list more.
+    pub(super) is_extended: bool,
 }
 
 /// Where the arenas are; locked against others as long as this lives.
@@ -47,6 +50,7 @@ impl Basis {
                 state,
                 manifest: Ok(manifest),
                 is_known: true,
+                is_extended: false,
             }),
             Err(error @ Error::Corruption { .. }) => Basis::without_manifest(site, error),
             Err(error) => Err(error),
@@ -64,6 +68,7 @@ impl Basis {
             state,
             manifest: Err(why),
             is_known,
+            is_extended: false,
         })
     }
 
@@ -78,6 +83,26 @@ impl Basis {
         tables
             .find(|(_, table)| table.number == number)
             .map(|(_, table)| &***table)
+    }
+
+    /// Returns the end that was dropped of a manifest that is kept.
+    pub(super) fn tail(&self) -> Option<&ManifestTail> {
+        self.manifest.as_ref().ok()?.tail()
+    }
+
+    /// Whether a keyspace has been dropped, so that nothing of it is to come back.
+    pub(super) fn is_dropped(&self, keyspace: KeyspaceId) -> bool {
+        (self.manifest.is_ok() || self.is_extended)
+            && keyspace.number() < self.state.next_keyspace
+            && self.state.version.keyspace(keyspace).is_none()
+    }
+
+    /// A new manifest is made in place of one that is whole, unless that happens anyway.
+    pub(super) fn extend(&mut self) {
+        if self.manifest.is_ok() {
+            self.is_extended = true;
+            self.manifest = Err(Error::invalid("it does not list what is taken in"));
+        }
     }
 
     /// The manifest is not to be kept, for this reason.
@@ -129,7 +154,7 @@ impl Basis {
         }
         for directory in directories {
             let region = open_region(&site.storage, &directory, &site.options, durability)?;
-            let evidence = check_evidence(&region, &self.state);
+            let evidence = check_all_evidence(&region, &self.state, &site.options);
             home.regions.push(region);
             match evidence {
                 Err(why @ Error::Corruption { .. }) if self.manifest.is_ok() => {

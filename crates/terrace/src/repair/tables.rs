@@ -279,7 +279,8 @@ impl DamagedTable {
     }
 }
 
-fn copy_readable(
+/// Copies what is readable within bounds.
+pub(super) fn copy_readable(
     reader: &TableReader,
     bounds: &KeyRange,
     assigned: Option<u64>,

@@ -32,9 +32,10 @@ fn a_store_without_its_manifest_is_whole_again() {
             let manifest = manifests.last().unwrap();
             images.push(scripted.image.without("CURRENT"));
             images.push(scripted.image.without(manifest));
-            let end = scripted.image.files[manifest].len();
-            for cut in [0, 1, 40, end / 4, end / 2] {
-                // A cut in the middle of a record would pass for a torn tail.
+            let bytes = &scripted.image.files[manifest];
+            let end = bytes.len();
+            for cut in [0, 1, 40, in_edit(bytes, end / 4), in_edit(bytes, end / 2)] {
+                // A cut in the middle of an edit would pass for a write that was cut short.
                 images.push(scripted.image.with(manifest, |bytes| bytes[cut] ^= 0x10));
             }
             for (number, image) in images.into_iter().enumerate() {
@@ -53,6 +54,17 @@ fn a_store_without_its_manifest_is_whole_again() {
             }
         }
     }
+}
+
+/// A place in the last edit that begins at or before `at`. Nothing is lost with a mark.
+fn in_edit(manifest: &[u8], at: usize) -> usize {
+    let (mut next, mut found) = (32, 32);
+    while next <= at {
+        found = next;
+        let length = u32::from_le_bytes(manifest[next + 8..next + 12].try_into().unwrap());
+        next += 16 + length.next_multiple_of(8) as usize + 32;
+    }
+    found + 16
 }
 
 #[test]

@@ -97,10 +97,7 @@ fn damage_with_a_valid_record_behind_it_is_corruption() {
     match load_at(&*store_of(&bytes), directory()) {
         Err(Error::Corruption { offset, detail, .. }) => {
             assert_eq!(offset, damaged as u64);
-            assert!(
-                detail.contains(&format!("follows at {next}")),
-                "{detail}"
-            );
+            assert!(detail.contains(&format!("follows at {next}")), "{detail}");
         }
         other => panic!("{other:?}"),
     }

@@ -56,7 +56,10 @@ fn without_its_mark_a_damaged_last_edit_is_dropped_and_not_called_incomplete() {
     let mut bytes = whole;
     bytes[start + 8] ^= 0x80;
     bytes.extend([0; 20]);
-    let tail = load_at(&*store_of(&bytes), directory()).unwrap().tail.unwrap();
+    let tail = load_at(&*store_of(&bytes), directory())
+        .unwrap()
+        .tail
+        .unwrap();
     assert!(!tail.is_incomplete, "{tail}");
 }
 
@@ -64,7 +67,10 @@ fn without_its_mark_a_damaged_last_edit_is_dropped_and_not_called_incomplete() {
 fn an_edit_of_which_nothing_came_was_never_completed() {
     let (mut bytes, (start, _), _) = unmarked();
     bytes[start..].fill(0);
-    let tail = load_at(&*store_of(&bytes), directory()).unwrap().tail.unwrap();
+    let tail = load_at(&*store_of(&bytes), directory())
+        .unwrap()
+        .tail
+        .unwrap();
     assert!(tail.to_string().contains("never completed"), "{tail}");
 }
 
