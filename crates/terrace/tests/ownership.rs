@@ -376,7 +376,7 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
             }
             let opened = Db::open(&path, small()).and_then(|db| db.get(b"a").map(drop));
             let error = opened.unwrap_err().to_string();
-            assert!(error.contains(&format!("{name}")), "{name}: {error}");
+            assert!(error.contains(name.as_str()), "{name}: {error}");
             assert!(error.contains(kind), "{name}: {error}");
         }
     }
