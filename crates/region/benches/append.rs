@@ -80,9 +80,9 @@ fn regions(directory: &Path, arena_bytes: u64) -> Vec<Region> {
         emulate_power_safety,
     };
     let opened = [
-        Region::written(storage(), &home("written"), arena_bytes, written),
-        Region::mapped(storage(), &home("mapped"), arena_bytes, mapped),
-        Region::dax(storage(), &home("dax"), arena_bytes, dax),
+        Region::written(storage(), &home("written"), [0; 16], arena_bytes, written),
+        Region::mapped(storage(), &home("mapped"), [0; 16], arena_bytes, mapped),
+        Region::dax(storage(), &home("dax"), [0; 16], arena_bytes, dax),
     ];
     // What the file system or the CPU cannot do is left out.
     opened.into_iter().flatten().collect()

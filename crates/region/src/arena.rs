@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 use terrace_storage as storage;
 
 use crate::device::{Attached, Medium};
-use crate::format::{CHECKED_START, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, frame_checksum};
+use crate::format::{
+    ArenaKey, CHECKED_START, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, frame_checksum,
+};
 use crate::image::{Image, ImageWriter};
 use crate::{Error, Result};
 
@@ -63,7 +65,7 @@ struct Appender {
 /// Memory that takes frames until it is full or sealed.
 pub struct Arena {
     slot: u64,
-    generation: u64,
+    key: ArenaKey,
     file: PathBuf,
     image: Arc<Image>,
     medium: Box<dyn Medium>,
@@ -79,7 +81,7 @@ impl Arena {
     /// An arena over an attached slot; the bytes below `end_bytes` are published.
     pub(crate) fn new(
         slot: u64,
-        generation: u64,
+        key: ArenaKey,
         file: PathBuf,
         attached: Attached,
         end_bytes: usize,
@@ -88,7 +90,7 @@ impl Arena {
         writer.publish(end_bytes)?;
         Ok(Arena {
             slot,
-            generation,
+            key,
             file,
             image: Arc::clone(writer.image()),
             medium,
@@ -109,7 +111,7 @@ impl Arena {
 
     /// The generation it was activated for.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.key.generation()
     }
 
     /// The file that holds it, or its name where it is none.
@@ -189,7 +191,7 @@ impl Arena {
     }
 
     fn store(&self, image: &mut ImageWriter, info: &FrameInfo, payload: &[&[u8]]) -> Result<()> {
-        let checked = info.encode_checked(self.generation);
+        let checked = info.encode_checked(self.generation());
         self.medium
             .store(image, info.offset + CHECKED_START, &checked)?;
         let mut at = info.payload_offset();
@@ -202,7 +204,7 @@ impl Arena {
             FRAME_HEADER_BYTES - CHECKED_START + info.payload_bytes,
         )?;
         let length_word = info.payload_bytes as u64;
-        let checksum = frame_checksum(checked, self.generation, info.offset as u64, length_word);
+        let checksum = frame_checksum(checked, self.key, info.offset as u64, length_word);
         self.medium
             .store(image, info.offset + 8, &checksum.to_le_bytes())?;
         let frame_bytes = FRAME_HEADER_BYTES + info.payload_bytes;
@@ -311,7 +313,7 @@ impl fmt::Debug for Arena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arena")
             .field("slot", &self.slot)
-            .field("generation", &self.generation)
+            .field("generation", &self.generation())
             .field("image", &self.image)
             .field("persisted_bytes", &self.persisted_bytes())
             .finish_non_exhaustive()
@@ -333,7 +335,7 @@ impl<'a> Iterator for Frames<'a> {
         if self.offset >= self.bytes.len() {
             return None;
         }
-        let info = FrameInfo::read(self.bytes, self.arena.generation, self.offset);
+        let info = FrameInfo::read(self.bytes, self.arena.key, self.offset);
         let view = info.and_then(|info| {
             let payload = self.bytes.get(info.payload_offset()..)?;
             let payload = payload.get(..info.payload_bytes)?;

@@ -52,14 +52,12 @@ pub enum Error {
         /// Where it was expected.
         file: PathBuf,
     },
-    /// The arena was activated for a generation that the manifest does not know yet.
-    ManifestOlder {
+    /// The header is intact and that of another arena: another store's, or another slot's.
+    Foreign {
         /// The arena's file.
         file: PathBuf,
-        /// The generation in the manifest.
-        expected: u64,
-        /// The generation in the arena's header.
-        found: u64,
+        /// Whose it is.
+        detail: String,
     },
     /// The header is intact and of a format version that this program does not know.
     UnknownVersion {
@@ -115,15 +113,7 @@ impl fmt::Display for Error {
                 "arena {slot} is missing: {} does not exist",
                 file.display()
             ),
-            Error::ManifestOlder {
-                file,
-                expected,
-                found,
-            } => write!(
-                f,
-                "the manifest is older than {}: it expects generation {expected}, the arena has {found}",
-                file.display()
-            ),
+            Error::Foreign { file, detail } => write!(f, "{}: {detail}", file.display()),
             Error::UnknownVersion { file, version } => write!(
                 f,
                 "{} has format version {version}, which this program does not know",

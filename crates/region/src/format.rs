@@ -4,8 +4,10 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::front::{FRONT_BYTES, Front, FrontFault};
+
 /// Bytes of an arena's header.
-pub const HEADER_BYTES: usize = 64;
+pub const HEADER_BYTES: usize = 80;
 /// Where the first frame starts.
 pub const FRAMES_START: usize = 4096;
 /// Bytes of a frame before its payload.
@@ -17,8 +19,10 @@ pub const MIN_CAPACITY_BYTES: u64 = 2 * CAPACITY_STEP_BYTES;
 /// The largest arena: every offset fits in 32 bits.
 pub const MAX_CAPACITY_BYTES: u64 = (1 << 32) - CAPACITY_STEP_BYTES;
 
-pub(crate) const MAGIC: [u8; 8] = *b"TERARENA";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const FRONT: Front = Front {
+    magic: *b"TERARENA",
+    version: 2,
+};
 /// Frames start at multiples of this, so that the length word can be stored as one.
 pub(crate) const FRAME_ALIGNMENT_BYTES: usize = 8;
 
@@ -27,7 +31,7 @@ pub(crate) const CHECKED_START: usize = 16;
 const CHECKED_HEADER_BYTES: usize = FRAME_HEADER_BYTES - CHECKED_START;
 const SECTOR_BYTES: usize = 512;
 
-const _: () = assert!(HEADER_BYTES == 8 + 4 + 4 + 8 + 8 + 8 + 16 + 8);
+const _: () = assert!(HEADER_BYTES == FRONT_BYTES + 8 + 8 + 8 + 16 + 8 + 16);
 const _: () = assert!(HEADER_BYTES <= SECTOR_BYTES && SECTOR_BYTES <= FRAMES_START);
 const _: () = assert!(FRAME_HEADER_BYTES == 8 + 8 + 8 + 8 + 8 + 4 + 4);
 const _: () = assert!(FRAME_HEADER_BYTES.is_multiple_of(FRAME_ALIGNMENT_BYTES));
@@ -46,6 +50,30 @@ pub(crate) fn is_valid_capacity(capacity_bytes: u64) -> bool {
         && capacity_bytes.is_multiple_of(CAPACITY_STEP_BYTES)
 }
 
+/// The owner of an arena's frames: one generation of one store. Their checksums are seeded with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaKey {
+    generation: u64,
+    seed: u64,
+}
+
+impl ArenaKey {
+    /// Returns the key of a store's generation. Computed once for each arena.
+    pub fn new(store: [u8; 16], generation: u64) -> Self {
+        let mut owner = [0; 24];
+        copy_fields(&mut owner, &[&store, &generation.to_le_bytes()]);
+        ArenaKey {
+            generation,
+            seed: xxh3_64(&owner),
+        }
+    }
+
+    /// Returns the generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
 /// What an arena's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -57,6 +85,8 @@ pub struct Header {
     pub boot_id: [u8; 16],
     /// Its slot.
     pub slot: u64,
+    /// The number of the store that it belongs to.
+    pub store: [u8; 16],
 }
 
 /// What was found where an arena's header should be.
@@ -64,6 +94,9 @@ pub struct Header {
 pub enum HeaderState {
     /// A header with a good checksum.
     Intact(Header),
+    /// The same of another store's arena, or of one that belongs in another slot. Only a
+    /// [`Region`](crate::Region) can tell. It proves nothing, and the region leaves it alone.
+    Foreign(Header),
     /// Zeros: the slot was never activated.
     Blank,
     /// Intact, of a version that this program does not know.
@@ -72,11 +105,26 @@ pub enum HeaderState {
     Damaged(&'static str),
 }
 
+impl HeaderState {
+    /// Returns whether the region leaves the slot alone: it holds another store's arena, or one of
+    /// a version that this program does not know.
+    pub fn is_left_alone(&self) -> bool {
+        matches!(
+            self,
+            HeaderState::Foreign(_) | HeaderState::UnknownVersion(_)
+        )
+    }
+}
+
 impl Header {
+    /// Returns the key of the arena's frames.
+    pub fn key(&self) -> ArenaKey {
+        ArenaKey::new(self.store, self.generation)
+    }
+
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut front = [0; 16];
-        copy_fields(&mut front, &[&MAGIC, &VERSION.to_le_bytes()]);
-        let mut back = [0; 40];
+        let front = FRONT.encode();
+        let mut back = [0; HEADER_BYTES - FRONT_BYTES - 8];
         copy_fields(
             &mut back,
             &[
@@ -84,6 +132,7 @@ impl Header {
                 &self.capacity_bytes.to_le_bytes(),
                 &self.boot_id,
                 &self.slot.to_le_bytes(),
+                &self.store,
             ],
         );
         let checksum = header_checksum(&front, &back);
@@ -102,28 +151,29 @@ impl Header {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(HeaderState::Blank);
         }
-        let (front, rest) = bytes.split_first_chunk::<16>()?;
-        let (checksum, back) = rest.split_first_chunk::<8>()?;
-        if !front.starts_with(&MAGIC) {
-            return Some(HeaderState::Damaged("the magic number is wrong"));
+        match FRONT.check(bytes) {
+            Ok(()) => {}
+            Err(FrontFault::Damaged { detail, .. }) => return Some(HeaderState::Damaged(detail)),
+            Err(FrontFault::UnknownVersion(version)) => {
+                return Some(HeaderState::UnknownVersion(version));
+            }
         }
+        let (front, rest) = bytes.split_first_chunk::<FRONT_BYTES>()?;
+        let (checksum, back) = rest.split_first_chunk::<8>()?;
         if header_checksum(front, back) != u64::from_le_bytes(*checksum) {
             return Some(HeaderState::Damaged("the header's checksum is wrong"));
-        }
-        let version = read_u32(bytes, 8)?;
-        if version != VERSION {
-            return Some(HeaderState::UnknownVersion(version));
         }
         Some(HeaderState::Intact(Header {
             generation: read_u64(bytes, 24)?,
             capacity_bytes: read_u64(bytes, 32)?,
             boot_id: *bytes.get(40..)?.first_chunk()?,
             slot: read_u64(bytes, 56)?,
+            store: *bytes.get(64..)?.first_chunk()?,
         }))
     }
 }
 
-fn header_checksum(front: &[u8; 16], back: &[u8]) -> u64 {
+fn header_checksum(front: &[u8; FRONT_BYTES], back: &[u8]) -> u64 {
     let mut checked = [0; HEADER_BYTES - 8];
     copy_fields(&mut checked, &[front, back]);
     xxh3_64(&checked)
@@ -176,11 +226,11 @@ impl FrameInfo {
         bytes
     }
 
-    /// Reads the header of a frame of `generation` at `offset`: the frame is in bounds and makes
-    /// sense, its checksum (returned) is not yet compared.
-    pub(crate) fn parse(bytes: &[u8], generation: u64, offset: usize) -> Option<(FrameInfo, u64)> {
+    /// Reads the header of a frame of the key's generation at `offset`: the frame is in bounds and
+    /// makes sense, its checksum (returned) is not yet compared.
+    pub(crate) fn parse(bytes: &[u8], key: ArenaKey, offset: usize) -> Option<(FrameInfo, u64)> {
         let frame = bytes.get(offset..)?;
-        if read_u64(frame, CHECKED_START)? != generation {
+        if read_u64(frame, CHECKED_START)? != key.generation {
             return None;
         }
         let payload_bytes = usize::try_from(read_u64(frame, 0)?).ok()?;
@@ -200,30 +250,30 @@ impl FrameInfo {
         Some((info, read_u64(frame, 8)?))
     }
 
-    /// The frame of `generation` at `offset`, if a whole one with a good checksum is there.
-    pub(crate) fn read(bytes: &[u8], generation: u64, offset: usize) -> Option<FrameInfo> {
-        let (info, checksum) = Self::parse(bytes, generation, offset)?;
-        (info.checksum(bytes, generation)? == checksum).then_some(info)
+    /// The frame of `key` at `offset`, if a whole one with a good checksum is there.
+    pub(crate) fn read(bytes: &[u8], key: ArenaKey, offset: usize) -> Option<FrameInfo> {
+        let (info, checksum) = Self::parse(bytes, key, offset)?;
+        (info.checksum(bytes, key)? == checksum).then_some(info)
     }
 
     /// The checksum of the bytes that lie at this frame's place.
-    pub(crate) fn checksum(&self, bytes: &[u8], generation: u64) -> Option<u64> {
+    pub(crate) fn checksum(&self, bytes: &[u8], key: ArenaKey) -> Option<u64> {
         let end = self.payload_offset().checked_add(self.payload_bytes)?;
         let checked = bytes.get(self.offset.checked_add(CHECKED_START)?..end)?;
         Some(frame_checksum(
             checked,
-            generation,
+            key,
             self.offset as u64,
             self.payload_bytes as u64,
         ))
     }
 }
 
-/// The checksum of bytes 16.. of a frame. The seed binds it to its place and generation, so that a
-/// frame left by an earlier use of the slot, or lying elsewhere, never passes.
+/// The checksum of bytes 16.. of a frame. The seed binds it to its place, store and generation: a
+/// frame left by an earlier use of the slot, of another store, or lying elsewhere never passes.
 pub(crate) fn frame_checksum(
     checked: &[u8],
-    generation: u64,
+    key: ArenaKey,
     offset: u64,
     payload_bytes: u64,
 ) -> u64 {
@@ -231,7 +281,7 @@ pub(crate) fn frame_checksum(
     copy_fields(
         &mut place,
         &[
-            &generation.to_le_bytes(),
+            &key.seed.to_le_bytes(),
             &offset.to_le_bytes(),
             &payload_bytes.to_le_bytes(),
         ],

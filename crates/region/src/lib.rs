@@ -52,8 +52,8 @@ pub use dax::DaxOptions;
 pub use device::{Attached, Description, Device, DeviceSlot, Medium};
 pub use error::{Error, Result};
 pub use format::{
-    CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, HEADER_BYTES, Header,
-    HeaderState, MAX_CAPACITY_BYTES, MIN_CAPACITY_BYTES, capacity_for_payload,
+    ArenaKey, CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameInfo, HEADER_BYTES,
+    Header, HeaderState, MAX_CAPACITY_BYTES, MIN_CAPACITY_BYTES, capacity_for_payload,
 };
 pub use front::{FRONT_BYTES, Front, FrontFault};
 pub use image::{Image, ImagePool, ImageWriter};

@@ -6,7 +6,7 @@
 //! knows the manifest, recovers or recycles it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use terrace_storage::{Access, Directory, ErrorKind, Storage};
@@ -14,7 +14,7 @@ use terrace_storage::{Access, Directory, ErrorKind, Storage};
 use crate::arena::Arena;
 use crate::dax::{self, DaxOptions};
 use crate::device::{Description, Device};
-use crate::format::{FRAMES_START, Header, HeaderState, is_valid_capacity};
+use crate::format::{ArenaKey, FRAMES_START, Header, HeaderState, is_valid_capacity};
 use crate::mapped::{self, MappedOptions};
 use crate::recovery::{Recovered, SlotInfo};
 use crate::scan::scan;
@@ -30,6 +30,7 @@ use crate::{Error, Result};
 pub struct Slot {
     number: u64,
     capacity_bytes: u64,
+    replaced_generation: Option<u64>,
 }
 
 impl Slot {
@@ -42,6 +43,13 @@ impl Slot {
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
+
+    /// Returns the generation that its header has until it is activated; 0 if it is blank. The
+    /// manifest names it beside the new one: a header of any other is another file's. `None` if a
+    /// power cut may bring an earlier one back: a process died soon after it wrote the header.
+    pub fn replaced_generation(&self) -> Option<u64> {
+        self.replaced_generation
+    }
 }
 
 /// A provider of arenas on one device.
@@ -49,6 +57,8 @@ impl Slot {
 pub struct Region {
     device: Box<dyn Device>,
     description: Description,
+    /// The number of the store whose arenas these are.
+    store: [u8; 16],
     /// Slots of this size are kept for reuse, others are removed when they are recycled.
     arena_bytes: u64,
     slots: Mutex<Slots>,
@@ -62,12 +72,13 @@ impl Region {
     pub fn written(
         storage: Arc<dyn Storage>,
         directory: &Path,
+        store: [u8; 16],
         arena_bytes: u64,
         options: WrittenOptions,
     ) -> Result<Self> {
         let directory = storage.directory(directory, Access::Owner)?;
         let device = written::open(&*storage, directory, options)?;
-        Self::open(Box::new(device), arena_bytes)
+        Self::open(Box::new(device), store, arena_bytes)
     }
 
     /// A region in a directory of mapped files: method `mapped`. The directory exists, and nobody
@@ -79,12 +90,13 @@ impl Region {
     pub fn mapped(
         storage: Arc<dyn Storage>,
         directory: &Path,
+        store: [u8; 16],
         arena_bytes: u64,
         options: MappedOptions,
     ) -> Result<Self> {
         let directory = storage.directory(directory, Access::Owner)?;
         let device = mapped::open(&*storage, directory, options)?;
-        Self::open(Box::new(device), arena_bytes)
+        Self::open(Box::new(device), store, arena_bytes)
     }
 
     /// A region in a directory of files in persistent memory: method `dax`. The directory exists,
@@ -97,12 +109,13 @@ impl Region {
     pub fn dax(
         storage: Arc<dyn Storage>,
         directory: &Path,
+        store: [u8; 16],
         arena_bytes: u64,
         options: DaxOptions,
     ) -> Result<Self> {
         let directory = storage.directory(directory, Access::Owner)?;
         let device = dax::open(&*storage, directory, options)?;
-        Self::open(Box::new(device), arena_bytes)
+        Self::open(Box::new(device), store, arena_bytes)
     }
 
     /// A region in DRAM that survives nothing: method `volatile`.
@@ -110,7 +123,7 @@ impl Region {
     /// # Errors
     /// [`Error::InvalidArgument`] for an impossible `arena_bytes`.
     pub fn volatile(arena_bytes: u64) -> Result<Self> {
-        Self::open(Box::new(VolatileDevice::default()), arena_bytes)
+        Self::open(Box::new(VolatileDevice::default()), [0; 16], arena_bytes)
     }
 
     /// Returns the device below [`Region::written`], in a directory that the caller has open.
@@ -149,16 +162,18 @@ impl Region {
         Ok(Box::new(dax::open(storage, directory, options)?))
     }
 
-    /// A region on any device. Writes nothing.
+    /// Opens a region on any device. Writes nothing. `store` is the number of the store that it
+    /// belongs to: arenas with another one are left alone.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::InvalidArgument`] for an impossible `arena_bytes`.
-    pub fn open(device: Box<dyn Device>, arena_bytes: u64) -> Result<Self> {
+    pub fn open(device: Box<dyn Device>, store: [u8; 16], arena_bytes: u64) -> Result<Self> {
         check_capacity(arena_bytes)?;
         let slots = Slots::found(&device.list()?);
         Ok(Region {
             description: device.description(),
             device,
+            store,
             arena_bytes,
             slots: Mutex::new(slots),
         })
@@ -201,10 +216,29 @@ impl Region {
             Ok(SlotInfo {
                 number: slot.number,
                 length_bytes: slot.length_bytes,
-                header: Header::decode(&self.device.read_header(slot.number)?),
+                header: self.header(slot.number, &self.device.read_header(slot.number)?),
             })
         });
         info.collect()
+    }
+
+    /// Reads a header and decides whether it is that of this store and slot.
+    fn header(&self, slot: u64, bytes: &[u8]) -> HeaderState {
+        match Header::decode(bytes) {
+            HeaderState::Intact(header) if header.store != self.store || header.slot != slot => {
+                HeaderState::Foreign(header)
+            }
+            state => state,
+        }
+    }
+
+    /// Returns whose arena a foreign header is of, for messages.
+    pub fn owner_of(&self, header: &Header) -> String {
+        if header.store == self.store {
+            return format!("it was written as arena {} of this store", header.slot);
+        }
+        let number = u128::from_le_bytes(header.store);
+        format!("it belongs to another store (number {number:032x})")
     }
 
     /// Whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list now.
@@ -236,9 +270,29 @@ impl Region {
             }
             return Err(error);
         }
+        let replaced = match is_new {
+            true => Ok(Some(0)),
+            false => self.replaced_generation(number),
+        };
+        if replaced.is_err() {
+            let free = Use::Free(Weak::new());
+            self.slots.lock().put(number, capacity_bytes, free);
+        }
         Ok(Slot {
             number,
             capacity_bytes,
+            replaced_generation: replaced?,
+        })
+    }
+
+    fn replaced_generation(&self, slot: u64) -> Result<Option<u64>> {
+        if !self.slots.lock().has_durable_header(slot) {
+            return Ok(None);
+        }
+        Ok(match self.header(slot, &self.device.read_header(slot)?) {
+            HeaderState::Intact(header) => Some(header.generation),
+            HeaderState::Blank => Some(0),
+            _ => None,
         })
     }
 
@@ -253,11 +307,12 @@ impl Region {
         let arena = self.begin(&slot, generation).map(Arc::new);
         let held = match &arena {
             Ok(arena) => Use::Active(Arc::downgrade(arena)),
-            Err(_) => Use::Reserved,
+            // The header may have taken the generation, and may lose it in a power cut.
+            Err(_) => Use::Found,
         };
-        self.slots
-            .lock()
-            .put(slot.number, slot.capacity_bytes, held);
+        let mut slots = self.slots.lock();
+        slots.put(slot.number, slot.capacity_bytes, held);
+        slots.set_durable_header(slot.number, arena.is_ok());
         arena
     }
 
@@ -270,13 +325,14 @@ impl Region {
             capacity_bytes: slot.capacity_bytes,
             boot_id: self.device.boot_id(),
             slot: slot.number,
+            store: self.store,
         };
         let mut attached = self.device.attach(slot.number, slot.capacity_bytes)?;
         attached
             .medium
             .store_header(&mut attached.writer, &header.encode())?;
         let file = self.device.file(slot.number);
-        Arena::new(slot.number, generation, file, attached, FRAMES_START)
+        Arena::new(slot.number, header.key(), file, attached, FRAMES_START)
     }
 
     /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is
@@ -315,8 +371,13 @@ impl Region {
             self.slots.lock().put(slot, length_bytes, held);
             return Err(error);
         }
+        let is_adopted = matches!(held, Use::Found);
         let free = Use::Free(readers(arena.as_ref(), self.device.reads_in_place()));
-        self.slots.lock().put(slot, length_bytes, free);
+        let mut slots = self.slots.lock();
+        slots.put(slot, length_bytes, free);
+        if is_adopted {
+            slots.set_durable_header(slot, true);
+        }
         Ok(())
     }
 
@@ -330,42 +391,43 @@ impl Region {
         removed
     }
 
-    /// Reads what a slot holds of a generation. Writes nothing.
+    /// Reads what a slot holds of a generation. Writes nothing. Whether a header of another
+    /// generation may be there is for the caller to judge, who knows the manifest.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::ManifestOlder`], [`Error::UnknownVersion`],
-    /// [`Error::Corruption`] if the slot's size is none that an arena has, [`Error::Io`],
+    /// [`Error::Missing`], [`Error::Foreign`], [`Error::UnknownVersion`], [`Error::Corruption`] if the slot's size is none that an arena has, [`Error::Io`],
     /// [`Error::OutOfMemory`].
     pub fn recover(&self, slot: u64, generation: u64) -> Result<Recovered> {
         let file = self.device.file(slot);
         let mut attached = self.device.load(slot)?;
         let bytes = attached.writer.unpublished();
         let capacity_bytes = bytes.len() as u64;
-        let header = match Header::decode(bytes) {
-            HeaderState::Intact(header) => check_place(header, slot, capacity_bytes),
+        let header = match self.header(slot, bytes) {
+            HeaderState::Intact(header) => check_size(header, capacity_bytes),
+            HeaderState::Foreign(header) => {
+                let detail = self.owner_of(&header);
+                return Err(Error::Foreign { file, detail });
+            }
             HeaderState::UnknownVersion(version) => {
                 return Err(Error::UnknownVersion { file, version });
             }
             other => other,
         };
-        let intact = match header {
-            HeaderState::Intact(header) => Some(header),
+        let current = match header {
+            HeaderState::Intact(header) if header.generation == generation => Some(header),
             _ => None,
         };
-        if let Some(header) = intact.filter(|header| header.generation > generation) {
-            return Err(Error::ManifestOlder {
-                file,
-                expected: generation,
-                found: header.generation,
-            });
-        }
-        let current = intact.filter(|header| header.generation == generation);
-        let scan = scan(bytes, generation);
-        let arena = Arena::new(slot, generation, file, attached, scan.end_bytes)?;
+        let key = ArenaKey::new(self.store, generation);
+        let scan = scan(bytes, key);
+        let arena = Arena::new(slot, key, file, attached, scan.end_bytes)?;
         arena.seal()?;
         let arena = Arc::new(arena);
         let held = Use::Recovered(Arc::downgrade(&arena));
-        self.slots.lock().put(slot, capacity_bytes, held);
+        let mut slots = self.slots.lock();
+        slots.put(slot, capacity_bytes, held);
+        // It was durable before the first frame; without one the process may have died before that.
+        slots.set_durable_header(slot, current.is_some() && !scan.frames.is_empty());
+        drop(slots);
         Ok(Recovered {
             arena,
             header,
@@ -376,11 +438,8 @@ impl Region {
     }
 }
 
-/// A header is believed only where it was written.
-fn check_place(header: Header, slot: u64, capacity_bytes: u64) -> HeaderState {
-    if header.slot != slot {
-        HeaderState::Damaged("the header belongs to another slot")
-    } else if header.capacity_bytes != capacity_bytes {
+fn check_size(header: Header, capacity_bytes: u64) -> HeaderState {
+    if header.capacity_bytes != capacity_bytes {
         HeaderState::Damaged("the header names another size than the file has")
     } else {
         HeaderState::Intact(header)

@@ -3,7 +3,7 @@
 //! A pure function over hostile bytes: it takes no pointer, length or count from them that was not
 //! checked, and its work is bounded.
 
-use crate::format::{FRAME_ALIGNMENT_BYTES, FRAMES_START, FrameInfo, is_begun};
+use crate::format::{ArenaKey, FRAME_ALIGNMENT_BYTES, FRAMES_START, FrameInfo, is_begun};
 
 /// The search behind the prefix hashes at most this many times the size of the arena. Honest bytes
 /// need less than once; bytes made to look like overlapping frames would need its square.
@@ -49,37 +49,37 @@ impl Scan {
     }
 }
 
-/// Scans the bytes of a whole arena, header included, for frames of `generation`.
-pub fn scan(bytes: &[u8], generation: u64) -> Scan {
+/// Scans the bytes of a whole arena, header included, for frames of `key`.
+pub fn scan(bytes: &[u8], key: ArenaKey) -> Scan {
     let mut frames = Vec::new();
     let mut end_bytes = FRAMES_START;
-    while let Some(frame) = FrameInfo::read(bytes, generation, end_bytes) {
+    while let Some(frame) = FrameInfo::read(bytes, key, end_bytes) {
         end_bytes = frame.next_offset();
         frames.push(frame);
     }
-    let (behind, search_complete) = search(bytes, generation, end_bytes);
+    let (behind, search_complete) = search(bytes, key, end_bytes);
     Scan {
         frames,
         end_bytes,
-        torn: is_begun(bytes, generation, end_bytes),
+        torn: is_begun(bytes, key.generation(), end_bytes),
         behind,
         search_complete,
     }
 }
 
 /// Whole frames behind `end_bytes`, and whether all of them were found.
-fn search(bytes: &[u8], generation: u64, end_bytes: usize) -> (Vec<FrameInfo>, bool) {
+fn search(bytes: &[u8], key: ArenaKey, end_bytes: usize) -> (Vec<FrameInfo>, bool) {
     let mut found = Vec::new();
     let mut budget = bytes.len().saturating_mul(SEARCH_BUDGET_FACTOR);
     let mut offset = end_bytes + FRAME_ALIGNMENT_BYTES;
     while offset < bytes.len() {
         let mut next = offset + FRAME_ALIGNMENT_BYTES;
-        if let Some((candidate, checksum)) = FrameInfo::parse(bytes, generation, offset) {
+        if let Some((candidate, checksum)) = FrameInfo::parse(bytes, key, offset) {
             let Some(left) = budget.checked_sub(candidate.payload_bytes) else {
                 return (found, false);
             };
             budget = left;
-            if candidate.checksum(bytes, generation) == Some(checksum) {
+            if candidate.checksum(bytes, key) == Some(checksum) {
                 next = candidate.next_offset();
                 found.push(candidate);
             }

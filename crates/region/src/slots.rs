@@ -9,7 +9,8 @@ use crate::device::DeviceSlot;
 /// What a slot is used for.
 #[derive(Debug)]
 pub(crate) enum Use {
-    /// It was there when the region was opened; nobody has said yet what it is.
+    /// It was there when the region was opened, or its activation failed: what its header says may
+    /// not be durable.
     Found,
     /// Handed out, or being created or removed.
     Reserved,
@@ -25,6 +26,8 @@ pub(crate) enum Use {
 struct Entry {
     length_bytes: u64,
     held: Use,
+    /// What the header says now it says after a power cut, too.
+    has_durable_header: bool,
 }
 
 impl Entry {
@@ -46,6 +49,7 @@ impl Slots {
             let entry = Entry {
                 length_bytes: slot.length_bytes,
                 held: Use::Found,
+                has_durable_header: false,
             };
             (slot.number, entry)
         });
@@ -81,6 +85,7 @@ impl Slots {
         let entry = Entry {
             length_bytes,
             held: Use::Reserved,
+            has_durable_header: true,
         };
         self.entries.insert(number, entry);
         number
@@ -93,7 +98,26 @@ impl Slots {
 
     /// Puts a slot to a use. Unknown slots (recovered without having been listed) are added.
     pub(crate) fn put(&mut self, number: u64, length_bytes: u64, held: Use) {
-        self.entries.insert(number, Entry { length_bytes, held });
+        let has_durable_header = self.has_durable_header(number);
+        let entry = Entry {
+            length_bytes,
+            held,
+            has_durable_header,
+        };
+        self.entries.insert(number, entry);
+    }
+
+    /// Whether a power cut leaves the header as it is.
+    pub(crate) fn has_durable_header(&self, number: u64) -> bool {
+        let entry = self.entries.get(&number);
+        entry.is_some_and(|entry| entry.has_durable_header)
+    }
+
+    /// Notes whether a power cut leaves the header as it is.
+    pub(crate) fn set_durable_header(&mut self, number: u64, is_durable: bool) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.has_durable_header = is_durable;
+        }
     }
 
     /// Takes a slot out of its use, leaving it reserved; returns its size and that use.

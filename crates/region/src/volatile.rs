@@ -63,8 +63,8 @@ impl Device for VolatileDevice {
         Ok(())
     }
 
-    fn read_header(&self, slot: u64) -> Result<Vec<u8>> {
-        Err(self.missing(slot))
+    fn read_header(&self, _slot: u64) -> Result<Vec<u8>> {
+        Ok(vec![0; HEADER_BYTES])
     }
 
     fn attach(&self, _slot: u64, capacity_bytes: u64) -> Result<Attached> {

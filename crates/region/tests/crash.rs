@@ -11,6 +11,7 @@ use terrace_region::{
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 
 const ARENA_BYTES: u64 = 16384;
+const STORE: [u8; 16] = [7; 16];
 const DIRECTORY: &str = "/region";
 /// No length or sequence number that lies about looks like such a generation by chance.
 const GENERATION_STEP: u64 = 1_000_000_007;
@@ -61,9 +62,15 @@ impl Machine {
             Machine::Files(storage) => {
                 let storage = Arc::new(storage.clone());
                 let directory = Path::new(DIRECTORY);
-                Region::written(storage, directory, ARENA_BYTES, WrittenOptions::default())
+                Region::written(
+                    storage,
+                    directory,
+                    STORE,
+                    ARENA_BYTES,
+                    WrittenOptions::default(),
+                )
             }
-            Machine::Memory(memory) => Region::open(Box::new(memory.clone()), ARENA_BYTES),
+            Machine::Memory(memory) => Region::open(Box::new(memory.clone()), STORE, ARENA_BYTES),
         }
         .unwrap()
     }

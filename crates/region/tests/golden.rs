@@ -7,12 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_region::{
-    Device, Frame, HeaderState, MemoryKind, Region, SimulatedMemory, WrittenOptions, scan,
+    ArenaKey, Device, Frame, HeaderState, MemoryKind, Region, SimulatedMemory, WrittenOptions, scan,
 };
 use terrace_storage::{CrashSwitch, RealStorage};
 
 const CAPACITY_BYTES: u64 = 8192;
 const GENERATION: u64 = 2;
+const STORE: [u8; 16] = *b"0123456789abcdef";
+
+fn key() -> ArenaKey {
+    ArenaKey::new(STORE, GENERATION)
+}
 
 fn golden_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/arena-1")
@@ -20,7 +25,7 @@ fn golden_path() -> PathBuf {
 
 /// Two generations in one slot: frames of the first lie behind those of the second.
 fn build(memory: &SimulatedMemory) -> Vec<u8> {
-    let region = Region::open(Box::new(memory.clone()), CAPACITY_BYTES).unwrap();
+    let region = Region::open(Box::new(memory.clone()), STORE, CAPACITY_BYTES).unwrap();
     let frames: [(u64, u32, &[&[u8]]); 3] = [
         (1, 2, &[b"two records"]),
         (3, 1, &[b"a payload in ", b"two parts"]),
@@ -54,7 +59,7 @@ fn the_format_is_what_it_was() {
     }
     let golden = std::fs::read(golden_path()).unwrap();
     assert!(built == golden, "the bytes of an arena have changed");
-    let found = scan(&golden, GENERATION);
+    let found = scan(&golden, key());
     assert_eq!(found.frames.len(), 2);
     assert_eq!(
         (found.max_sequence(), found.max_persisted_until()),
@@ -73,6 +78,7 @@ fn the_golden_file_is_an_arena() {
     let region = Region::written(
         Arc::new(RealStorage),
         directory.path(),
+        STORE,
         CAPACITY_BYTES,
         WrittenOptions::default(),
     )
@@ -94,12 +100,13 @@ fn files_and_memory_hold_the_same_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let storage = Arc::new(RealStorage);
     let options = WrittenOptions::default();
-    let region = Region::written(storage, directory.path(), CAPACITY_BYTES, options).unwrap();
+    let region =
+        Region::written(storage, directory.path(), STORE, CAPACITY_BYTES, options).unwrap();
     assert_eq!(region.description().method, "written");
     let slot = region.reserve(CAPACITY_BYTES).unwrap();
     let arena = region.activate(slot, GENERATION).unwrap();
     let golden = std::fs::read(golden_path()).unwrap();
-    for info in scan(&golden, GENERATION).frames {
+    for info in scan(&golden, key()).frames {
         let frame = Frame {
             first_sequence: info.first_sequence,
             record_count: info.record_count,

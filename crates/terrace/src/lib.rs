@@ -80,7 +80,9 @@ pub use persist_method::PersistMethod;
 pub use read_buffer::{
     ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,
 };
-pub use repair::{DamagedTable, LeftFile, ManifestRepair, RepairReport, repair};
+pub use repair::{
+    DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
+};
 pub use table::Compression;
 pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
 pub use time_profile::{PathProfile, StageProfile, TimeProfile};

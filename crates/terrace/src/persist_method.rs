@@ -77,6 +77,7 @@ impl PersistMethod {
         self,
         storage: &dyn Storage,
         directory: Arc<dyn Directory>,
+        store: [u8; 16],
         arena_bytes: u64,
         durability: Durability,
         emulate_power_safety: bool,
@@ -106,7 +107,7 @@ impl PersistMethod {
                 Region::dax_device(storage, directory, options)
             }
         };
-        Region::open(device?, arena_bytes)
+        Region::open(device?, store, arena_bytes)
     }
 }
 

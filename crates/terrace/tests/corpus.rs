@@ -155,7 +155,7 @@ fn bless() {
             save("table", "seed", bytes);
             save("block", "seed", first_block(bytes));
         } else if let HeaderState::Intact(header) = Header::decode(bytes) {
-            let found = scan(bytes, header.generation);
+            let found = scan(bytes, header.key());
             if let Some(last) = found.frames.last() {
                 save("arena", "seed", &bytes[..last.next_offset() + 64]);
                 let payload = last.payload_offset()..last.payload_offset() + last.payload_bytes;

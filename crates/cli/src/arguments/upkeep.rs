@@ -39,6 +39,22 @@ pub struct Compact {
 }
 
 #[derive(Debug, Args)]
+pub struct Repair {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// Take the arenas of the store with this number (32 hexadecimal digits), where arenas of
+    /// several stores lie and no manifest tells which is the right one
+    #[arg(long = "store", value_name = "NUMBER", value_parser = store_number)]
+    pub number: Option<u128>,
+}
+
+fn store_number(text: &str) -> Result<u128, String> {
+    let is_number = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_number);
+    number.ok_or_else(|| "a store's number has 32 hexadecimal digits".to_owned())
+}
+
+#[derive(Debug, Args)]
 pub struct CheckpointTo {
     #[command(flatten)]
     pub maintenance: Maintenance,

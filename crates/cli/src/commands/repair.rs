@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::{DamagedTable, LeftFile, ManifestRepair, Options, RepairReport, repair};
+use terrace::{
+    DamagedTable, LeftFile, ManifestRepair, Options, RepairOptions, RepairReport, repair_with,
+};
 
 use crate::arguments::Repair;
 use crate::commands::print;
@@ -14,6 +16,9 @@ use crate::store;
 
 pub fn run(arguments: &Repair) -> Result<()> {
     let takes_unlisted = arguments.take_unlisted;
+    let decisions = RepairOptions {
+        store: arguments.number,
+    };
     let arguments = &arguments.maintenance;
     let path = &arguments.store.directory.path;
     let bar = match io::stderr().is_terminal() {
@@ -24,7 +29,7 @@ pub fn run(arguments: &Repair) -> Result<()> {
         take_unlisted: takes_unlisted,
         ..store::options_to_write(&arguments.store)?
     };
-    let report = repair(path, options, |done, tables| {
+    let report = repair_with(path, options, decisions, |done, tables| {
         bar.set_length(tables as u64);
         bar.set_position(done as u64);
     });
@@ -75,6 +80,7 @@ fn as_text(report: &RepairReport) -> String {
              are kept with .damaged behind their names"
         ));
     }
+    lines.extend(report.left.iter().map(of_left));
     lines.push(format!(
         "{} whole, {} written, {} taken from arenas",
         things(report.tables as u64, "table"),
@@ -112,11 +118,11 @@ fn of_table(table: &DamagedTable) -> String {
 }
 
 fn of_left(left: &LeftFile) -> String {
-    let file = match &left.kept_as {
-        Some(file) => format!("it is {} now", file.display()),
+    let kept = match &left.kept_as {
+        Some(file) => format!("it is kept as {}", file.display()),
         None => "it keeps its name".to_owned(),
     };
-    format!("not taken: {}; {file}", left.error)
+    format!("not taken: {}; {kept}", left.error)
 }
 
 fn as_json(report: &RepairReport) -> Value {
@@ -131,8 +137,8 @@ fn as_json(report: &RepairReport) -> Value {
     let left = |left: &LeftFile| {
         json!({
             "file": left.file,
-            "error": left.error.to_string(),
             "kept_as": left.kept_as,
+            "error": left.error.to_string(),
         })
     };
     let why = match &report.manifest {

@@ -193,6 +193,9 @@ fn as_text(statistics: &Statistics) -> String {
     for name in &recovery.unlisted_tables {
         text.line("unlisted table", name.clone());
     }
+    for file in &recovery.foreign_files {
+        text.line("left alone, not its own", file.display().to_string());
+    }
     if let Some(loss) = recovery.region_loss {
         text.line("region missing", format!("accepted: {loss}"));
     }

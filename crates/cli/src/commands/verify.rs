@@ -68,6 +68,12 @@ fn as_text(report: &VerifyReport) -> String {
     if let Some(loss) = recovery.region_loss {
         text.push_str(&format!("the region is lost, and accepted: {loss}\n"));
     }
+    for file in &recovery.foreign_files {
+        text.push_str(&format!(
+            "not this store's, left alone: {}; move it away, or run repair\n",
+            file.display()
+        ));
+    }
     for problem in &report.problems {
         text.push_str(&format!(
             "PROBLEM {}: {}\n",
@@ -105,6 +111,7 @@ fn as_json(report: &VerifyReport) -> Value {
         "dropped": report.recovery.dropped,
         "manifest_tail": report.recovery.manifest_tail,
         "unlisted_tables": report.recovery.unlisted_tables,
+        "foreign_files": report.recovery.foreign_files,
         "problems": problems,
     })
 }

@@ -124,7 +124,11 @@ fn failure() -> Error {
 }
 
 impl Medium for Arc<Faulty> {
-    fn store_header(&self, _image: &mut ImageWriter, _header: &[u8; 64]) -> Result<()> {
+    fn store_header(
+        &self,
+        _image: &mut ImageWriter,
+        _header: &[u8; crate::HEADER_BYTES],
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -164,7 +168,7 @@ fn faulty_arena() -> (Arc<Faulty>, Arena) {
         medium: Box::new(Arc::clone(&faulty)),
     };
     let file = PathBuf::from("arena-1");
-    let arena = Arena::new(1, 1, file, attached, FRAMES_START).unwrap();
+    let arena = Arena::new(1, ArenaKey::new([0; 16], 1), file, attached, FRAMES_START).unwrap();
     (faulty, arena)
 }
 

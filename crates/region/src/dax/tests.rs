@@ -6,6 +6,7 @@ use super::*;
 use crate::{Frame, MappedOptions, Region};
 
 const ARENA_BYTES: u64 = 64 << 10;
+const STORE: [u8; 16] = [7; 16];
 
 /// A directory on the file system where this crate is built.
 fn directory() -> tempfile::TempDir {
@@ -16,7 +17,13 @@ fn dax(directory: &Path, emulate_power_safety: bool) -> Result<Region> {
     let options = DaxOptions {
         emulate_power_safety,
     };
-    Region::dax(Arc::new(RealStorage), directory, ARENA_BYTES, options)
+    Region::dax(
+        Arc::new(RealStorage),
+        directory,
+        STORE,
+        ARENA_BYTES,
+        options,
+    )
 }
 
 /// Whether the CPU can do it at all; emulators may not.
@@ -69,7 +76,7 @@ fn what_is_stored_is_in_the_file_for_every_method() {
     }
     let options = MappedOptions::default();
     let storage = Arc::new(RealStorage);
-    let other = Region::mapped(storage, directory.path(), ARENA_BYTES, options);
+    let other = Region::mapped(storage, directory.path(), STORE, ARENA_BYTES, options);
     let Ok(other) = other else { return };
     let found = other.recover(arena.slot(), 1).unwrap();
     assert!(!found.scan.is_damaged());

@@ -6,6 +6,7 @@ fn header() -> Header {
         capacity_bytes: 8192,
         boot_id: *b"0123456789abcdef",
         slot: 3,
+        store: *b"the store's own!",
     }
 }
 
@@ -14,14 +15,15 @@ fn header() -> Header {
 fn the_header_lies_as_specified() {
     let bytes = header().encode();
     assert_eq!(&bytes[0..8], b"TERARENA");
-    assert_eq!(bytes[8..12], [1, 0, 0, 0]);
-    assert_eq!(bytes[12..16], [0; 4]);
+    assert_eq!(bytes[8..12], [2, 0, 0, 0]);
+    assert_eq!(bytes[12..16], xxh3_64(&bytes[..12]).to_le_bytes()[..4]);
     let checked: Vec<u8> = [&bytes[..16], &bytes[24..]].concat();
     assert_eq!(bytes[16..24], xxh3_64(&checked).to_le_bytes());
     assert_eq!(bytes[24..32], [2, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[32..40], [0, 0x20, 0, 0, 0, 0, 0, 0]);
     assert_eq!(&bytes[40..56], b"0123456789abcdef");
     assert_eq!(bytes[56..64], [3, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(&bytes[64..80], b"the store's own!");
     assert_eq!(Header::decode(&bytes), HeaderState::Intact(header()));
 }
 
@@ -39,7 +41,7 @@ fn every_flipped_bit_of_a_header_is_noticed() {
     }
     assert_eq!(Header::decode(&[0; HEADER_BYTES]), HeaderState::Blank);
     assert!(matches!(
-        Header::decode(&bytes[..63]),
+        Header::decode(&bytes[..79]),
         HeaderState::Damaged(_)
     ));
 }
@@ -48,18 +50,27 @@ fn every_flipped_bit_of_a_header_is_noticed() {
 fn a_later_version_is_told_apart_from_damage() {
     let mut bytes = header().encode();
     bytes[8] = 9;
-    let checked: Vec<u8> = [&bytes[..16], &bytes[24..]].concat();
-    bytes[16..24].copy_from_slice(&xxh3_64(&checked).to_le_bytes());
+    assert!(matches!(Header::decode(&bytes), HeaderState::Damaged(_)));
+    let sum = xxh3_64(&bytes[..12]).to_le_bytes();
+    bytes[12..16].copy_from_slice(&sum[..4]);
+    // Nothing is known of what follows, the header's checksum neither.
     assert_eq!(Header::decode(&bytes), HeaderState::UnknownVersion(9));
 }
 
 #[test]
-fn the_checksum_binds_a_frame_to_generation_place_and_length() {
-    let checksum = frame_checksum(b"bytes", 1, 4096, 5);
-    assert_ne!(checksum, frame_checksum(b"bytes", 2, 4096, 5));
-    assert_ne!(checksum, frame_checksum(b"bytes", 1, 4104, 5));
-    assert_ne!(checksum, frame_checksum(b"bytes", 1, 4096, 4));
-    assert_ne!(checksum, frame_checksum(b"byteS", 1, 4096, 5));
+fn the_checksum_binds_a_frame_to_store_generation_place_and_length() {
+    let key = ArenaKey::new([1; 16], 1);
+    let checksum = frame_checksum(b"bytes", key, 4096, 5);
+    for other in [ArenaKey::new([2; 16], 1), ArenaKey::new([1; 16], 2)] {
+        assert_ne!(checksum, frame_checksum(b"bytes", other, 4096, 5));
+    }
+    assert_ne!(checksum, frame_checksum(b"bytes", key, 4104, 5));
+    assert_ne!(checksum, frame_checksum(b"bytes", key, 4096, 4));
+    assert_ne!(checksum, frame_checksum(b"byteS", key, 4096, 5));
+    // As specified: the seed is the hash of owner, place and length.
+    let owner = xxh3_64(&[[1; 16].as_slice(), &1_u64.to_le_bytes()].concat());
+    let place = [owner, 4096, 5].map(u64::to_le_bytes).concat();
+    assert_eq!(checksum, xxh3_64_with_seed(b"bytes", xxh3_64(&place)));
 }
 
 #[test]

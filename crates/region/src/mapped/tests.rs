@@ -9,6 +9,7 @@ use super::*;
 use crate::{Arena, Frame, Region, WrittenOptions};
 
 const ARENA_BYTES: u64 = 16384;
+const STORE: [u8; 16] = [7; 16];
 
 fn frame<'a>(number: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
     Frame {
@@ -35,7 +36,14 @@ fn memory() -> Option<tempfile::TempDir> {
 
 fn mapped(directory: &Path) -> Region {
     let options = MappedOptions::default();
-    Region::mapped(Arc::new(RealStorage), directory, ARENA_BYTES, options).unwrap()
+    Region::mapped(
+        Arc::new(RealStorage),
+        directory,
+        STORE,
+        ARENA_BYTES,
+        options,
+    )
+    .unwrap()
 }
 
 fn arena(region: &Region, generation: u64) -> Arc<Arena> {
@@ -54,7 +62,7 @@ fn every_method_on_files_recovers_what_another_wrote() {
         let path = directory.path();
         let written = || {
             let options = WrittenOptions::default();
-            Region::written(Arc::new(RealStorage), path, ARENA_BYTES, options).unwrap()
+            Region::written(Arc::new(RealStorage), path, STORE, ARENA_BYTES, options).unwrap()
         };
         let regions: [&dyn Fn() -> Region; 2] = [&|| mapped(path), &written];
         let mut generation = 0;
@@ -113,7 +121,7 @@ fn memory_persists_only_where_that_is_emulated_and_said() {
         emulate_power_safety: true,
     };
     let storage = Arc::new(RealStorage);
-    let region = Region::mapped(storage, directory.path(), ARENA_BYTES, emulated).unwrap();
+    let region = Region::mapped(storage, directory.path(), STORE, ARENA_BYTES, emulated).unwrap();
     assert!(region.description().can_persist && region.description().emulated);
     let second = arena(&region, 2);
     second.append(&frame(1, &[b"x"])).unwrap();
@@ -128,7 +136,14 @@ fn a_failed_sync_is_never_healed_by_a_later_one() {
     let plan = FaultPlan::new(syncs);
     let storage = FailingStorage::new(Arc::new(RealStorage), plan.clone());
     let options = MappedOptions::default();
-    let region = Region::mapped(Arc::new(storage), directory.path(), ARENA_BYTES, options).unwrap();
+    let region = Region::mapped(
+        Arc::new(storage),
+        directory.path(),
+        STORE,
+        ARENA_BYTES,
+        options,
+    )
+    .unwrap();
     let arena = arena(&region, 1);
     arena.append(&frame(1, &[b"x"])).unwrap();
     arena.persist().unwrap();
@@ -172,7 +187,8 @@ fn every_file_has_all_its_blocks_before_it_is_mapped() {
         }
         let storage = Arc::new(FailingStorage::new(Arc::new(RealStorage), plan.clone()));
         let options = MappedOptions::default();
-        let region = Region::mapped(storage, directory.path(), ARENA_BYTES, options).unwrap();
+        let region =
+            Region::mapped(storage, directory.path(), STORE, ARENA_BYTES, options).unwrap();
         region.recycle(1).unwrap();
         let arenas = [1, 2].map(|generation| arena(&region, generation));
         assert_eq!(arenas[0].slot(), 1, "the one that was found is used");
@@ -221,7 +237,7 @@ fn a_new_file_is_full_of_zeros() {
     const LARGER_BYTES: u64 = 3 * ARENA_BYTES * 5;
     let options = MappedOptions::default();
     let storage = Arc::new(RealStorage);
-    let region = Region::mapped(storage, directory.path(), LARGER_BYTES, options).unwrap();
+    let region = Region::mapped(storage, directory.path(), STORE, LARGER_BYTES, options).unwrap();
     let slot = region.reserve(LARGER_BYTES).unwrap();
     let bytes = std::fs::read(region.file(slot.number())).unwrap();
     assert_eq!(bytes.len() as u64, LARGER_BYTES);
@@ -271,7 +287,7 @@ fn mapped_on(name: &str) -> Result<Region> {
     let directory = storage.directory(Path::new("/region"), Access::Owner)?;
     let options = MappedOptions::default();
     let device = FileDevice::open(&*storage, directory, file_system, Mapped { options })?;
-    Region::open(Box::new(device), ARENA_BYTES)
+    Region::open(Box::new(device), STORE, ARENA_BYTES)
 }
 
 #[test]

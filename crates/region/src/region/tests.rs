@@ -8,6 +8,7 @@ use crate::format::HEADER_BYTES;
 use crate::simulated::{MemoryKind, SimulatedMemory};
 
 const ARENA_BYTES: u64 = 16384;
+const STORE: [u8; 16] = [7; 16];
 
 fn frame<'a>(first_sequence: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
     Frame {
@@ -18,9 +19,21 @@ fn frame<'a>(first_sequence: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
     }
 }
 
-fn files(directory: &Path) -> Region {
+/// A region of the store with this number.
+fn files_of(directory: &Path, store: [u8; 16]) -> Region {
     let options = WrittenOptions::default();
-    Region::written(Arc::new(RealStorage), directory, ARENA_BYTES, options).unwrap()
+    Region::written(
+        Arc::new(RealStorage),
+        directory,
+        store,
+        ARENA_BYTES,
+        options,
+    )
+    .unwrap()
+}
+
+fn files(directory: &Path) -> Region {
+    files_of(directory, STORE)
 }
 
 fn new_arena(region: &Region, generation: u64) -> Arc<Arena> {
@@ -74,7 +87,7 @@ fn a_recycled_file_is_used_again_while_its_arena_is_still_read() {
 #[test]
 fn memory_that_is_read_in_place_is_not_used_again_before_its_readers_are_gone() {
     let memory = SimulatedMemory::new(MemoryKind::Dax, 0, CrashSwitch::new());
-    let region = Region::open(Box::new(memory), ARENA_BYTES).unwrap();
+    let region = Region::open(Box::new(memory), STORE, ARENA_BYTES).unwrap();
     let old = new_arena(&region, 1);
     region.recycle(old.slot()).unwrap();
     assert_eq!(region.pinned_slots(), 1);
@@ -130,7 +143,7 @@ fn a_slot_found_after_a_kill_is_durable_before_it_is_used() {
     storage.create_directory(path).unwrap();
     let open = |storage: &SimulatedStorage| {
         let storage = Arc::new(storage.clone());
-        Region::written(storage, path, ARENA_BYTES, WrittenOptions::default()).unwrap()
+        Region::written(storage, path, STORE, ARENA_BYTES, WrittenOptions::default()).unwrap()
     };
     // The process dies between the last byte of zeros and the sync of the directory.
     let steps = {
@@ -159,19 +172,72 @@ fn a_slot_found_after_a_kill_is_durable_before_it_is_used() {
 }
 
 #[test]
-fn a_manifest_older_than_the_arena_is_told() {
+fn a_header_of_another_generation_is_shown_and_does_not_activate() {
     let directory = tempfile::tempdir().unwrap();
     new_arena(&files(directory.path()), 9);
-    let error = files(directory.path()).recover(1, 8).unwrap_err();
-    assert!(matches!(
-        error,
-        Error::ManifestOlder {
-            expected: 8,
-            found: 9,
-            ..
-        }
-    ));
-    assert!(error.to_string().contains("arena-1"));
+    for generation in [8, 10] {
+        let recovered = files(directory.path()).recover(1, generation).unwrap();
+        assert!(matches!(recovered.header, HeaderState::Intact(header) if header.generation == 9));
+        assert!(!recovered.is_activated && !recovered.is_same_boot);
+    }
+}
+
+#[test]
+fn an_arena_of_another_store_is_foreign_and_none_of_its_frames_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let arena = new_arena(&files_of(directory.path(), [8; 16]), 4);
+    arena.append(&frame(1, &[b"theirs"])).unwrap();
+    let region = files(directory.path());
+    let slots = region.slots().unwrap();
+    assert!(
+        matches!(slots[0].header, HeaderState::Foreign(header) if header.store == [8; 16]),
+        "{slots:?}"
+    );
+    assert!(slots[0].header.is_left_alone());
+    let error = region.recover(1, 4).unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    let text = error.to_string();
+    let number = "08".repeat(16);
+    assert!(text.contains("arena-1") && text.contains(&number), "{text}");
+    // Its number is taken.
+    assert_eq!(region.reserve(ARENA_BYTES).unwrap().number(), 2);
+    // Without the header's word, too: frames are the store's or nobody's.
+    damage(directory.path(), "arena-1", 0, b"x");
+    let recovered = files(directory.path()).recover(1, 4).unwrap();
+    assert!(recovered.scan.frames.is_empty() && recovered.scan.behind.is_empty());
+    assert!(recovered.scan.torn, "a frame of that generation was begun");
+}
+
+#[test]
+fn a_slot_names_the_generation_that_its_header_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    assert_eq!(slot.replaced_generation(), Some(0));
+    let arena = region.activate(slot, 5).unwrap();
+    arena.append(&frame(1, &[b"one"])).unwrap();
+    region.recycle(1).unwrap();
+    let replaced = |region: &Region| region.reserve(ARENA_BYTES).unwrap().replaced_generation();
+    assert_eq!(replaced(&region), Some(5));
+    // Found and made durable, or with a frame, whose header was durable before it.
+    let region = files(directory.path());
+    region.recycle(1).unwrap();
+    assert_eq!(replaced(&region), Some(5));
+    let region = files(directory.path());
+    region.recover(1, 5).unwrap();
+    region.recycle(1).unwrap();
+    assert_eq!(replaced(&region), Some(5));
+}
+
+#[test]
+fn a_header_that_a_power_cut_may_take_back_is_not_named() {
+    let directory = tempfile::tempdir().unwrap();
+    new_arena(&files(directory.path()), 5);
+    let region = files(directory.path());
+    region.recover(1, 5).unwrap();
+    region.recycle(1).unwrap();
+    let slot = region.reserve(ARENA_BYTES).unwrap();
+    assert_eq!((slot.number(), slot.replaced_generation()), (1, None));
 }
 
 #[test]
@@ -221,8 +287,10 @@ fn a_file_under_another_name_is_not_believed() {
     )
     .unwrap();
     let region = files(directory.path());
-    let recovered = region.recover(7, 4).unwrap();
-    assert!(matches!(recovered.header, HeaderState::Damaged(_)));
+    assert!(region.slots().unwrap()[0].header.is_left_alone());
+    let error = region.recover(7, 4).unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert!(error.to_string().contains("written as arena 1"), "{error}");
     assert!(matches!(
         region.recover(1, 4),
         Err(Error::Missing { slot: 1, .. })

@@ -4,12 +4,18 @@ use super::*;
 use crate::format::{FRAME_HEADER_BYTES, frame_checksum};
 
 const CAPACITY: usize = 8192;
+const STORE: [u8; 16] = [7; 16];
+
+fn scan(bytes: &[u8], generation: u64) -> Scan {
+    super::scan(bytes, ArenaKey::new(STORE, generation))
+}
 
 fn put(bytes: &mut [u8], generation: u64, info: FrameInfo, payload: &[u8]) -> FrameInfo {
     let mut frame = info.encode_checked(generation).to_vec();
     frame.extend_from_slice(payload);
     let length = payload.len() as u64;
-    let checksum = frame_checksum(&frame, generation, info.offset as u64, length);
+    let key = ArenaKey::new(STORE, generation);
+    let checksum = frame_checksum(&frame, key, info.offset as u64, length);
     let head = [length.to_le_bytes(), checksum.to_le_bytes()].concat();
     bytes[info.offset..][..16].copy_from_slice(&head);
     bytes[info.offset + 16..][..frame.len()].copy_from_slice(&frame);
@@ -150,7 +156,7 @@ fn bytes_made_to_look_like_frames_exhaust_the_search_and_not_the_machine() {
     for word in bytes[FRAMES_START..].chunks_exact_mut(8) {
         word.copy_from_slice(&generation.to_le_bytes());
     }
-    let scan = super::scan(&bytes, generation);
+    let scan = self::scan(&bytes, generation);
     assert!(!scan.search_complete);
     assert!(scan.is_damaged());
     assert!(scan.frames.is_empty() && scan.behind.is_empty());

@@ -69,14 +69,14 @@ impl MemoryKind {
 /// use terrace_storage::{CrashKind, CrashSwitch};
 ///
 /// let memory = SimulatedMemory::new(MemoryKind::Dax, 1, CrashSwitch::new());
-/// let region = Region::open(Box::new(memory.clone()), 16384)?;
+/// let region = Region::open(Box::new(memory.clone()), [7; 16], 16384)?;
 /// let arena = region.activate(region.reserve(16384)?, 1)?;
 /// let frame = Frame { first_sequence: 1, record_count: 1, persisted_until: 0, payload: &[b"kept"] };
 /// arena.append(&frame)?;
 /// arena.persist()?;
 ///
 /// let memory = memory.crash(CrashKind::PowerCut, 2, CrashSwitch::new());
-/// let region = Region::open(Box::new(memory), 16384)?;
+/// let region = Region::open(Box::new(memory), [7; 16], 16384)?;
 /// assert_eq!(region.recover(arena.slot(), 1)?.scan.frames.len(), 1);
 /// # Ok(())
 /// # }

@@ -9,6 +9,7 @@ use super::*;
 use crate::{Frame, Region};
 
 const ARENA_BYTES: u64 = 16384;
+const STORE: [u8; 16] = [7; 16];
 const FRAME: Frame<'_> = Frame {
     first_sequence: 1,
     record_count: 1,
@@ -28,7 +29,7 @@ fn region_on_tmpfs(options: WrittenOptions) -> Region {
     let directory = storage.directory(Path::new("/region"), Access::Owner);
     let mut device = open(&*storage, directory.unwrap(), options).unwrap();
     device.file_system.survives_power_cut = false;
-    Region::open(Box::new(device), ARENA_BYTES).unwrap()
+    Region::open(Box::new(device), STORE, ARENA_BYTES).unwrap()
 }
 
 #[test]
@@ -66,7 +67,8 @@ fn a_full_disk_leaves_no_unfinished_file_and_ends_by_itself() {
     storage.set_capacity_bytes(ARENA_BYTES * 3 / 2);
     let options = WrittenOptions::default();
     let path = Path::new("/region");
-    let region = Region::written(Arc::new(storage.clone()), path, ARENA_BYTES, options).unwrap();
+    let region =
+        Region::written(Arc::new(storage.clone()), path, STORE, ARENA_BYTES, options).unwrap();
     let first = region.reserve(ARENA_BYTES).unwrap();
     for _ in 0..3 {
         let error = region.reserve(ARENA_BYTES).unwrap_err();
@@ -84,7 +86,8 @@ fn a_file_that_could_not_be_finished_nor_removed_is_not_in_the_way() {
     let plan = FaultPlan::new(failing);
     let storage = Arc::new(FailingStorage::new(Arc::new(storage()), plan.clone()));
     let options = WrittenOptions::default();
-    let region = Region::written(storage, Path::new("/region"), ARENA_BYTES, options).unwrap();
+    let region =
+        Region::written(storage, Path::new("/region"), STORE, ARENA_BYTES, options).unwrap();
     plan.fail_from(0, Fault::Io);
     region.reserve(ARENA_BYTES).unwrap_err();
     plan.heal();

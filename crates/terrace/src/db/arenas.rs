@@ -182,15 +182,14 @@ impl Store {
 
     /// An empty arena under a new generation, durable in the manifest and in its header.
     pub(crate) fn new_arena(&self, ledger: &mut Ledger, slot: Slot) -> Result<Arc<Arena>> {
-        // A step that outsiders cannot guess: bytes of a value must not pass as a frame of the
-        // generation that will use their slot next.
+        let opening_bits = ledger.opening_bits.or(ledger.state.opening_bits);
         let next = ledger.state.next_generation;
-        let step = xxh3_64_with_seed(&next.to_le_bytes(), self.hash_seed) & u64::from(u32::MAX);
-        let generation = next.saturating_add(step);
+        let generation = generation_from(next, self.hash_seed, opening_bits.unwrap_or_default());
         let issued = ArenaIssued {
             generation,
             slot: slot.number(),
             capacity_bytes: slot.capacity_bytes(),
+            replaced_generation: slot.replaced_generation(),
         };
         let edit = Edit {
             arenas_issued: vec![issued],
@@ -212,5 +211,36 @@ impl Store {
             });
             self.persist_failed(error)
         })
+    }
+}
+
+/// Returns a generation that was never used, from `next` on. Outsiders cannot guess the step: bytes
+/// of a value must not pass as a frame of the generation that will use their slot next. Nor do two
+/// copies of a store take the same steps, once each has been opened.
+fn generation_from(next: u64, hash_seed: u64, opening_bits: u64) -> u64 {
+    let from = u128::from(opening_bits) << 64 | u128::from(next);
+    let step = xxh3_64_with_seed(&from.to_le_bytes(), hash_seed) & u64::from(u32::MAX);
+    next.saturating_add(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_store_step_to_different_generations_once_each_has_been_opened() {
+        let generations = |opening_bits| {
+            let mut next = 1;
+            let issued = (0..100).map(|_| {
+                let generation = generation_from(next, 42, opening_bits);
+                next = generation + 1;
+                generation
+            });
+            issued.collect::<Vec<_>>()
+        };
+        assert_eq!(generations(7), generations(7));
+        let (ones, others) = (generations(7), generations(8));
+        assert!(ones.iter().all(|generation| !others.contains(generation)));
+        assert!(ones.is_sorted() && others.is_sorted());
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{Directory, DirectoryEntry, Storage};
+use terrace_region::{HEADER_BYTES, Header, HeaderState};
+use terrace_storage::{Directory, DirectoryEntry, OpenMode, OpenOptions, Purpose, Storage};
 
 use crate::db::ownership::open_if_there;
 use crate::db::unsupported_tables::stays;
@@ -97,7 +98,7 @@ impl Store {
     /// Removes what the arenas left in the store's directory when they moved out of it.
     pub(crate) fn remove_left_arenas(&self) -> Result<()> {
         for entry in self.directory.list()? {
-            if files::is_arena(&entry.name) {
+            if files::is_arena(&entry.name) && self.may_remove_arena(&entry.name)? {
                 self.directory.remove(&entry.name)?;
             }
         }
@@ -110,6 +111,20 @@ impl Store {
         if number < MAX_SEQUENCE {
             self.next_table.fetch_max(number + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a file is not another store's arena, nor that of a newer release.
+    fn may_remove_arena(&self, name: &str) -> Result<bool> {
+        let options = OpenOptions::buffered(OpenMode::Read);
+        let mut header = vec![0; HEADER_BYTES];
+        let file = self.directory.open(name, options)?;
+        let length = file.read_at(&mut header, 0, Purpose::Recovery)?;
+        header.truncate(length);
+        let own = self.ledger.lock().state.identity.store_id.to_le_bytes();
+        Ok(match Header::decode(&header) {
+            HeaderState::Intact(header) => header.store == own,
+            state => !state.is_left_alone(),
+        })
     }
 
     /// Removes what a crash left behind: tables that no edit installed, and those of a repair that

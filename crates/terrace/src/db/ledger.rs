@@ -19,6 +19,8 @@ pub(crate) struct Ledger {
     /// A loss that was accepted at the opening; the next edit, which retires the lost arenas,
     /// records it.
     pub(crate) loss: Option<RegionLoss>,
+    /// Random bits of this opening; the next edit makes them durable.
+    pub(crate) opening_bits: Option<u64>,
 }
 
 /// A generation that was issued and not used. Its slot is free once the manifest has retired it: a
@@ -65,6 +67,7 @@ impl Store {
         edit.arena_home =
             (self.arena_home != ledger.state.arena_home).then(|| self.arena_home.clone());
         edit.region_losses = ledger.loss.into_iter().collect();
+        edit.opening_bits = ledger.opening_bits;
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
         }
@@ -82,6 +85,7 @@ impl Store {
         ledger.state.version.mark_removed(&edit);
         ledger.state = next;
         ledger.loss = None;
+        ledger.opening_bits = None;
         for unused in ledger.unused.drain(..) {
             self.recycle(unused.slot());
         }

@@ -107,8 +107,13 @@ impl Store {
         let region = match old_region {
             Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
             _ => {
-                let region = open_region(&storage, &homes.directory, &options, durability)?;
-                check_evidence(&region, &state)?;
+                let store_id = state.identity.store_id;
+                let directory = &homes.directory;
+                let region = open_region(&storage, directory, store_id, &options, durability)?;
+                let foreign_files = check_evidence(&region, &state)?;
+                if !homes.old.are_in(directory) {
+                    recovered.report.foreign_files.extend(foreign_files);
+                }
                 region
             }
         };
@@ -150,6 +155,7 @@ impl Store {
                 state,
                 unused: Vec::new(),
                 loss: recovered.report.region_loss,
+                opening_bits: Some(options.randomness.u64()),
             }),
             arenas: Mutex::new(Arenas::default()),
             arena_loan,
@@ -259,7 +265,9 @@ impl Store {
                 }
             })?;
         for slot in self.region.slots().map_err(region_error)? {
-            self.recycle(slot.number);
+            if !slot.header.is_left_alone() {
+                self.recycle(slot.number);
+            }
         }
         if matches!(self.arena_home, ArenaHome::Region { .. }) {
             self.remove_left_arenas()?;

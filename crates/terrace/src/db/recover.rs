@@ -3,17 +3,17 @@
 //! The decision is `write_buffer::recovery`'s; this file gathers its facts and carries it out. It
 //! writes nothing, so that a read-only open is the same as an owner's up to here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use terrace_region::{Arena, FrameInfo, Recovered, Region};
+use terrace_region::{Arena, FrameInfo, HeaderState, Recovered, Region, SlotInfo};
 use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::Unlisted;
-use crate::levels::{ManifestState, ManifestTail, RegionLoss};
+use crate::levels::{LiveArena, ManifestState, ManifestTail, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::record::Records;
@@ -46,6 +46,10 @@ pub struct Recovery {
     pub unlisted_tables: Vec<String>,
     /// Writes were missing with their region, and this opening went on without them.
     pub region_loss: Option<RegionLoss>,
+    /// Arenas in the directory that are another store's, or of a newer release. They prove nothing
+    /// about this store: it leaves them alone. Move them away, or run repair.
+    #[serde(default)]
+    pub foreign_files: Vec<PathBuf>,
 }
 
 /// The writes that were in arenas, oldest first.
@@ -129,21 +133,67 @@ pub(crate) fn recover(
     })
 }
 
-/// Fails if an arena that no edit names has a generation that no edit issued: the manifest lost
-/// its end.
-pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<()> {
-    for slot in region.slots().map_err(region_error)? {
-        if let terrace_region::HeaderState::Intact(header) = slot.header
-            && header.generation >= state.next_generation
-        {
-            return Err(region_error(terrace_region::Error::ManifestOlder {
-                file: region.file(slot.number),
-                expected: state.next_generation.saturating_sub(1),
-                found: header.generation,
-            }));
-        }
+/// Looks at the headers of all arenas. Fails if one of this store has a generation that no edit
+/// issued: the manifest lost its end. Returns the files that are no edit's and are left alone.
+pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<Vec<PathBuf>> {
+    let slots = region.slots().map_err(region_error)?;
+    if let Some((slot, generation)) = unissued(&slots, state).next() {
+        return Err(lost_end(state, &region.file(slot), generation));
     }
-    Ok(())
+    let left_alone = slots
+        .iter()
+        .filter(|slot| slot.header.is_left_alone() && !state.is_in_live_slot(slot.number));
+    Ok(left_alone.map(|slot| region.file(slot.number)).collect())
+}
+
+/// The arenas of this store, slot and generation, that no edit of the manifest issued.
+pub(crate) fn unissued(
+    slots: &[SlotInfo],
+    state: &ManifestState,
+) -> impl Iterator<Item = (u64, u64)> {
+    let next = state.next_generation;
+    slots.iter().filter_map(move |slot| match slot.header {
+        HeaderState::Intact(header) if header.generation >= next => {
+            Some((slot.number, header.generation))
+        }
+        _ => None,
+    })
+}
+
+/// The error for an arena of a generation that no edit issued.
+pub(crate) fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> Error {
+    let known = state.next_generation.saturating_sub(1);
+    let detail = format!(
+        "its generation is {generation}, the manifest knows none above {known}: the manifest has \
+         lost its end, or the file is of a copy of this store"
+    );
+    Error::corruption(file, 0, detail)
+}
+
+/// Reads a live arena. The header of another generation than its own, or the one that it was to
+/// replace, is that of another file: one of an earlier time, or of a copy of the store.
+pub(crate) fn read_live(
+    region: &Region,
+    generation: u64,
+    live: &LiveArena,
+) -> terrace_region::Result<Recovered> {
+    let found = region.recover(live.slot, generation)?;
+    let in_header = match found.header {
+        HeaderState::Intact(header) => header.generation,
+        HeaderState::Blank => 0,
+        // What is damaged is judged with its frames.
+        _ => return Ok(found),
+    };
+    if live.may_have_in_header(in_header, generation) {
+        return Ok(found);
+    }
+    Err(terrace_region::Error::Foreign {
+        file: region.file(live.slot),
+        detail: format!(
+            "its generation is {in_header}, and the manifest lists {generation}: it is of another \
+             time, or of a copy of this store"
+        ),
+    })
 }
 
 /// Fails if a frame names a keyspace that no edit issued: the manifest lost its end. A keyspace is
@@ -178,16 +228,15 @@ fn unissued_keyspace(found: &Recovered, next_keyspace: u32) -> Option<(usize, u3
     })
 }
 
-/// Fails if anything in a region proves that the manifest lost its end. Arenas that cannot be read
+/// Fails if a frame of a live arena names a keyspace that no edit issued. Arenas that cannot be read
 /// prove nothing.
-pub(crate) fn check_all_evidence(
+pub(crate) fn check_live_keyspaces(
     region: &Region,
     state: &ManifestState,
     options: &Options,
 ) -> Result<()> {
-    check_evidence(region, state)?;
     let live = state.live_arenas.iter();
-    let read = live.filter_map(|(generation, arena)| region.recover(arena.slot, *generation).ok());
+    let read = live.filter_map(|(generation, arena)| read_live(region, *generation, arena).ok());
     let arenas: Vec<Recovered> = read.collect();
     check_keyspaces(&arenas, state, options)
 }
@@ -201,7 +250,7 @@ fn read_arenas(
 ) -> Result<(Vec<Recovered>, bool)> {
     let live: Vec<_> = state.live_arenas.iter().collect();
     let read = parallel::map(&live, parallel::threads(options), |(generation, arena)| {
-        region.recover(arena.slot, **generation)
+        read_live(region, **generation, arena)
     });
     let mut arenas = Vec::new();
     for found in read {

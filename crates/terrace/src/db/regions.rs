@@ -33,9 +33,11 @@ pub(crate) fn recover_from(
 ) -> Result<(Option<Region>, RecoveredWrites)> {
     match old {
         OldArenas::In(directory) => {
-            let region = open_region(storage, directory, options, durability)?;
-            check_evidence(&region, state)?;
-            let recovered = recover(&region, state, options)?;
+            let store_id = state.identity.store_id;
+            let region = open_region(storage, directory, store_id, options, durability)?;
+            let foreign_files = check_evidence(&region, state)?;
+            let mut recovered = recover(&region, state, options)?;
+            recovered.report.foreign_files = foreign_files;
             Ok((Some(region), recovered))
         }
         OldArenas::NotNeeded => Ok((None, RecoveredWrites::none(state.flushed_sequence))),
@@ -43,21 +45,24 @@ pub(crate) fn recover_from(
     }
 }
 
-/// The region of a store whose arenas are in `directory`.
+/// The region of the store with this number, whose arenas are in `directory`.
 pub(crate) fn open_region(
     storage: &Arc<CountingStorage>,
     directory: &Arc<dyn Directory>,
+    store_id: u128,
     options: &Options,
     durability: Durability,
 ) -> Result<Region> {
+    let store = store_id.to_le_bytes();
     let region = match (&options.region, durability) {
         (Some(source), _) => source
             .open()
-            .and_then(|device| Region::open(device, options.arena_bytes)),
+            .and_then(|device| Region::open(device, store, options.arena_bytes)),
         (None, Durability::Volatile) => Region::volatile(options.arena_bytes),
         (None, _) => options.persist_method.open(
             &**storage,
             Arc::clone(directory),
+            store,
             options.arena_bytes,
             durability,
             options.emulate_power_safety,
@@ -95,18 +100,9 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
             offset,
             reason,
         } => Error::corruption(&file, offset, reason),
-        Region::ManifestOlder {
-            file,
-            expected,
-            found,
-        } => Error::corruption(
-            &file,
-            0,
-            format!(
-                "its generation is {found}, the manifest knows none above {expected}: the \
-                     manifest has lost its end"
-            ),
-        ),
+        Region::Foreign { file, detail } => {
+            Error::corruption(&file, 0, format!("{detail}; move it away"))
+        }
         Region::UnknownVersion { file, version } => {
             Error::unsupported(&file, format!("arena format version {version}"))
         }

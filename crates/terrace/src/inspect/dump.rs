@@ -188,6 +188,8 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
                 format!("arena format version {version}"),
             ));
         }
+        // Only a region decides that a header is foreign.
+        HeaderState::Foreign(header) => header,
         HeaderState::Damaged(detail) => return Err(Error::corruption(path, 0, detail)),
         HeaderState::Blank => {
             let summary = vec![("state", "never used".to_owned())];
@@ -199,10 +201,14 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
             });
         }
     };
-    let scan = terrace_region::scan(&bytes, header.generation);
+    let scan = terrace_region::scan(&bytes, header.key());
     let summary = vec![
         ("generation", header.generation.to_string()),
         ("slot", header.slot.to_string()),
+        (
+            "store",
+            format!("{:032x}", u128::from_le_bytes(header.store)),
+        ),
         ("capacity bytes", header.capacity_bytes.to_string()),
         ("frames", scan.frames.len().to_string()),
         ("end of frames", scan.end_bytes.to_string()),

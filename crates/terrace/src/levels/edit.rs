@@ -88,6 +88,9 @@ pub(crate) struct ArenaIssued {
     pub(crate) generation: u64,
     pub(crate) slot: u64,
     pub(crate) capacity_bytes: u64,
+    /// What the slot's header says until it takes the generation; 0 if it is blank, `None` if that
+    /// is not known.
+    pub(crate) replaced_generation: Option<u64>,
 }
 
 /// The store was closed in order; any later edit takes this back.
@@ -162,6 +165,8 @@ pub(crate) struct Edit {
     /// Where the arenas live from here on, where that changes.
     pub(crate) arena_home: Option<ArenaHome>,
     pub(crate) region_losses: Vec<RegionLoss>,
+    /// Random bits of an opening to write, in its first edit. Generations step by them.
+    pub(crate) opening_bits: Option<u64>,
 }
 
 /// One line for each field that is set.
@@ -206,6 +211,9 @@ impl fmt::Display for Edit {
         }
         for loss in &self.region_losses {
             writeln!(f, "region lost: {loss}")?;
+        }
+        if let Some(bits) = self.opening_bits {
+            writeln!(f, "opening {bits:016x}")?;
         }
         for (name, value) in [
             ("flushed sequence", self.flushed_sequence),

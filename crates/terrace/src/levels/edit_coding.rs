@@ -39,6 +39,7 @@ mod tag {
     pub(super) const ARENA_HOME: u32 = 18;
     pub(super) const REGION_LOSS: u32 = 19;
     pub(super) const KEYSPACE_FORMED: u32 = 25;
+    pub(super) const OPENING_BITS: u32 = 26;
 }
 
 /// Tags inside the identity.
@@ -98,7 +99,8 @@ mod arena {
     pub(super) const GENERATION: u32 = 1;
     pub(super) const SLOT: u32 = 2;
     pub(super) const CAPACITY_BYTES: u32 = 3;
-    pub(super) const LARGEST: u32 = CAPACITY_BYTES;
+    pub(super) const REPLACED_GENERATION: u32 = 4;
+    pub(super) const LARGEST: u32 = REPLACED_GENERATION;
 }
 
 /// Tags inside the home of the arenas; without both of them it is the store's directory.
@@ -162,6 +164,7 @@ impl Edit {
                 out.number(arena::GENERATION, issued.generation);
                 out.number(arena::SLOT, issued.slot);
                 out.number(arena::CAPACITY_BYTES, issued.capacity_bytes);
+                out.optional_number(arena::REPLACED_GENERATION, issued.replaced_generation);
             });
         }
         out.optional_number(tag::FLUSHED_SEQUENCE, self.flushed_sequence);
@@ -183,6 +186,9 @@ impl Edit {
         }
         for formed in &self.keyspaces_formed {
             out.nested(tag::KEYSPACE_FORMED, |out| put_form(out, formed));
+        }
+        if let Some(bits) = self.opening_bits {
+            out.bytes(tag::OPENING_BITS, &bits.to_le_bytes());
         }
         out.finish()
     }
@@ -228,6 +234,10 @@ impl Edit {
                 tag::ARENA_HOME => set(&mut edit.arena_home, field, take_home(field)?)?,
                 tag::REGION_LOSS => edit.region_losses.push(take_loss(field)?),
                 tag::KEYSPACE_FORMED => edit.keyspaces_formed.push(take_form(field)?),
+                tag::OPENING_BITS => {
+                    let bits = <[u8; 8]>::try_from(field.bytes()).map_err(|_| field.malformed())?;
+                    set(&mut edit.opening_bits, field, u64::from_le_bytes(bits))?;
+                }
                 _ => field.unknown()?,
             }
         }
@@ -451,11 +461,16 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
 
 fn take_arena(field: Field<'_>) -> Result<ArenaIssued, FieldError> {
     let group = Group::read(field, "an arena", arena::LARGEST)?;
-    Ok(ArenaIssued {
+    let issued = ArenaIssued {
         generation: group.nonzero(arena::GENERATION)?,
         slot: group.number(arena::SLOT)?,
         capacity_bytes: group.nonzero(arena::CAPACITY_BYTES)?,
-    })
+        replaced_generation: group.number_if_present(arena::REPLACED_GENERATION)?,
+    };
+    if issued.replaced_generation >= Some(issued.generation) {
+        return Err(group.malformed(arena::REPLACED_GENERATION));
+    }
+    Ok(issued)
 }
 
 fn put_home(out: &mut FieldWriter, value: &ArenaHome) {
@@ -526,6 +541,37 @@ mod tests {
         let read = Edit::decode(&edit.encode()).unwrap();
         assert_eq!(&read, edit);
         state.apply(&read).unwrap()
+    }
+
+    #[test]
+    fn the_bits_of_an_opening_and_what_an_arena_replaces_outlive_a_rewrite() {
+        let issued = |generation, replaced| Edit {
+            arenas_issued: vec![ArenaIssued {
+                generation,
+                slot: 3,
+                capacity_bytes: 8192,
+                replaced_generation: replaced,
+            }],
+            opening_bits: Some(0x0123_4567_89ab_cdef),
+            ..Edit::default()
+        };
+        let edit = issued(9, Some(7));
+        assert!(edit.to_string().contains("opening 0123456789abcdef"));
+        let state = applied(&new_state(), &edit);
+        // An edit of the same opening does not repeat them.
+        let state = applied(&state, &Edit::default());
+        let again = Edit::decode(&state.as_edit().encode()).unwrap();
+        assert_eq!(again.arenas_issued, edit.arenas_issued);
+        assert_eq!(again.opening_bits, edit.opening_bits);
+        let field = [&[26 << 1, 8][..], &0x0123_4567_89ab_cdef_u64.to_le_bytes()].concat();
+        assert!(edit.encode().ends_with(&field));
+        assert!(Edit::decode(&edit.encode()[..edit.encode().len() - 1]).is_err());
+        for possible in [None, Some(0), Some(8)] {
+            applied(&new_state(), &issued(9, possible));
+        }
+        for impossible in [9, 10] {
+            assert!(Edit::decode(&issued(9, Some(impossible)).encode()).is_err());
+        }
     }
 
     #[test]

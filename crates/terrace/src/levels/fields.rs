@@ -71,6 +71,10 @@ impl<'a> Field<'a> {
     }
 
     /// The number that fills the field.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(super) fn number(&self) -> Result<u64, FieldError> {
         let mut decoder = Decoder::new(self.bytes);
         decoder

@@ -50,7 +50,7 @@ pub(crate) use manifest::{
     Manifest, ManifestError, ManifestOptions, load, lock_current, manifest_file_name,
     manifest_number, manifests, read_file, remains, write_manifest,
 };
-pub(crate) use state::ManifestState;
+pub(crate) use state::{LiveArena, ManifestState};
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{Bounds, KeyRange, ObsoleteTables, Table, TableMeta};
 pub(crate) use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};

@@ -17,6 +17,21 @@ use crate::key::{KeyspaceId, SequenceNumber};
 pub(crate) struct LiveArena {
     pub(crate) slot: u64,
     pub(crate) capacity_bytes: u64,
+    /// What the slot's header says if the arena was never activated; 0 if it is blank then, `None`
+    /// if that is not known.
+    pub(crate) replaced_generation: Option<u64>,
+}
+
+impl LiveArena {
+    /// Whether the header of the arena may have a generation, 0 for none: its own, `generation`,
+    /// or the one that it was to replace. Any other is that of another file.
+    pub(crate) fn may_have_in_header(&self, found: u64, generation: u64) -> bool {
+        let is_replaced = match self.replaced_generation {
+            Some(replaced) => found == replaced,
+            None => found < generation,
+        };
+        found == generation || is_replaced
+    }
 }
 
 /// The state after an edit. Cheap to clone; immutable once shared.
@@ -40,6 +55,9 @@ pub(crate) struct ManifestState {
     pub(crate) arena_home: ArenaHome,
     /// Every loss that was accepted, in order.
     pub(crate) region_losses: Vec<RegionLoss>,
+    /// Random bits of the last opening to write: they make the generations of two copies of the
+    /// store differ.
+    pub(crate) opening_bits: Option<u64>,
 }
 
 impl ManifestState {
@@ -73,6 +91,7 @@ impl ManifestState {
             clean_close: None,
             arena_home: ArenaHome::Store,
             region_losses: Vec::new(),
+            opening_bits: None,
         };
         empty.fold(edit)
     }
@@ -114,6 +133,7 @@ impl ManifestState {
             generation,
             slot,
             capacity_bytes,
+            replaced_generation,
         } in &edit.arenas_issued
         {
             never_used("arena generation", generation, next.next_generation)?;
@@ -123,6 +143,7 @@ impl ManifestState {
             let live = LiveArena {
                 slot,
                 capacity_bytes,
+                replaced_generation,
             };
             next.live_arenas.insert(generation, live);
             next.next_generation = generation.saturating_add(1);
@@ -159,6 +180,7 @@ impl ManifestState {
             next.arena_home = home.clone();
         }
         next.region_losses.extend(&edit.region_losses);
+        next.opening_bits = edit.opening_bits.or(next.opening_bits);
         Ok(next)
     }
 
@@ -169,6 +191,11 @@ impl ManifestState {
             .clean_close
             .is_some_and(|close| close.last_sequence <= self.flushed_sequence);
         !self.live_arenas.is_empty() && !all_in_tables
+    }
+
+    /// Whether a slot is that of a live arena.
+    pub(crate) fn is_in_live_slot(&self, slot: u64) -> bool {
+        self.live_arenas.values().any(|live| live.slot == slot)
     }
 
     /// What is lost if nothing behind `kept` is left, `kept` being the last number that is.
@@ -216,6 +243,7 @@ impl ManifestState {
                     generation,
                     slot: live.slot,
                     capacity_bytes: live.capacity_bytes,
+                    replaced_generation: live.replaced_generation,
                 })
                 .collect(),
             flushed_sequence: Some(self.flushed_sequence),
@@ -227,6 +255,7 @@ impl ManifestState {
             clean_close: self.clean_close,
             arena_home: Some(self.arena_home.clone()).filter(|home| *home != ArenaHome::Store),
             region_losses: self.region_losses.clone(),
+            opening_bits: self.opening_bits,
             ..Edit::default()
         }
     }
@@ -293,4 +322,26 @@ fn advance<N: Copy + Ord + std::fmt::Display>(
     }
     *current = to;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_of_a_live_arena_is_its_own_or_the_one_that_it_replaces() {
+        let live = |replaced_generation| LiveArena {
+            slot: 1,
+            capacity_bytes: 8192,
+            replaced_generation,
+        };
+        let allowed = |replaced| {
+            let live: LiveArena = live(replaced);
+            let found = (0..=9).filter(|&found| live.may_have_in_header(found, 7));
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(allowed(Some(4)), [4, 7]);
+        assert_eq!(allowed(Some(0)), [0, 7]);
+        assert_eq!(allowed(None), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
 }

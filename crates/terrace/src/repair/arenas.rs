@@ -9,17 +9,19 @@
 //! arena that no damage explains, since arenas are flushed in order. What is taken once more than
 //! needed does no harm: it is merged with the tables by its numbers.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_region::{FrameInfo, Recovered, Region};
+use terrace_region::{FrameInfo, HeaderState, Recovered, Region};
 
+use super::report::LeftFile;
 use super::site::Site;
-use super::state::Basis;
+use super::state::{Basis, Slot};
+use super::strangers::strangers;
 use super::tables::Examined;
-use crate::db::recover::{RecoveredWrites, facts_of, recover, take};
+use crate::db::recover::{RecoveredWrites, facts_of, read_live, recover, take};
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
+use crate::levels::{LiveArena, ManifestState};
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber};
@@ -39,13 +41,16 @@ pub(super) struct ArenasFound {
     /// Readable numbers that were dropped, the first and the last.
     pub(super) dropped: Option<(SequenceNumber, SequenceNumber)>,
     /// Why they cannot stay as they are.
-    pub(super) damage: Option<Error>,
+    pub(super) cause: Option<Error>,
     /// Above every generation found.
     pub(super) next_generation: u64,
     /// The generations that end with the repair.
     pub(super) retired: Vec<u64>,
-    /// The files of those that held more than was taken, or that nobody can read.
-    pub(super) files_left: Vec<PathBuf>,
+    /// The files of those that held more than was taken, or that nobody can read. They are used
+    /// again.
+    pub(super) damaged: Vec<LeftFile>,
+    /// The files of those that are not this store's, or of a newer release.
+    pub(super) strangers: Vec<LeftFile>,
 }
 
 /// What a slot turned out to be.
@@ -53,7 +58,8 @@ enum Reading {
     Arena(Box<Recovered>),
     /// No arena, or of a generation that nobody knows.
     Unreadable(Error),
-    Missing,
+    /// Missing, or one of the strangers.
+    Absent,
 }
 
 impl ArenasFound {
@@ -72,12 +78,20 @@ impl ArenasFound {
         tables: &Examined,
         regions: &[Region],
     ) -> Result<Self> {
-        if basis.manifest.is_err() {
-            return ArenasFound::without_manifest(site, basis, tables, regions);
-        }
-        let Some(region) = regions.first() else {
-            return Ok(ArenasFound::none(basis));
+        let mut found = if basis.manifest.is_err() {
+            ArenasFound::without_manifest(site, basis, tables, regions)?
+        } else if let Some(region) = regions.first() {
+            ArenasFound::with_manifest(site, basis, region)?
+        } else {
+            ArenasFound::none(basis)
         };
+        for region in regions {
+            found.strangers.extend(strangers(basis, region)?);
+        }
+        Ok(found)
+    }
+
+    fn with_manifest(site: &Site, basis: &Basis, region: &Region) -> Result<Self> {
         match recover(region, &basis.state, &site.options) {
             Ok(recovered) => Ok(ArenasFound {
                 last_sequence: recovered.last_sequence,
@@ -88,6 +102,9 @@ impl ArenasFound {
             Err(damage @ Error::Corruption { .. }) => {
                 ArenasFound::up_to_damage(site, basis, region, damage)
             }
+            Err(newer @ Error::Unsupported { .. }) if basis.has_newer_arena(region)? => {
+                ArenasFound::up_to_damage(site, basis, region, newer)
+            }
             Err(error) => Err(error),
         }
     }
@@ -95,13 +112,31 @@ impl ArenasFound {
     fn up_to_damage(site: &Site, basis: &Basis, region: &Region, damage: Error) -> Result<Self> {
         let state = &basis.state;
         let (mut arenas, mut unreadable) = (Vec::new(), Vec::new());
+        let slots = basis.slots(region)?;
         for (&generation, live) in &state.live_arenas {
-            match read(region, live.slot, Some(generation))? {
-                Reading::Arena(arena) => arenas.push(*arena),
-                Reading::Unreadable(_) => unreadable.push(region.file(live.slot)),
-                Reading::Missing if site.options.accept_region_loss => {}
-                Reading::Missing => return Err(lost(state, &region.file(live.slot))),
+            let file = region.file(live.slot);
+            match slots.iter().find(|slot| slot.number == live.slot) {
+                Some(slot) if slot.is_stranger => continue,
+                Some(_) => {}
+                None if site.options.accept_region_loss => continue,
+                None => return Err(lost(state, &file)),
             }
+            match read(region, live.slot, generation, Some(live))? {
+                Reading::Arena(arena) => arenas.push(*arena),
+                Reading::Unreadable(error) => unreadable.push(LeftFile::new(file, error)),
+                Reading::Absent => {}
+            }
+        }
+        for arena in arenas
+            .iter()
+            .filter(|arena| is_of_another_time(arena, state))
+        {
+            let file = arena.arena.file().to_path_buf();
+            let detail = "its header is damaged, or of another time";
+            unreadable.push(LeftFile::new(
+                file.clone(),
+                Error::corruption(&file, 0, detail),
+            ));
         }
         let facts: Vec<ArenaFacts> = arenas.iter().map(lenient).collect();
         let plan = judge(&facts, state.flushed_sequence, 0);
@@ -110,9 +145,9 @@ impl ArenasFound {
         for (arena, &taken) in arenas.iter().zip(&plan.frames_taken) {
             found.leave(arena, taken);
         }
-        found.damage = Some(damage);
+        found.cause = Some(damage);
         found.retired = state.live_arenas.keys().copied().collect();
-        found.files_left.extend(unreadable);
+        found.damaged.extend(unreadable);
         found.settle_numbers(basis);
         Ok(found)
     }
@@ -124,19 +159,19 @@ impl ArenasFound {
         regions: &[Region],
     ) -> Result<Self> {
         let mut arenas: Vec<Recovered> = Vec::new();
-        let (mut damage, mut files_left) = (None, Vec::new());
+        let (mut damage, mut unreadable) = (None, Vec::new());
         let mut next_generation = 1;
         for region in regions {
-            for (slot, generation) in basis.slots(region)? {
-                let following = generation.unwrap_or(0).saturating_add(1);
+            for slot in basis.slots(region)? {
+                let following = slot.generation.unwrap_or(0).saturating_add(1);
                 next_generation = following.max(next_generation);
-                match read(region, slot, generation)? {
+                match read_slot(region, slot)? {
                     Reading::Arena(arena) => arenas.push(*arena),
                     Reading::Unreadable(error) => {
-                        damage.get_or_insert(error);
-                        files_left.push(region.file(slot));
+                        damage.get_or_insert_with(|| error.clone());
+                        unreadable.push(LeftFile::new(region.file(slot.number), error));
                     }
-                    Reading::Missing => {}
+                    Reading::Absent => {}
                 }
             }
         }
@@ -160,8 +195,8 @@ impl ArenasFound {
             }
         }
         found.next_generation = next_generation;
-        found.damage = damage;
-        found.files_left.extend(files_left);
+        found.cause = damage;
+        found.damaged.extend(unreadable);
         found.settle_numbers(basis);
         Ok(found)
     }
@@ -183,7 +218,7 @@ impl ArenasFound {
     /// Returns why the manifest may have lost its end, though all that is left of it is whole: writes
     /// are missing in the arenas, and a table that it does not list may hold them.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
-        let (Some(damage), Some(tail)) = (&self.damage, basis.tail()) else {
+        let (Some(damage), Some(tail)) = (&self.cause, basis.tail()) else {
             return Ok(None);
         };
         if !site.unlisted(basis, self)?.is_found() {
@@ -211,7 +246,10 @@ impl ArenasFound {
         let hull = |(from, to): (u64, u64), (first, last)| (from.min(first), to.max(last));
         if let Some(numbers) = numbers.reduce(hull) {
             self.dropped = Some(self.dropped.map_or(numbers, |all| hull(all, numbers)));
-            self.files_left.push(arena.arena.file().to_path_buf());
+            let file = arena.arena.file();
+            let detail = format!("writes {} to {} in it are not taken", numbers.0, numbers.1);
+            let error = Error::corruption(file, arena.scan.end_bytes as u64, detail);
+            self.damaged.push(LeftFile::new(file.to_path_buf(), error));
         }
     }
 
@@ -267,17 +305,38 @@ fn choose(arenas: &[Recovered], tables: &Examined, is_one_gone: bool) -> (Plan, 
     (plan, first_needed)
 }
 
-fn read(region: &Region, slot: u64, generation: Option<u64>) -> Result<Reading> {
+/// Whether an arena had been activated and its header does not say so: a younger one was issued.
+fn is_of_another_time(found: &Recovered, state: &ManifestState) -> bool {
+    let youngest = state.live_arenas.keys().next_back();
+    let is_youngest = youngest == Some(&found.arena.generation());
+    !found.is_activated && !is_youngest && found.header != HeaderState::Blank
+}
+
+/// Reads an arena where no manifest tells what should be in its slot.
+fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
+    match slot.generation {
+        _ if slot.is_stranger => Ok(Reading::Absent),
+        Some(generation) => read(region, slot.number, generation, None),
+        None => {
+            let detail = "the header is damaged, and nobody knows the generation";
+            let error = Error::corruption(&region.file(slot.number), 0, detail);
+            Ok(Reading::Unreadable(error))
+        }
+    }
+}
+
+fn read(region: &Region, slot: u64, generation: u64, live: Option<&LiveArena>) -> Result<Reading> {
     use terrace_region::Error as Fault;
-    let Some(generation) = generation else {
-        let detail = "the header is damaged, and nobody knows the generation";
-        let error = Error::corruption(&region.file(slot), 0, detail);
-        return Ok(Reading::Unreadable(error));
+    let found = match live {
+        Some(live) => read_live(region, generation, live),
+        None => region.recover(slot, generation),
     };
-    match region.recover(slot, generation) {
+    match found {
         Ok(found) => Ok(Reading::Arena(Box::new(found))),
-        Err(Fault::Missing { .. }) => Ok(Reading::Missing),
-        Err(error @ Fault::Corruption { .. }) => Ok(Reading::Unreadable(region_error(error))),
+        Err(Fault::Missing { .. }) => Ok(Reading::Absent),
+        Err(error @ (Fault::Corruption { .. } | Fault::Foreign { .. })) => {
+            Ok(Reading::Unreadable(region_error(error)))
+        }
         Err(error) => Err(region_error(error)),
     }
 }

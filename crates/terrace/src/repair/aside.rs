@@ -32,9 +32,10 @@ impl Site {
                 told.kept_as = Some(self.directory.shown(&aside));
             }
         }
-        for file in &arenas.files_left {
-            let (directory, name) = self.located(file);
-            self.keep_aside(directory, name)?;
+        for (left, told) in arenas.damaged.iter().zip(&mut report.left) {
+            let (directory, name) = self.located(&left.file);
+            let aside = self.keep_aside(directory, name)?;
+            told.kept_as = aside.map(|aside| directory.shown(&aside));
         }
         if basis.manifest.is_err() && !basis.is_extended {
             for number in manifests(&*self.directory)? {
@@ -42,6 +43,23 @@ impl Site {
             }
         }
         self.directory.sync()?;
+        Ok(())
+    }
+
+    /// After the commit: gives arenas that are not this store's names at which no store looks. A
+    /// repair that is cut short before leaves them to the next one.
+    pub(super) fn rename_aside(&self, report: &mut RepairReport) -> Result<()> {
+        let strangers = report.left.iter_mut();
+        for stranger in strangers.filter(|left| left.kept_as.is_none() && !left.is_newer()) {
+            let (directory, name) = self.located(&stranger.file);
+            if length_bytes(directory, name)?.is_none() {
+                continue;
+            }
+            let (aside, _) = free_name(directory, name)?;
+            directory.rename(name, &aside)?;
+            directory.sync()?;
+            stranger.kept_as = Some(directory.shown(&aside));
+        }
         Ok(())
     }
 
@@ -60,17 +78,22 @@ impl Site {
         Ok(aside)
     }
 
-    /// Copies a file, if it is there.
-    pub(super) fn keep_aside(&self, directory: &dyn Directory, name: &str) -> Result<()> {
+    /// Copies a file, if it is there. Returns the name of the copy.
+    pub(super) fn keep_aside(
+        &self,
+        directory: &dyn Directory,
+        name: &str,
+    ) -> Result<Option<String>> {
         if length_bytes(directory, name)?.is_none() {
             // A device of another kind has no files, and one may be gone.
-            return Ok(());
+            return Ok(None);
         }
         let (aside, is_there) = free_name(directory, name)?;
         if !is_there {
             copy(directory, name, &aside)?;
         }
-        Ok(directory.sync()?)
+        directory.sync()?;
+        Ok(Some(aside))
     }
 }
 

@@ -163,6 +163,7 @@ impl Site {
             }
         };
         self.finish_earlier(Some(&version))?;
+        self.rename_aside(&mut report)?;
         Ok(report)
     }
 

@@ -28,14 +28,18 @@ mod arenas;
 mod aside;
 mod commit;
 mod merge;
+mod options;
+mod owner;
 mod report;
 mod site;
 mod state;
+mod strangers;
 mod tables;
 mod unlisted;
 
 use std::path::Path;
 
+pub use options::RepairOptions;
 pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
 
 #[cfg(doc)]
@@ -77,6 +81,8 @@ use tables::Examined;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 ///
+/// Arenas of other stores are not taken and prove nothing; they are kept aside and reported.
+///
 /// # Errors
 /// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if somebody has it open;
 /// [`Error::Unsupported`] for a manifest of another release, without which nothing is known;
@@ -85,6 +91,20 @@ use tables::Examined;
 pub fn repair(
     path: &Path,
     options: Options,
+    progress: impl FnMut(usize, usize),
+) -> Result<RepairReport> {
+    repair_with(path, options, RepairOptions::default(), progress)
+}
+
+/// Does what [`repair`] does, with decisions that the files alone do not make.
+///
+/// # Errors
+/// As [`repair`]; [`Error::InvalidArgument`] if another store's arenas are chosen while the
+/// store's own may hold writes.
+pub fn repair_with(
+    path: &Path,
+    options: Options,
+    decisions: RepairOptions,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<RepairReport> {
     let options = Options {
@@ -95,7 +115,7 @@ pub fn repair(
         ..options
     };
     options.check()?;
-    let site = Site::take(path, options)?;
+    let site = Site::take(path, options, decisions)?;
     let mut basis = Basis::find(&site)?;
     site.skip_numbers_below(basis.state.next_table_number);
     let is_resumed = site.finish_earlier(basis.listed())?;

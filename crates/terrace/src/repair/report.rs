@@ -104,7 +104,8 @@ pub struct RepairReport {
     /// Writes that can be read but lie behind damage in the arenas: first and last number. Not all
     /// between may be meant. They are not in the store; copies of their files are beside it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
-    /// Files that are not taken into the store: those of another release.
+    /// Files that are not taken into the store, or not whole: damaged arenas, those of other stores, and
+    /// files of another release.
     pub left: Vec<LeftFile>,
     /// Tables among [`RepairReport::left`] that the manifest listed: what they hold is not in the
     /// store any more.
@@ -135,10 +136,10 @@ impl RepairReport {
             tables: tables.sound.len(),
             tables_written: 0,
             damaged: tables.damaged.iter().map(DamagedTable::new).collect(),
-            arena_damage: arenas.damage.clone(),
+            arena_damage: arenas.cause.clone(),
             writes_from_arenas: arenas.writes,
             dropped: arenas.dropped,
-            left: left(site, tables),
+            left: left(site, tables, arenas),
             tables_unlisted: tables.unsupported.iter().flat_map(|t| &t.meta).count(),
             named: Vec::new(),
         }
@@ -165,6 +166,7 @@ impl RepairReport {
             || !self.damaged.is_empty()
             || self.arena_damage.is_some()
             || self.tables_unlisted > 0
+            || self.left.iter().any(|left| !left.is_newer())
     }
 
     /// Whether keys may be there again that had been deleted: what deleted them may have been in
@@ -178,13 +180,15 @@ impl RepairReport {
     }
 }
 
-/// The files of other releases, which keep their names.
-fn left(site: &Site, tables: &Examined) -> Vec<LeftFile> {
+/// Returns the files that are not taken. Those that are kept aside come first, in the order in which
+/// they are put there.
+fn left(site: &Site, tables: &Examined, arenas: &ArenasFound) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
         let file = site.directory.shown(&table_name(table.number));
         LeftFile::new(file, table.error.clone())
     };
     let region = site.newer_region.iter().cloned();
     let tables = tables.unsupported.iter().map(of_table);
-    region.chain(tables).collect()
+    let arenas = arenas.damaged.iter().chain(&arenas.strangers).cloned();
+    arenas.chain(region).chain(tables).collect()
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose, Storage};
 
+use super::options::RepairOptions;
 use super::report::LeftFile;
 use crate::db::ownership::{Ownership, open_if_there};
 use crate::db::table_files::{TableFiles, TableHome};
@@ -26,6 +27,7 @@ pub(super) struct Site {
     /// That of the arenas, if they have one of their own, as soon as it is open.
     pub(super) region_directory: OnceLock<Arc<dyn Directory>>,
     pub(super) options: Options,
+    pub(super) decisions: RepairOptions,
     pub(super) storage: Arc<CountingStorage>,
     /// The tables that have their names.
     pub(super) tables: Arc<TableCache>,
@@ -39,7 +41,11 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn take(path: &Path, mut options: Options) -> Result<Self> {
+    pub(super) fn take(
+        path: &Path,
+        mut options: Options,
+        decisions: RepairOptions,
+    ) -> Result<Self> {
         let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
         let no_store = |detail: &str| Error::NoStore {
             path: path.to_path_buf(),
@@ -75,6 +81,7 @@ impl Site {
             directory,
             region_directory: OnceLock::new(),
             options,
+            decisions,
             storage,
             tables: Arc::new(tables),
             blocks,

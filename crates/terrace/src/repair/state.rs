@@ -1,13 +1,17 @@
 //! What a repair goes by: the manifest, or what is left of it.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_region::{HeaderState, Region};
-use terrace_storage::Lock;
+use terrace_storage::{Directory, Lock};
 
+use super::owner::Owner;
 use super::site::Site;
+use super::strangers::{bring_back, stranger};
 use crate::db::ownership::with_socket;
-use crate::db::recover::check_all_evidence;
+use crate::db::recover::{check_live_keyspaces, lost_end, recover, unissued};
 use crate::db::region_home::{self, OldArenas};
 use crate::db::regions::{open_region, region_error};
 use crate::levels::{
@@ -27,6 +31,20 @@ pub(super) struct Basis {
     pub(super) is_known: bool,
     /// Whether the manifest is whole, and a new one is made only to list more.
     pub(super) is_extended: bool,
+    /// Whether it is known which arenas are the store's. If not, none is taken.
+    pub(super) takes_arenas: bool,
+    /// Arenas of copies of this store: their writes have numbers that it gave to others.
+    pub(super) of_copies: BTreeSet<PathBuf>,
+}
+
+/// A slot that is not blank.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) number: u64,
+    /// As the header of this store tells, or the manifest. `None` if neither does.
+    pub(super) generation: Option<u64>,
+    /// The arena is not taken.
+    pub(super) is_stranger: bool,
 }
 
 /// Where the arenas are; locked against others as long as this lives.
@@ -46,12 +64,18 @@ impl Basis {
         let directory = Arc::clone(&site.directory);
         let opened = Manifest::open(directory, options);
         match opened.map_err(|error| with_socket(&*site.directory, error)) {
-            Ok((manifest, state)) => Ok(Basis {
-                state,
-                manifest: Ok(manifest),
-                is_known: true,
-                is_extended: false,
-            }),
+            Ok((manifest, state)) => {
+                let mut basis = Basis {
+                    state,
+                    manifest: Ok(manifest),
+                    is_known: true,
+                    is_extended: false,
+                    takes_arenas: true,
+                    of_copies: BTreeSet::new(),
+                };
+                basis.choose(site)?;
+                Ok(basis)
+            }
             Err(error @ Error::Corruption { .. }) => Basis::without_manifest(site, error),
             Err(error) => Err(error),
         }
@@ -60,16 +84,51 @@ impl Basis {
     fn without_manifest(site: &Site, why: Error) -> Result<Self> {
         let found = remains(&*site.directory, |state| !site.is_unfinished(state))?;
         let is_known = found.is_some();
-        let state = match found {
-            Some(state) => state,
+        let (state, takes_arenas) = match found {
+            Some(state) => (state, true),
             None => invented(site)?,
         };
-        Ok(Basis {
+        let mut basis = Basis {
             state,
             manifest: Err(why),
             is_known,
             is_extended: false,
-        })
+            takes_arenas,
+            of_copies: BTreeSet::new(),
+        };
+        basis.choose(site)?;
+        Ok(basis)
+    }
+
+    /// Makes the store the one whose arenas the caller chose. Its manifest, of another number, is
+    /// not kept then.
+    fn choose(&mut self, site: &Site) -> Result<()> {
+        let Some(chosen) = site.decisions.store else {
+            return Ok(());
+        };
+        bring_back(&*site.directory, chosen)?;
+        if let Some(directory) = site.given_region()? {
+            bring_back(&*directory, chosen)?;
+        }
+        let own = self.state.identity.store_id;
+        if own == chosen {
+            return Ok(());
+        }
+        if self.state.may_hold_writes() {
+            return Err(Error::invalid(format!(
+                "the arenas of this store, number {own:032x}, may hold writes that are nowhere else; \
+                 open it, flush and close it before another store's arenas are taken"
+            )));
+        }
+        let detail = format!("it is of store {own:032x}, and {chosen:032x} was chosen");
+        self.distrust(Error::corruption(
+            &site.directory.shown("MANIFEST"),
+            0,
+            detail,
+        ));
+        self.state.identity.store_id = chosen;
+        self.state.live_arenas.clear();
+        Ok(())
     }
 
     /// The version whose tables count, if the manifest is to be kept.
@@ -153,19 +212,71 @@ impl Basis {
             return Ok(home);
         }
         for directory in directories {
-            let region = open_region(&site.storage, &directory, &site.options, durability)?;
-            let evidence = check_all_evidence(&region, &self.state, &site.options);
-            home.regions.push(region);
-            match evidence {
-                Err(why @ Error::Corruption { .. }) if self.manifest.is_ok() => {
-                    self.distrust(why);
-                }
-                // Without a manifest there is none that could have lost its end.
-                Err(Error::Corruption { .. }) | Ok(()) => {}
-                Err(error) => return Err(error),
+            let region = self.open_region(site, &directory, durability)?;
+            // Without a manifest there is none that could have lost its end.
+            if self.manifest.is_ok() {
+                self.weigh_evidence(site, &region)?;
             }
+            home.regions.push(region);
         }
         Ok(home)
+    }
+
+    /// Distrusts the manifest if an arena has a generation that no edit issued. Such an arena proves
+    /// nothing if its first write has a number that the listed arenas or tables hold already: had
+    /// the manifest only lost its end, the writes of younger generations had later numbers.
+    fn weigh_evidence(&mut self, site: &Site, region: &Region) -> Result<()> {
+        let slots = region.slots().map_err(region_error)?;
+        let unissued: Vec<_> = unissued(&slots, &self.state).collect();
+        if unissued.is_empty() {
+            return self.weigh_keyspaces(site, region);
+        }
+        let known = match recover(region, &self.state, &site.options) {
+            Ok(writes) => writes.last_sequence,
+            Err(Error::Corruption { .. }) => self.state.flushed_sequence,
+            Err(error) => return Err(error),
+        };
+        for (slot, generation) in unissued {
+            let file = region.file(slot);
+            let first = match region.recover(slot, generation) {
+                Ok(found) => found.scan.frames.first().map(|frame| frame.first_sequence),
+                Err(terrace_region::Error::Corruption { .. }) => None,
+                Err(error) => return Err(region_error(error)),
+            };
+            if first.is_some_and(|first| first <= known) {
+                self.of_copies.insert(file);
+            } else {
+                self.distrust(lost_end(&self.state, &file, generation));
+            }
+        }
+        self.weigh_keyspaces(site, region)
+    }
+
+    /// Distrusts the manifest if a live arena holds a write to a keyspace that no edit issued.
+    fn weigh_keyspaces(&mut self, site: &Site, region: &Region) -> Result<()> {
+        match check_live_keyspaces(region, &self.state, &site.options) {
+            Err(why @ Error::Corruption { .. }) => {
+                self.distrust(why);
+                Ok(())
+            }
+            checked => checked,
+        }
+    }
+
+    fn open_region(
+        &self,
+        site: &Site,
+        directory: &Arc<dyn Directory>,
+        durability: Durability,
+    ) -> Result<Region> {
+        let store_id = self.state.identity.store_id;
+        open_region(
+            &site.storage,
+            directory,
+            store_id,
+            &site.options,
+            durability,
+        )
     }
 
     /// Writes anew what says whose region the given directory is, if that is damaged and an arena
@@ -182,10 +293,12 @@ impl Basis {
             Ok(_) => return Ok(None),
         };
         let durability = Durability::of(self.state.identity.domain);
-        let region = open_region(&site.storage, &directory, &site.options, durability)?;
+        let region = self.open_region(site, &directory, durability)?;
         let live = &self.state.live_arenas;
         let slots = region.slots().map_err(region_error)?;
+        // Without a manifest the arenas themselves told which store this is.
         let is_ours = slots.iter().any(|slot| match slot.header {
+            HeaderState::Intact(_) if !self.is_known => self.takes_arenas,
             HeaderState::Intact(header) => {
                 let named = live.get(&header.generation);
                 named.is_some_and(|arena| arena.slot == slot.number)
@@ -200,49 +313,56 @@ impl Basis {
         Ok(Some(damage))
     }
 
-    /// The generation of each slot that may hold writes: as its header tells, or the manifest. `None`
-    /// if neither does and it is damaged.
-    pub(super) fn slots(&self, region: &Region) -> Result<Vec<(u64, Option<u64>)>> {
-        let mut slots = Vec::new();
-        for slot in region.slots().map_err(region_error)? {
+    /// Whether a live arena is of a newer release.
+    pub(super) fn has_newer_arena(&self, region: &Region) -> Result<bool> {
+        let slots = region.slots().map_err(region_error)?;
+        Ok(slots.iter().any(|slot| {
+            matches!(slot.header, HeaderState::UnknownVersion(_))
+                && self.state.is_in_live_slot(slot.number)
+        }))
+    }
+
+    /// Returns the slots that may hold writes.
+    pub(super) fn slots(&self, region: &Region) -> Result<Vec<Slot>> {
+        let slots = region.slots().map_err(region_error)?;
+        let slots = slots.iter().filter_map(|slot| {
             let mut live = self.state.live_arenas.iter();
             let known = live.find(|(_, arena)| arena.slot == slot.number);
-            match slot.header {
-                HeaderState::Intact(header) => {
-                    slots.push((slot.number, Some(header.generation)));
-                }
-                HeaderState::Blank if known.is_none() => {}
-                HeaderState::Blank | HeaderState::Damaged(_) => {
-                    slots.push((slot.number, known.map(|(generation, _)| *generation)));
-                }
-                HeaderState::UnknownVersion(version) => {
-                    let file = region.file(slot.number);
-                    let detail = format!("arena format version {version}");
-                    return Err(Error::unsupported(&file, detail));
-                }
-            }
-        }
-        Ok(slots)
+            let known = known.map(|(&generation, _)| generation);
+            let generation = match slot.header {
+                HeaderState::Intact(header) => Some(header.generation),
+                HeaderState::Blank if known.is_none() => return None,
+                HeaderState::Blank | HeaderState::Damaged(_) => known,
+                HeaderState::Foreign(_) | HeaderState::UnknownVersion(_) => None,
+            };
+            Some(Slot {
+                number: slot.number,
+                generation,
+                is_stranger: stranger(self, region, slot).is_some(),
+            })
+        });
+        Ok(slots.collect())
     }
 }
 
-/// The state of a store of which no manifest tells anything. The seed of its hashes is found in its
-/// tables.
-fn invented(site: &Site) -> Result<ManifestState> {
-    let owner = match site.given_region()? {
-        Some(directory) => region_home::owner(&site.path, &*directory)?,
-        None => None,
-    };
+/// The state of a store of which no manifest tells anything, and whether it is known which arenas
+/// are its own. The seed of its hashes is found in its tables.
+fn invented(site: &Site) -> Result<(ManifestState, bool)> {
+    let owner = Owner::read(site)?;
+    let (store_id, takes_arenas) = owner.decide(site.decisions.store);
     let durability = site.options.durability.unwrap_or(Durability::CrashSafe);
     let identity = Identity {
-        store_id: owner.map_or_else(rand::random, |(store_id, _)| store_id),
+        store_id: store_id.unwrap_or_else(rand::random),
         hash_seed: rand::random(),
         domain: durability.domain(site.options.emulate_power_safety),
     };
     let state = ManifestState::begin(&ManifestState::first_edit(identity));
     let mut state = state.map_err(|error| Error::corruption(&site.path, 0, error.0))?;
-    if let (Some((_, id)), Some(path)) = (owner, site.options.region_dir.clone()) {
-        state.arena_home = ArenaHome::Region { id, path };
+    if let Some(path) = site.options.region_dir.clone() {
+        let id = owner.region.map(|(_, id)| id);
+        if let Some(id) = id.or_else(|| owner.has_arenas_in_region.then(rand::random)) {
+            state.arena_home = ArenaHome::Region { id, path };
+        }
     }
-    Ok(state)
+    Ok((state, takes_arenas))
 }

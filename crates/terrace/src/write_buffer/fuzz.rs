@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: hostile bytes in, nothing out; a panic is the finding.
 
-use terrace_region::{Header, HeaderState, scan};
+use terrace_region::{ArenaKey, Header, HeaderState, scan};
 
 use crate::write_buffer::record::Records;
 
@@ -15,11 +15,11 @@ pub fn fuzz_record(bytes: &[u8]) {
 /// Reads `bytes` as the file of an arena: the header, then the frames of its generation, or of the
 /// first one if there is no header.
 pub fn fuzz_arena(bytes: &[u8]) {
-    let generation = match Header::decode(bytes) {
-        HeaderState::Intact(header) => header.generation,
-        _ => 1,
+    let key = match Header::decode(bytes) {
+        HeaderState::Intact(header) => header.key(),
+        _ => ArenaKey::new([0; 16], 1),
     };
-    let found = scan(bytes, generation);
+    let found = scan(bytes, key);
     for frame in found.all_frames() {
         let end = frame.payload_offset() + frame.payload_bytes;
         let payload = bytes.get(frame.payload_offset()..end);

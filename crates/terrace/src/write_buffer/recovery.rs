@@ -159,7 +159,8 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
     if !arena.activated && !is_youngest {
         return damage(
             0,
-            "the header is damaged, and a younger arena was issued since",
+            "its header is damaged, or the file is of another time or of a copy of this store: a \
+             younger arena was issued since",
         );
     }
     if arena.search_given_up {

@@ -2,6 +2,7 @@
 //! that is cut short at any step can be run again.
 
 mod arenas;
+mod foreign;
 #[path = "../image/mod.rs"]
 mod image;
 mod interruption;

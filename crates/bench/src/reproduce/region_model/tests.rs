@@ -76,7 +76,7 @@ fn a_frame_costs_its_delay_and_is_there_afterwards() {
             .medium
             .contains("modelled as 5000000:1:1")
     );
-    let region = Region::open(Box::new(device), 16384).unwrap();
+    let region = Region::open(Box::new(device), [0; 16], 16384).unwrap();
     let slot = region.reserve(16384).unwrap();
     let arena = region.activate(slot, 1).unwrap();
     let frame = Frame {
@@ -103,7 +103,7 @@ fn a_modelled_region_is_found_again() {
         let directory = RealStorage.directory(directory, Access::Owner)?;
         let inner = Region::mapped_device(&RealStorage, directory, MappedOptions::default())?;
         let bus = Bus::new(slow(10, 1.0, 1.0));
-        Region::open(Box::new(ModelledDevice::new(inner, bus)), 16384)
+        Region::open(Box::new(ModelledDevice::new(inner, bus)), [0; 16], 16384)
     };
     let Ok(region) = open(directory.path()) else {
         println!("SKIPPED: no mapping here");

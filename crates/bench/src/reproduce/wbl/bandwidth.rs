@@ -69,7 +69,7 @@ pub fn measure(setting: &Setting) -> Result<Bandwidths> {
     let directory = tempfile::tempdir_in(&setting.directory)?;
     let bus = setting.model.map(Bus::new);
     let device = device(directory.path(), bus.as_ref())?;
-    let region = Region::open(device, setting.memtable_bytes)?;
+    let region = Region::open(device, [0; 16], setting.memtable_bytes)?;
     let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
     let generations = AtomicU64::new(0);
     let mut accesses = Vec::new();

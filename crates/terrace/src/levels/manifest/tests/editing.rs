@@ -51,6 +51,7 @@ fn numbers_never_go_back_and_are_never_given_twice() {
         generation: 50,
         slot: 1,
         capacity_bytes: 1,
+        replaced_generation: Some(0),
     };
     refused(
         Edit {

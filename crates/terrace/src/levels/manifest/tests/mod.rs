@@ -85,6 +85,7 @@ fn edits() -> Vec<Edit> {
         generation,
         slot,
         capacity_bytes: 1 << 20,
+        replaced_generation: Some(0),
     };
     vec![
         Edit {
@@ -165,6 +166,7 @@ fn issue(generation: u64) -> Edit {
             generation,
             slot: generation,
             capacity_bytes: 4096,
+            replaced_generation: Some(0),
         }],
         ..Edit::default()
     }
