@@ -89,6 +89,7 @@ fn edits() -> Vec<Edit> {
     };
     vec![
         Edit {
+            opening_bits: Some(0x0123_4567_89ab_cdef),
             arenas_issued: vec![issue(1, 0), issue(2, 1)],
             keyspaces_created: vec![KeyspaceCreated {
                 id: second,
