@@ -1,6 +1,8 @@
 //! The one interface of everything that holds versions in order: MemTables, tables, sub-levels,
 //! merges of them.
 
+use std::path::PathBuf;
+
 use crate::Result;
 use crate::key::InternalKey;
 use crate::table::TableValue;
@@ -22,6 +24,10 @@ pub(crate) trait Cursor {
     fn key(&self) -> InternalKey<'_>;
     /// Only while valid; otherwise empty.
     fn value(&self) -> &[u8];
+    /// The file that the version lies in, for messages. Only while valid.
+    fn file(&self) -> Option<PathBuf> {
+        None
+    }
     /// Has `held` be that value where it lies, if it lies in a block; otherwise none.
     fn hold_value(&self, held: &mut Option<TableValue>) {
         *held = None;
@@ -59,6 +65,10 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        (**self).file()
     }
 
     fn hold_value(&self, held: &mut Option<TableValue>) {

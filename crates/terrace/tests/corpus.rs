@@ -18,11 +18,12 @@ use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStor
 type Parser = fn(&[u8]);
 
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, Parser); 9] = [
+const TARGETS: [(&str, Parser); 10] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
     ("current", internal::fuzz_current),
     ("edit", internal::fuzz_edit),
+    ("forged", internal::fuzz_forged),
     ("manifest", internal::fuzz_manifest),
     ("record", internal::fuzz_record),
     ("region", internal::fuzz_region),
@@ -135,6 +136,17 @@ fn bless() {
         fs::write(directory.join("empty"), b"").unwrap();
     };
     save("region", "seed", &region_identity());
+    // Changes to one block each, and to many.
+    for block in [0u8, 8, 16, 20, 21, 24] {
+        let changes = (0..40u8).flat_map(|at| [block, at * 2, 0, at.wrapping_mul(37)]);
+        save(
+            "forged",
+            &format!("block-{block}"),
+            &Vec::from_iter(changes),
+        );
+    }
+    let changes = (0..30u8).flat_map(|at| [at, at * 3, 0, b'0' + at % 10]);
+    save("forged", "many-blocks", &Vec::from_iter(changes));
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let table = fs::read(golden.join("table-v2-ranges.bin")).unwrap();
     save("table", "ranges", &table);

@@ -159,10 +159,12 @@ impl<'a> DropRules<'a> {
             }
             stay.push(newest.sequence);
             let last_of_older = stripe.checked_sub(1).and_then(|at| self.snapshots.get(at));
-            below = match last_of_older {
-                Some(&last) if !newer_than_all => last,
-                _ => newest.sequence.saturating_sub(1),
+            let older = match last_of_older {
+                Some(&last) if !newer_than_all => Some(last),
+                _ => newest.sequence.checked_sub(1),
             };
+            let Some(older) = older else { break };
+            below = older;
         }
         stay
     }
@@ -284,6 +286,13 @@ mod tests {
         assert_eq!(kept(&[4, 9], &|_| true), oldest_too);
         // Above the visible number nothing goes.
         assert_eq!(kept(&[2], &|_| false), list);
+    }
+
+    #[test]
+    fn a_deleted_range_of_number_0_ends_the_search_for_older_ones() {
+        let list = vec![tombstone("a", "c", 0)];
+        let ranges = RangeTombstones::new(list.clone());
+        assert_eq!(DropRules::new(&[], &|_| true, &ranges).ranges_kept(), list);
     }
 
     #[test]

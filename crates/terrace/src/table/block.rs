@@ -37,6 +37,20 @@ struct Entry<'a> {
     value: Range<usize>,
 }
 
+impl Entry<'_> {
+    /// Whether the key is behind its predecessor's, which ends in `replaced` where the two part.
+    #[inline]
+    fn is_behind(&self, replaced: &[u8], tag: Tag) -> bool {
+        match (replaced.first(), self.user_suffix.first()) {
+            (Some(theirs), Some(ours)) if theirs != ours => theirs < ours,
+            _ => match replaced.cmp(self.user_suffix) {
+                Ordering::Equal => tag > self.tag,
+                order => order == Ordering::Less,
+            },
+        }
+    }
+}
+
 /// What a search stopped at.
 pub(super) struct Found {
     pub(super) tag: Tag,
@@ -256,8 +270,14 @@ impl Block {
 }
 
 const SHARES_TOO_MUCH: &str = "an entry shares more than its predecessor has";
+const DOES_NOT_ASCEND: &str = "keys do not ascend";
+/// Sorts before every key, with the empty user key.
+const BEFORE_ALL: Tag = Tag(u64::MAX);
 
 /// A position in a block, or none. Holds the block.
+///
+/// Keys ascend strictly from one position to the next, whatever the bytes are: each entry is
+/// compared with its predecessor as it is decoded.
 #[derive(Debug)]
 pub(super) struct BlockCursor {
     block: Arc<Block>,
@@ -295,6 +315,7 @@ impl BlockCursor {
         self.position < self.block.entries_end
     }
 
+    /// The key under the cursor; that of the entry left last if there is none.
     pub(super) fn key(&self) -> InternalKey<'_> {
         InternalKey {
             user_key: &self.user_key,
@@ -358,8 +379,19 @@ impl BlockCursor {
                 high = middle;
             }
         }
+        // Entries behind a restart point were compared with their predecessors on the way here.
+        let at_restart = self.block.restart(low) == current;
+        let left = at_restart.then(|| (std::mem::take(&mut self.user_key), self.tag));
         self.read_restart(low.saturating_sub(1))?;
-        self.read_up_to(current)
+        self.read_up_to(current)?;
+        let left = left.as_ref().map(|(user_key, tag)| InternalKey {
+            user_key,
+            tag: *tag,
+        });
+        if left.is_some_and(|left| self.key() >= left) {
+            return Err(Malformed::new(current, DOES_NOT_ASCEND));
+        }
+        Ok(())
     }
 
     /// Reads on from the entry under the cursor to the one that ends at `end`.
@@ -367,18 +399,25 @@ impl BlockCursor {
         while self.value.end < end {
             self.read(self.value.end)?;
         }
+        if self.value.end > end {
+            return Err(Malformed::new(end, "a restart point is not an entry"));
+        }
         Ok(())
     }
 
     fn read_restart(&mut self, index: usize) -> Result<(), Malformed> {
         self.user_key.clear();
+        self.tag = BEFORE_ALL;
         self.read(self.block.restart(index))
     }
 
     fn read(&mut self, position: usize) -> Result<(), Malformed> {
         let entry = self.block.entry_at(position)?;
-        if entry.shared > self.user_key.len() {
+        let Some(replaced) = self.user_key.get(entry.shared..) else {
             return Err(Malformed::new(position, SHARES_TOO_MUCH));
+        };
+        if !entry.is_behind(replaced, self.tag) {
+            return Err(Malformed::new(position, DOES_NOT_ASCEND));
         }
         self.user_key.truncate(entry.shared);
         self.user_key.extend_from_slice(entry.user_suffix);

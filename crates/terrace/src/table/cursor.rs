@@ -1,9 +1,11 @@
 //! A cursor over a table: positions in the top index and a partition, and a place in a data block.
 
+use std::cmp::Ordering::Greater;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::block::{Block, BlockCursor};
-use super::format::BlockHandle;
+use super::format::{BlockHandle, Malformed};
 use super::index_block::IndexBlock;
 use super::read_ahead::{ReadAhead, Walk};
 use super::reader::{CursorOptions, TableReader, TableValue};
@@ -15,6 +17,10 @@ use crate::time_profile::{Stage, leaf, stage};
 
 /// Walks a table's versions in both directions. It is valid when its position in the data block
 /// is; the two above then name that block.
+///
+/// Keys ascend strictly from one position to the next, and a seek ends at its target or behind,
+/// whatever the bytes are: loops over cursors end because of that. Blocks see to the order within
+/// them; at a block's edges the cursor holds its keys against the index, or the footer.
 pub(crate) struct TableCursor {
     table: Arc<TableReader>,
     options: CursorOptions,
@@ -26,6 +32,13 @@ pub(crate) struct TableCursor {
     ahead: ReadAhead,
     /// The number of every entry, whatever the file says.
     assigned: Option<SequenceNumber>,
+}
+
+/// An edge of a data block.
+#[derive(Clone, Copy)]
+enum Edge {
+    Front,
+    Back,
 }
 
 #[derive(Clone, Copy)]
@@ -84,6 +97,19 @@ impl TableCursor {
     /// Goes to the data block beside this one, to its entry at the near end, or to none.
     fn cross(&mut self, step: Step<'_>) -> Result<()> {
         self.invalidate();
+        let (left, entered) = match step {
+            Step::Prev => (Edge::Front, Edge::Back),
+            _ => (Edge::Back, Edge::Front),
+        };
+        self.check_edge(left)?;
+        self.enter_beside(step)?;
+        if self.valid() {
+            self.check_edge(entered)?;
+        }
+        Ok(())
+    }
+
+    fn enter_beside(&mut self, step: Step<'_>) -> Result<()> {
         let Some((top_at, partition)) = &self.partition else {
             return Ok(());
         };
@@ -109,6 +135,35 @@ impl TableCursor {
             self.enter_block(end)?;
         }
         Ok(())
+    }
+
+    /// Refuses the entry that the block cursor stands on, or has left, unless it is where the index
+    /// has its edge of the block: behind the key before the block, or not behind the block's own.
+    fn check_edge(&self, edge: Edge) -> Result<()> {
+        let (Some((top_at, partition)), Some((handle, cursor))) = (&self.partition, &self.data)
+        else {
+            return Ok(());
+        };
+        let (key, top) = (cursor.key(), self.table.top_index());
+        let properties = self.table.properties();
+        let is_at = |end: &[u8]| InternalKey::decode(end) == Some(key);
+        let fits = match (edge, self.at.checked_sub(1), top_at.checked_sub(1)) {
+            (Edge::Front, Some(before), _) => partition.compare(key, before) == Some(Greater),
+            (Edge::Front, None, Some(before)) => top.compare(key, before) == Some(Greater),
+            (Edge::Front, None, None) => is_at(&properties.smallest),
+            (Edge::Back, ..) if self.at + 1 < partition.len() || top_at + 1 < top.len() => {
+                partition
+                    .compare(key, self.at)
+                    .is_some_and(|order| order != Greater)
+            }
+            (Edge::Back, ..) => is_at(&properties.largest),
+        };
+        if fits {
+            return Ok(());
+        }
+        let detail = "the index and the keys of a block disagree";
+        let fault = Malformed::new(cursor.position(), detail);
+        Err(self.table.source().corruption(*handle, fault))
     }
 
     fn partition(&self) -> Option<&IndexBlock> {
@@ -227,11 +282,13 @@ impl Cursor for TableCursor {
 
     fn seek_to_first(&mut self) -> Result<()> {
         let result = self.descend(Step::First);
+        let result = result.and_then(|()| self.check_edge(Edge::Front));
         self.settle(result)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
         let result = self.descend(Step::Last);
+        let result = result.and_then(|()| self.check_edge(Edge::Back));
         self.settle(result)
     }
 
@@ -285,6 +342,10 @@ impl Cursor for TableCursor {
             Some((_, cursor)) if cursor.valid() => cursor.value(),
             _ => &[],
         }
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(self.table.path().to_path_buf())
     }
 
     fn hold_value(&self, held: &mut Option<TableValue>) {

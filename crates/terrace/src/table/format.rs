@@ -68,6 +68,23 @@ impl BlockHandle {
     }
 }
 
+/// Blocks in the order in which they lie, so that no index makes a file longer than it is.
+#[derive(Default)]
+pub(super) struct Ascending {
+    end: u64,
+}
+
+impl Ascending {
+    /// Whether the block lies behind all that were taken before it; then it is taken.
+    pub(super) fn takes(&mut self, handle: BlockHandle) -> bool {
+        let ascends = handle.offset >= self.end;
+        if ascends {
+            self.end = handle.offset.saturating_add(handle.length_bytes);
+        }
+        ascends
+    }
+}
+
 /// The zeros that may lie between a data block that ends at `end` and the next one: what is left of
 /// the page, if that is little.
 pub(super) fn padding_behind(end: u64) -> u64 {

@@ -8,12 +8,15 @@ use terrace_storage::{self as storage, File, Lock, LockKind, Operation, Purpose}
 
 use super::block::{Block, BlockCursor};
 use super::cache::BlockCache;
+use super::cursor::TableCursor;
 use super::filter::{Filter, FilterKind, key_hash};
+use super::forging::{forge, specimen};
 use super::range_block::{self, RangeSummary};
 use super::reader::{CursorOptions, TableReader};
 use super::salvage::forgive_damage;
+use crate::Result;
 use crate::cursor::Cursor;
-use crate::key::{InternalKey, MAX_SEQUENCE};
+use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 
 /// Reads `bytes` as the contents of a block, behind its checksum: walks and searches it, and takes
 /// it for one of range tombstones, and for the footer's summary of these.
@@ -86,6 +89,92 @@ pub fn fuzz_table(bytes: &[u8]) {
         step = cursor.next();
     }
     let _ = cursor.seek_to_last().and_then(|()| cursor.prev());
+}
+
+/// Changes a valid table as `changes` say, under good checksums, and walks it every way. Four bytes
+/// are a change: a block, two bytes of a position in its contents, the new byte there. A walk that
+/// takes more steps than the file has bytes, or goes the wrong way, is a finding.
+pub fn fuzz_forged(changes: &[u8]) {
+    let Ok((sound, blocks)) = specimen() else {
+        return;
+    };
+    let mut table = sound.clone();
+    for &[block, low, high, byte] in changes.as_chunks::<4>().0 {
+        let position = usize::from(u16::from_le_bytes([low, high]));
+        let Some((_, place)) = blocks.get(usize::from(block) % blocks.len().max(1)) else {
+            return;
+        };
+        forge(&mut table, place.clone(), |contents| {
+            let position = position % contents.len().max(1);
+            if let Some(place) = contents.get_mut(position) {
+                *place = byte;
+            }
+        });
+    }
+    fuzz_table(&table);
+    walk_every_way(&table);
+}
+
+/// Walks a table forwards, backwards and from seeks.
+fn walk_every_way(bytes: &[u8]) {
+    let Ok(table) = open_bytes(bytes) else {
+        return;
+    };
+    let options = CursorOptions::user_read();
+    let mut cursor = table.cursor(options);
+    let mut step = cursor.seek_to_first();
+    let mut keys = Vec::new();
+    while step.is_ok() && cursor.valid() {
+        keys.push(owned(&cursor));
+        assert!(keys.len() <= bytes.len(), "the walk forwards does not end");
+        step = cursor.next();
+    }
+    assert!(keys.is_sorted_by(before), "keys do not ascend");
+    let mut backwards = Vec::new();
+    let mut step = cursor.seek_to_last();
+    while step.is_ok() && cursor.valid() {
+        backwards.push(owned(&cursor));
+        assert!(backwards.len() <= bytes.len(), "the walk back does not end");
+        step = cursor.prev();
+    }
+    assert!(
+        backwards.is_sorted_by(|a, b| before(b, a)),
+        "keys do not descend"
+    );
+    keys.extend(backwards);
+    for key in &keys {
+        let snapshots = [0, key.1.sequence(), MAX_SEQUENCE];
+        for target in snapshots.map(|snapshot| InternalKey::seek(&key.0, snapshot)) {
+            if cursor.seek(target).is_err() || !cursor.valid() {
+                continue;
+            }
+            assert!(cursor.key() >= target, "a seek ends before its target");
+            if cursor.prev().is_ok() && cursor.valid() {
+                assert!(
+                    cursor.key() < target,
+                    "one back from a seek is not before its target"
+                );
+            }
+        }
+    }
+}
+
+type Owned = (Vec<u8>, Tag);
+
+fn owned(cursor: &TableCursor) -> Owned {
+    (cursor.key().user_key.to_vec(), cursor.key().tag)
+}
+
+fn before(a: &Owned, b: &Owned) -> bool {
+    let key = |owned: &'_ Owned| (owned.0.clone(), std::cmp::Reverse(owned.1));
+    key(a) < key(b)
+}
+
+/// A table that is these bytes.
+pub(super) fn open_bytes(bytes: &[u8]) -> Result<Arc<TableReader>> {
+    let file = Arc::new(BytesFile(bytes.to_vec()));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
+    TableReader::from_file(file, PathBuf::from("fuzz.table"), 1, cache)
 }
 
 /// A file that is what it is.

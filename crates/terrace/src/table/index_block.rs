@@ -4,8 +4,10 @@
 //! lies where it may, so a lookup is a search among words of eight bytes and ends in a handle,
 //! with nothing left to decode or to refuse.
 
+use std::cmp::Ordering;
+
 use super::block::Block;
-use super::format::{BlockHandle, Malformed};
+use super::format::{Ascending, BlockHandle, Malformed};
 use super::resident_blocks::ResidentBlocks;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::KeyPrefixes;
@@ -45,17 +47,29 @@ impl Child {
 }
 
 impl IndexBlock {
-    /// Refuses children that `admit` does not let pass.
+    /// Refuses keys that do not ascend, children that do not lie behind each other, and those that
+    /// `admit` does not let pass. So no walk over children comes to a block twice.
     pub(super) fn new(
         block: &Block,
         mut admit: impl FnMut(BlockHandle) -> bool,
     ) -> Result<Self, Malformed> {
-        let mut entries = Vec::new();
+        let mut entries: Vec<(InternalKey<'_>, BlockHandle)> = Vec::new();
+        let mut places = Ascending::default();
         for entry in block.whole_entries() {
             let (position, key, value) = entry?;
             let handle = BlockHandle::decode(value)
                 .filter(|handle| admit(*handle))
                 .ok_or(Malformed::new(position, "an index entry names no block"))?;
+            if entries.last().is_some_and(|(last, _)| *last >= key) {
+                return Err(Malformed::new(
+                    position,
+                    "the keys of the index do not ascend",
+                ));
+            }
+            if !places.takes(handle) {
+                let detail = "an index entry names a block before that of the last entry";
+                return Err(Malformed::new(position, detail));
+            }
             entries.push((key, handle));
         }
         let prefixes = KeyPrefixes::new(entries.iter().map(|(key, _)| key.user_key));
@@ -119,6 +133,35 @@ impl IndexBlock {
         self.prefixes.partition_point(target.user_key, is_before)
     }
 
+    /// How `key` compares with the key at a position; `None` past the last.
+    pub(super) fn compare(&self, key: InternalKey<'_>, at: usize) -> Option<Ordering> {
+        let (common, separator) = (self.prefixes.common(), self.key(at)?);
+        let Some((head, rest)) = key.user_key.split_at_checked(common.len()) else {
+            return Some(key.user_key.cmp(common));
+        };
+        let rest = InternalKey {
+            user_key: rest,
+            tag: key.tag,
+        };
+        Some(head.cmp(common).then_with(|| rest.cmp(&separator)))
+    }
+
+    /// Whether the keys are those that a parent's entry at `at` stands for: behind the key before
+    /// that, and up to the entry's own, which is the last.
+    pub(super) fn is_child_of(&self, parent: &IndexBlock, at: usize) -> bool {
+        let compare = |child: usize, at: usize| {
+            let user_key = [self.prefixes.common(), self.key(child)?.user_key].concat();
+            let tag = self.key(child)?.tag;
+            let user_key = &*user_key;
+            parent.compare(InternalKey { user_key, tag }, at)
+        };
+        let last = self.len().saturating_sub(1);
+        let begins_behind = at
+            .checked_sub(1)
+            .is_none_or(|before| compare(0, before) == Some(Ordering::Greater));
+        begins_behind && compare(last, at) == Some(Ordering::Equal)
+    }
+
     /// The user keys of all entries, in order.
     pub(super) fn user_keys(&self) -> impl Iterator<Item = Vec<u8>> {
         let common = self.prefixes.common();
@@ -165,7 +208,7 @@ mod tests {
 
     fn handle(number: u64) -> BlockHandle {
         BlockHandle {
-            offset: 16 + number,
+            offset: 16 + 100 * number,
             length_bytes: 100,
         }
     }
@@ -245,6 +288,22 @@ mod tests {
         assert_eq!(
             detail(IndexBlock::new(&sharing, |_| true)),
             Some("an entry of the index shares a prefix")
+        );
+        let backwards = block(&[keys[1], keys[0]], 1);
+        assert_eq!(
+            detail(IndexBlock::new(&backwards, |_| true)),
+            Some("the keys of the index do not ascend")
+        );
+        let mut builder = BlockBuilder::new(1);
+        for key in keys {
+            let mut value = Vec::new();
+            handle(0).encode_into(&mut value);
+            builder.add(key, &value);
+        }
+        let twice = Block::new(builder.finish(<[u8]>::to_vec)).unwrap();
+        assert_eq!(
+            detail(IndexBlock::new(&twice, |_| true)),
+            Some("an index entry names a block before that of the last entry")
         );
         let misplaced = |child| child != handle(1);
         assert_eq!(

@@ -19,6 +19,7 @@ mod check;
 mod compression;
 mod cursor;
 mod filter;
+pub(crate) mod forging;
 mod format;
 pub(crate) mod fuzz;
 mod index_block;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_storage::Purpose;
 
 use super::block::BlockCursor;
-use super::format::BlockHandle;
+use super::format::{Ascending, BlockHandle};
 use super::reader::{CursorOptions, TableReader};
 use crate::key::{InternalKey, Kind};
 use crate::{Error, Result};
@@ -86,22 +86,6 @@ impl TableReader {
             cursor.next().map_err(corruption)?;
         }
         Ok(())
-    }
-}
-
-/// Blocks in the order in which they lie, so that no index makes a file longer than it is.
-#[derive(Default)]
-struct Ascending {
-    end: u64,
-}
-
-impl Ascending {
-    fn takes(&mut self, handle: BlockHandle) -> bool {
-        let ascends = handle.offset >= self.end;
-        if ascends {
-            self.end = handle.offset.saturating_add(handle.length_bytes);
-        }
-        ascends
     }
 }
 

@@ -6,7 +6,7 @@ use terrace_storage::Purpose;
 
 use super::block::{Block, BlockCursor};
 use super::compression::Compression;
-use super::format::{BlockHandle, Malformed};
+use super::format::{Ascending, BlockHandle, Malformed};
 use super::reader::TableReader;
 use crate::Result;
 use crate::key::InternalKey;
@@ -55,9 +55,12 @@ impl TableReader {
             return Ok(());
         };
         let top_block = Arc::new(self.source().read_block(top, Purpose::Other)?);
+        let (mut partitions, mut blocks) = (Ascending::default(), Ascending::default());
         self.for_each_child(top, &top_block, &mut |index_key, handle| {
+            self.check_order(&mut partitions, handle)?;
             let (partition, compression) = self.read_index_or_data(handle)?;
             self.for_each_child(handle, &partition, &mut |index_key, handle| {
+                self.check_order(&mut blocks, handle)?;
                 let (block, compression) = self.read_index_or_data(handle)?;
                 visit(&Visit {
                     role: BlockRole::Data,
@@ -75,6 +78,15 @@ impl TableReader {
                 index_key,
             })
         })
+    }
+
+    /// Refuses a block that lies before one that was visited: an index may name none twice.
+    fn check_order(&self, visited: &mut Ascending, handle: BlockHandle) -> Result<()> {
+        if visited.takes(handle) {
+            return Ok(());
+        }
+        let fault = Malformed::new(0, "a block does not follow the one before");
+        Err(self.source().corruption(handle, fault))
     }
 
     fn read_index_or_data(&self, handle: BlockHandle) -> Result<(Arc<Block>, Compression)> {

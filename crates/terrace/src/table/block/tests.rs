@@ -151,3 +151,20 @@ proptest! {
         fuzz_block(&mutated);
     }
 }
+
+/// With a restart point between the two keys, which a step back crosses, and without.
+#[test]
+fn keys_that_do_not_ascend_end_every_walk() {
+    let tag = Tag::new(1, Kind::Put).0.to_le_bytes();
+    let entry = |key: &[u8]| [key, &tag[..]].concat();
+    let keys = [entry(b"b"), entry(b"a")];
+    let entries: Vec<_> = keys.iter().map(|key| (0, 9, 0, &key[..])).collect();
+    for restarts in [&[0][..], &[0, 12]] {
+        let contents = raw(&entries, restarts);
+        let fault = walk(contents.clone()).unwrap_err();
+        assert_eq!(fault.detail, DOES_NOT_ASCEND);
+        let mut cursor = BlockCursor::new(Arc::new(Block::new(contents).unwrap()));
+        let back = cursor.seek_to_last().and_then(|()| cursor.prev());
+        assert_eq!(back.unwrap_err().detail, DOES_NOT_ASCEND);
+    }
+}

@@ -25,8 +25,7 @@ impl TableReader {
         };
         let slot = self.pinned.get(at);
         if !options.ask_cache {
-            let read = self.source.read_index(handle, options.purpose)?;
-            return Ok(Some(Arc::new(read)));
+            return Ok(Some(Arc::new(self.read_partition(at, handle, options)?)));
         }
         if let Some(pinned) = slot.and_then(OnceLock::get) {
             return Ok(Some(Arc::clone(pinned)));
@@ -34,13 +33,28 @@ impl TableReader {
         let partition = match self.cache.get(self.number, handle.offset) {
             Some(CachedBlock::Index(partition)) => return Ok(Some(partition)),
             Some(CachedBlock::Data(..)) => return Err(self.two_roles(handle)),
-            None => Arc::new(self.source.read_index(handle, options.purpose)?),
+            None => Arc::new(self.read_partition(at, handle, options)?),
         };
         if options.fill_cache && !self.pin(slot, &partition) {
             let cached = CachedBlock::Index(Arc::clone(&partition));
             self.cache.insert(self.number, handle.offset, cached);
         }
         Ok(Some(partition))
+    }
+
+    /// Reads a partition whose keys are those that the top index says.
+    fn read_partition(
+        &self,
+        at: usize,
+        handle: BlockHandle,
+        options: CursorOptions,
+    ) -> Result<IndexBlock> {
+        let partition = self.source.read_index(handle, options.purpose)?;
+        if partition.is_child_of(&self.top_index, at) {
+            return Ok(partition);
+        }
+        let fault = Malformed::new(0, "the top index's key of a partition is not its last");
+        Err(self.source.corruption(handle, fault))
     }
 
     /// Keeps a partition if there is room; false if there is none.

@@ -1,10 +1,11 @@
 //! Damaged files: every bit flipped, every truncation, blocks moved, and lies under good checksums.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use proptest::prelude::*;
 
 use super::*;
 use crate::Error;
 use crate::cursor::Cursor;
+use crate::table::forging::{self, forge};
 use crate::table::walk::BlockRole;
 
 fn small_table(compression: Compression) -> (Vec<Version>, Vec<u8>) {
@@ -114,20 +115,9 @@ fn no_truncated_or_extended_file_opens() {
 
 /// The places of the blocks with a role, in the order of the file.
 fn places(bytes: &[u8], role: BlockRole) -> Vec<std::ops::Range<usize>> {
-    let storage = memory();
-    storage.put(PATH, bytes.to_vec());
-    let mut places = Vec::new();
-    let table = open(&storage).unwrap();
-    table
-        .inspect(&mut |block| {
-            if block.role == role {
-                let start = block.offset as usize;
-                places.push(start..start + block.stored_bytes as usize);
-            }
-            Ok(())
-        })
-        .unwrap();
-    places
+    let blocks = forging::blocks(bytes).unwrap().into_iter();
+    let blocks = blocks.filter(|(found, _)| *found == role);
+    blocks.map(|(_, place)| place).collect()
 }
 
 #[test]
@@ -143,15 +133,6 @@ fn good_blocks_in_each_others_place_do_not_pass() {
     swapped[first.clone()].copy_from_slice(&bytes[second.clone()]);
     swapped[second.clone()].copy_from_slice(&bytes[first.clone()]);
     assert_harmless(swapped, &versions, "swapped blocks");
-}
-
-/// Changes a block's contents and makes its checksum good again.
-fn forge(bytes: &mut [u8], place: std::ops::Range<usize>, change: impl FnOnce(&mut [u8])) {
-    let block = &mut bytes[place.clone()];
-    let (covered, checksum) = block.split_at_mut(place.len() - 8);
-    let contents_length = covered.len() - 5;
-    change(&mut covered[..contents_length]);
-    checksum.copy_from_slice(&xxh3_64_with_seed(covered, place.start as u64).to_le_bytes());
 }
 
 fn verify(bytes: Vec<u8>) -> String {
@@ -245,5 +226,62 @@ fn forged_blocks_do_not_panic() {
                 }
             }
         }
+    }
+}
+
+/// A top index whose key is not its partition's last: a seek and a step back from it came to the
+/// same place for ever.
+#[test]
+fn an_index_that_disagrees_with_its_blocks_is_an_error_that_names_the_block() {
+    let (_, good) = small_table(Compression::None);
+    for role in [BlockRole::TopIndex, BlockRole::IndexPartition] {
+        let mut forged = good.clone();
+        forge(&mut forged, places(&good, role)[0].clone(), lower_first_key);
+        let storage = memory();
+        storage.put(PATH, forged);
+        let table = open(&storage).unwrap();
+        for backwards in [false, true] {
+            let error = walk(&table, backwards).unwrap_err().to_string();
+            let is_named = error.contains(PATH) && error.contains("at byte");
+            assert!(is_named, "{role:?}: {error}");
+        }
+    }
+}
+
+/// Lowers the first key of an index block by one: a prefix of length 0, the length of the rest, that
+/// of the value, the user key, eight bytes of a tag.
+fn lower_first_key(contents: &mut [u8]) {
+    let last = 2 + contents[1] as usize - 8;
+    contents[last] -= 1;
+}
+
+fn walk(table: &Arc<TableReader>, backwards: bool) -> crate::Result<()> {
+    let mut cursor = table.cursor(CursorOptions::user_read());
+    match backwards {
+        false => cursor.seek_to_first()?,
+        true => cursor.seek_to_last()?,
+    }
+    for _ in 0..1000 {
+        match backwards {
+            _ if !cursor.valid() => return Ok(()),
+            false => cursor.next()?,
+            true => cursor.prev()?,
+        }
+    }
+    panic!("the walk does not end");
+}
+
+proptest! {
+    /// Any bytes of any blocks changed under good checksums: every walk ends and goes one way.
+    #[test]
+    fn walks_over_forged_blocks_end(
+        changes in prop::collection::vec((any::<u8>(), 0u16..300, any::<u8>()), 1..8),
+    ) {
+        let change = |(block, at, byte): (u8, u16, u8)| {
+            let [low, high] = at.to_le_bytes();
+            [block, low, high, byte]
+        };
+        let changes: Vec<u8> = changes.into_iter().flat_map(change).collect();
+        crate::internal::fuzz_forged(&changes);
     }
 }

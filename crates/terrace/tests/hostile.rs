@@ -1,0 +1,85 @@
+//! Stores that somebody has forged: good checksums over bytes that no store writes.
+
+mod image;
+mod support;
+
+use std::sync::Arc;
+
+use image::{Image, STORE};
+use terrace::{Background, Compression, Db, Error, IterOptions, Options, internal};
+use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+fn options(disk: &SimulatedStorage) -> Options {
+    support::script::tiny(Options {
+        storage: Arc::new(disk.clone()),
+        background: Background::Inline,
+        compression: vec![Compression::None],
+        level0_merge: 100,
+        ..Options::default()
+    })
+}
+
+fn key(number: u32) -> [u8; 7] {
+    let mut key = *b"key-...";
+    key[4..].copy_from_slice(format!("{number:03}").as_bytes());
+    key
+}
+
+/// A closed store of two tables: keys, and above them a deleted range that an iterator seeks past.
+fn closed_store() -> Image {
+    let disk = SimulatedStorage::new(1, CrashSwitch::new());
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    for number in 0..60 {
+        db.put(&key(number), &[7; 40]).unwrap();
+    }
+    db.flush().unwrap();
+    for number in 8..56 {
+        db.delete_range(&key(number), &key(number + 1)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    Image::of(&disk)
+}
+
+fn walk(db: &Db, backwards: bool) -> Result<(), Error> {
+    let iterator = db.iter(IterOptions::default())?;
+    let mut entries = match backwards {
+        false => iterator.entries(),
+        true => iterator.entries_reverse(),
+    };
+    for _ in 0..1000 {
+        match entries.next() {
+            None => return Ok(()),
+            Some(entry) => drop(entry?),
+        }
+    }
+    panic!("the walk does not end");
+}
+
+/// Lowers the first key of an index block by one.
+fn lower_first_key(contents: &mut [u8]) {
+    let last = 2 + contents[1] as usize - 8;
+    contents[last] -= 1;
+}
+
+#[test]
+fn a_reverse_scan_past_a_deleted_range_ends_whatever_the_index_says() {
+    let mut image = closed_store();
+    let mut forged = 0;
+    for (name, bytes) in &mut image.files {
+        if name.ends_with(".table") {
+            internal::forge_blocks(bytes, "top index", lower_first_key).unwrap();
+            forged += 1;
+        }
+    }
+    assert!(forged >= 1);
+    for backwards in [false, true] {
+        let disk = image.disk(1);
+        let db = Db::open(STORE, options(&disk)).unwrap();
+        let error = walk(&db, backwards).unwrap_err().to_string();
+        assert!(
+            error.contains(".table") && error.contains("at byte"),
+            "{error}"
+        );
+    }
+}
