@@ -9,6 +9,10 @@ pub type SequenceNumber = u64;
 /// The largest sequence number that fits beside a kind in one word.
 pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 
+/// The largest sequence number that is believed of a file. A larger one leaves no room for the
+/// writes to come; at a million writes a second a store gets there after 2,000 years.
+pub(crate) const MAX_STORED_SEQUENCE: SequenceNumber = MAX_SEQUENCE - (1 << 40);
+
 /// The longest key that can be stored, in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = 65_535;
 

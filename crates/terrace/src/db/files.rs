@@ -5,10 +5,13 @@ use crate::inspect::socket::{NEW_SOCKET, SOCKET};
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";
 
+/// The largest number in a file's name; a larger one leaves no room for the next.
+const MAX_NUMBER: u64 = u64::MAX / 2;
+
 /// The number in a table's file name.
 pub(crate) fn table_number(name: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(".table")?.parse().ok()?;
-    (name == format!("{number}.table")).then_some(number)
+    (number <= MAX_NUMBER && name == format!("{number}.table")).then_some(number)
 }
 
 /// Whether a file is an arena.
@@ -75,6 +78,7 @@ mod tests {
         assert_eq!(table_number("12.table"), Some(12));
         for foreign in [
             "012.table",
+            "18446744073709551615.table",
             ".table",
             "x.table",
             "12.tables",

@@ -119,11 +119,12 @@ pub(crate) fn recover(
     };
     let plan = judge(&facts, state.flushed_sequence, persisted_until).map_err(|damage| {
         let arena = damage.arena.and_then(|position| arenas.get(position));
-        let file = arena.map_or_else(
-            || PathBuf::from("MANIFEST"),
-            |found| found.arena.file().to_path_buf(),
-        );
-        Error::corruption(&file, damage.offset as u64, damage.detail)
+        let (file, offset) = match arena {
+            Some(found) => (found.arena.file(), damage.offset as u64),
+            // No arena is listed that could hold the rest.
+            None => (&*state.read_from.0, state.read_from.1),
+        };
+        Error::corruption(file, offset, damage.detail)
     })?;
     let taken = take(&arenas, &plan, options, state.identity.hash_seed)?;
     Ok(if is_rest_lost {
@@ -327,6 +328,13 @@ fn build(
             frame.payload_bytes,
             frame.first_sequence,
         )?;
+        if memtable.last_sequence() != frame.last_sequence() {
+            let detail = format!(
+                "the frame says that it holds {} records and holds another number of them",
+                frame.record_count
+            );
+            return Err(Error::corruption(arena.file(), frame.offset as u64, detail));
+        }
     }
     Ok(memtable)
 }
@@ -334,4 +342,41 @@ fn build(
 fn count_writes(frames: &[FrameInfo]) -> u64 {
     let counts = frames.iter().map(|frame| u64::from(frame.record_count));
     counts.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_region::{FRAME_HEADER_BYTES, Frame};
+
+    use super::*;
+    use crate::WriteBatch;
+
+    #[test]
+    fn a_frame_that_counts_its_records_wrong_is_damage_of_its_arena() {
+        let region = Region::volatile(1 << 20).unwrap();
+        let slot = region.reserve(1 << 20).unwrap();
+        let arena = region.activate(slot, 1).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(b"key", b"value").unwrap();
+        let frame = Frame {
+            first_sequence: 1,
+            record_count: 7,
+            persisted_until: 0,
+            payload: &[batch.payload()],
+        };
+        let at = arena.append(&frame).unwrap();
+        let found = |record_count| FrameInfo {
+            offset: at.payload_offset - FRAME_HEADER_BYTES,
+            payload_bytes: at.payload_bytes,
+            first_sequence: 1,
+            record_count,
+            persisted_until: 0,
+        };
+        let error = build(&arena, &[found(7)], 1 << 20, 7).err().unwrap();
+        let Error::Corruption { file, offset, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!((&*file, offset), (arena.file(), found(7).offset as u64));
+        build(&arena, &[found(1)], 1 << 20, 7).unwrap();
+    }
 }

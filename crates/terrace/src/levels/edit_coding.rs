@@ -450,7 +450,8 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));
     }
-    if meta.assigned && meta.min_sequence != meta.max_sequence {
+    // 0 is no write's number: a cursor could not seek behind it.
+    if meta.assigned && (meta.min_sequence != meta.max_sequence || meta.max_sequence == 0) {
         return Err(group.malformed(table::ASSIGNED));
     }
     Ok(TableAdded {
@@ -590,6 +591,20 @@ mod tests {
         let tag = u8::try_from(table::OLDEST_TOMBSTONE << 1 | 1).unwrap();
         let stored = [tag, 5, 0x80, 0x82, 0x92, 0xc9, 0x06];
         assert!(edit.encode().windows(7).any(|bytes| bytes == stored));
+    }
+
+    #[test]
+    fn no_table_has_the_number_0_for_all_its_entries() {
+        let edit = |sequence| {
+            let mut added = added(flush_place(1), 7, "a", "z");
+            added.table = added.table.assigned(sequence);
+            Edit {
+                tables_added: vec![added],
+                ..Edit::default()
+            }
+        };
+        assert!(Edit::decode(&edit(1).encode()).is_ok());
+        assert!(Edit::decode(&edit(0).encode()).is_err());
     }
 
     #[test]

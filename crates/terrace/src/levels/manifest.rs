@@ -22,6 +22,7 @@ use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, Open
 use super::current::{self, SwitchError};
 use super::edit::{Edit, Identity};
 use super::mark::{MARK_BYTES, encode_mark};
+use super::number_limits::MAX_NUMBER;
 use super::record::{HEADER_BYTES, Records, encode_header, encode_record};
 use super::state::ManifestState;
 use super::tail::ManifestTail;
@@ -37,10 +38,11 @@ pub(crate) fn manifest_file_name(number: u64) -> String {
     format!("{PREFIX}{number:06}")
 }
 
-/// The number in a manifest's file name; `None` if it is no such name.
+/// The number in a manifest's file name; `None` if it is no such name, or leaves no room for the next.
 pub(crate) fn manifest_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(PREFIX)?.parse().ok()?;
-    (number != 0 && manifest_file_name(number) == name).then_some(number)
+    let is_given = (1..=MAX_NUMBER).contains(&number);
+    (is_given && manifest_file_name(number) == name).then_some(number)
 }
 
 /// Why an edit was not taken.
@@ -123,9 +125,10 @@ fn load_number(directory: &dyn Directory, number: u64) -> Result<Loaded> {
         state = Some(next.map_err(|error| Error::corruption(&path, record.offset, error.0))?);
     }
     // The first record is synced before CURRENT names the file, so it cannot be a dropped tail.
-    let state = state.ok_or_else(|| {
+    let mut state = state.ok_or_else(|| {
         Error::corruption(&path, HEADER_BYTES as u64, "the first record is not whole")
     })?;
+    state.read_from = (path.as_path().into(), records.end());
     Ok(Loaded {
         state,
         tail: records.tail(),

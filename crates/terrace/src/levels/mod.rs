@@ -25,6 +25,7 @@ mod filter_memory;
 pub(crate) mod fuzz;
 mod manifest;
 mod mark;
+mod number_limits;
 mod record;
 mod state;
 mod sub_level_cursor;

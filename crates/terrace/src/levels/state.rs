@@ -1,12 +1,14 @@
 //! Everything the manifest says, folded from its edits.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::edit::{
     ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
     RegionLoss, TableAdded,
 };
+use super::number_limits::{check_numbers, check_totals};
 use super::table_meta::ObsoleteTables;
 use super::version::{Place, StructureError, Version};
 use super::{DEFAULT_NAME, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
@@ -58,6 +60,8 @@ pub(crate) struct ManifestState {
     /// Random bits of the last opening to write: they make the generations of two copies of the
     /// store differ.
     pub(crate) opening_bits: Option<u64>,
+    /// The manifest that it was read from, and where that ends: for messages.
+    pub(crate) read_from: (Arc<Path>, u64),
 }
 
 impl ManifestState {
@@ -92,6 +96,7 @@ impl ManifestState {
             arena_home: ArenaHome::Store,
             region_losses: Vec::new(),
             opening_bits: None,
+            read_from: (Path::new("MANIFEST").into(), 0),
         };
         empty.fold(edit)
     }
@@ -108,8 +113,11 @@ impl ManifestState {
 
     fn fold(&self, edit: &Edit) -> Result<Self, StructureError> {
         let mut next = self.clone();
+        check_numbers(edit)?;
         next.version = Arc::new(self.version.apply(edit)?);
-        refuse_overflow(edit)?;
+        if !edit.tables_added.is_empty() {
+            check_totals(&next.version)?;
+        }
         for created in &edit.keyspaces_created {
             never_used("keyspace", created.id.0.into(), self.next_keyspace.into())?;
             next.next_keyspace = next.next_keyspace.max(created.id.0.saturating_add(1));
@@ -274,28 +282,6 @@ impl ManifestState {
                 place.flush_age().saturating_add(1).max(FIRST_FLUSH_AGE)
             }),
         }
-    }
-}
-
-/// Numbers that leave no room for the next one were never given.
-fn refuse_overflow(edit: &Edit) -> Result<(), StructureError> {
-    const LARGEST: u64 = u64::MAX / 2;
-    let issued = edit.arenas_issued.iter().map(|issued| issued.generation);
-    let next = [
-        edit.next_generation,
-        edit.next_table_number,
-        edit.next_sub_level,
-    ];
-    match next
-        .into_iter()
-        .flatten()
-        .chain(issued)
-        .find(|&number| number > LARGEST)
-    {
-        Some(number) => Err(StructureError(format!(
-            "{number} is larger than any number given"
-        ))),
-        None => Ok(()),
     }
 }
 

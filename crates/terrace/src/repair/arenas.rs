@@ -23,7 +23,7 @@ use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::levels::{LiveArena, ManifestState};
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
+use crate::write_buffer::recovery::{ArenaFacts, LEAVES_NO_ROOM, Plan, frame_without_room, judge};
 use crate::{Error, Result, SequenceNumber};
 
 /// What is taken from arenas.
@@ -332,7 +332,14 @@ fn read(region: &Region, slot: u64, generation: u64, live: Option<&LiveArena>) -
         None => region.recover(slot, generation),
     };
     match found {
-        Ok(found) => Ok(Reading::Arena(Box::new(found))),
+        Ok(found) => Ok(match frame_without_room(found.scan.all_frames()) {
+            None => Reading::Arena(Box::new(found)),
+            Some(frame) => {
+                let offset = frame.offset as u64;
+                let file = region.file(slot);
+                Reading::Unreadable(Error::corruption(&file, offset, LEAVES_NO_ROOM))
+            }
+        }),
         Err(Fault::Missing { .. }) => Ok(Reading::Absent),
         Err(error @ (Fault::Corruption { .. } | Fault::Foreign { .. })) => {
             Ok(Reading::Unreadable(region_error(error)))

@@ -184,7 +184,8 @@ impl Examined {
                  missing: it may have lost its end",
                 damaged.number
             );
-            Error::corruption(&site.directory.shown("MANIFEST"), 0, detail)
+            let (manifest, end) = &basis.state.read_from;
+            Error::corruption(manifest, *end, detail)
         }))
     }
 }

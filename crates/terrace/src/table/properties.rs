@@ -13,7 +13,7 @@ use super::format::{BlockHandle, Malformed};
 use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
-use crate::key::{InternalKey, KeyspaceId, SequenceNumber};
+use crate::key::{InternalKey, KeyspaceId, MAX_STORED_SEQUENCE, SequenceNumber};
 
 /// The numbers of the fields; never reused, 0 is invalid.
 mod field {
@@ -258,8 +258,13 @@ impl TableProperties {
 
 impl TableProperties {
     /// Whether what belongs to entries is there if there are entries, and not if there are none; a
-    /// table without entries holds range tombstones.
+    /// table without entries holds range tombstones. Sequence numbers leave room for those to come.
     fn is_complete(&self) -> bool {
+        if self.smallest_sequence > self.largest_sequence
+            || self.largest_sequence > MAX_STORED_SEQUENCE
+        {
+            return false;
+        }
         let has_tombstones = self.tombstones > 0 || self.range_tombstones.is_some();
         if self.oldest_tombstone_seconds.is_some() && !has_tombstones {
             return false;

@@ -12,6 +12,7 @@
 use terrace_region::FrameInfo;
 
 use crate::SequenceNumber;
+use crate::key::MAX_STORED_SEQUENCE;
 
 /// What was found in one live arena.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +133,9 @@ pub(crate) fn judge(
     }
     if left_in_this_boot {
         return damage(format!(
-            "the frame after number {} is damaged and whole frames follow it",
+            "the frame after number {} is damaged and whole frames follow it: the file was \
+             damaged, or its disk lost what it had cached while the machine went on, which cannot \
+             be told apart; `terrace repair` keeps the writes up to that number",
             plan.last_sequence
         ));
     }
@@ -166,7 +169,18 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
     if arena.search_given_up {
         return damage(arena.end, "too much that looks like frames and is none");
     }
-    None
+    let frames = arena.frames.iter().chain(&arena.behind);
+    frame_without_room(frames).and_then(|frame| damage(frame.offset, LEAVES_NO_ROOM))
+}
+
+pub(crate) const LEAVES_NO_ROOM: &str =
+    "the frame's sequence numbers leave no room for those to come";
+
+/// The first frame with a number so large that no store gives it.
+pub(crate) fn frame_without_room<'a>(
+    mut frames: impl Iterator<Item = &'a FrameInfo>,
+) -> Option<&'a FrameInfo> {
+    frames.find(|frame| frame.last_sequence().max(frame.persisted_until) > MAX_STORED_SEQUENCE)
 }
 
 #[cfg(test)]
@@ -272,6 +286,45 @@ mod tests {
                 },
             ];
             assert_eq!(judge(&younger, 0, 0).is_err(), same_boot);
+        }
+    }
+
+    #[test]
+    fn damage_in_this_boot_may_be_a_lost_cache_and_the_message_says_both() {
+        let behind = ArenaFacts {
+            same_boot: true,
+            behind: vec![frame(3, 1)],
+            ..arena(&[frame(1, 1)])
+        };
+        let detail = judge(&[behind], 0, 0).unwrap_err().detail;
+        for said in [
+            "was damaged",
+            "disk lost what it had cached",
+            "terrace repair",
+        ] {
+            assert!(detail.contains(said), "{detail}");
+        }
+    }
+
+    #[test]
+    fn a_frame_whose_numbers_leave_no_room_is_damage() {
+        let last = MAX_STORED_SEQUENCE;
+        assert!(judge(&[arena(&[frame_at(last, 1)])], last - 1, 0).is_ok());
+        assert!(judge(&[arena(&[frame_at(last, 2)])], last - 1, 0).is_err());
+        assert!(judge(&[arena(&[frame_at(u64::MAX, 1)])], 0, 0).is_err());
+        let promising = FrameInfo {
+            persisted_until: last + 1,
+            ..frame(1, 1)
+        };
+        let damage = judge(&[arena(&[promising])], 0, 0).unwrap_err();
+        assert_eq!((damage.arena, damage.offset), (Some(0), promising.offset));
+    }
+
+    fn frame_at(first_sequence: u64, record_count: u32) -> FrameInfo {
+        FrameInfo {
+            first_sequence,
+            record_count,
+            ..frame(1, 1)
         }
     }
 

@@ -29,6 +29,29 @@ fn every_truncation_is_a_prefix_or_an_error() {
     }
 }
 
+/// Number and checksum are good; what the record says leaves no room for the numbers to come.
+#[test]
+fn a_forged_number_near_the_end_of_its_range_is_damage_of_the_manifest() {
+    let storage = shared(&new_storage());
+    written(&storage, OPTIONS);
+    let whole = bytes_of(&*storage, "MANIFEST-000001");
+    for number in [1 << 56, (1 << 56) - 1, (1 << 56) - (1 << 39)] {
+        let edit = Edit {
+            flushed_sequence: Some(number),
+            ..Edit::default()
+        };
+        let record = record::encode_record(1, whole.len() as u64, &edit).unwrap();
+        let forged = [&*whole, &record].concat();
+        match load_at(&*store_of(&forged), directory()) {
+            Err(Error::Corruption { file, offset, .. }) => {
+                assert!(file.ends_with("MANIFEST-000001"));
+                assert_eq!(offset, whole.len() as u64);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn every_bit_flip_in_an_edit_is_an_error_and_in_a_mark_harmless() {
     let (whole, states) = written_bytes();
