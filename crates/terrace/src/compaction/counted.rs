@@ -1,5 +1,7 @@
 //! A cursor that counts what it has passed.
 
+use std::path::PathBuf;
+
 use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::InternalKey;
@@ -57,5 +59,9 @@ impl<C: Cursor> Cursor for Counted<C> {
 
     fn value(&self) -> &[u8] {
         self.versions.value()
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        self.versions.file()
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn merge<S: TableSink>(
         }
         // In the MemTable that a flush reads these stand among the versions, too.
         let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
-        if !is_range && rules.keeps(&key, mergeable(&key)?) {
+        if !is_range && rules.keeps(&key, mergeable(&key, versions)?) {
             sink.add(key, versions.value())?;
         }
         versions.next()?;
@@ -88,11 +88,14 @@ pub(crate) fn merge<S: TableSink>(
     Ok(tables)
 }
 
-fn mergeable(key: &InternalKey<'_>) -> Result<Kind> {
+fn mergeable(key: &InternalKey<'_>, versions: &impl Cursor) -> Result<Kind> {
     match key.tag.kind() {
         Some(kind @ (Kind::Put | Kind::Delete)) => Ok(kind),
         _ => Err(Error::unsupported(
-            "a merge's input".as_ref(),
+            versions
+                .file()
+                .as_deref()
+                .unwrap_or("a merge's input".as_ref()),
             format!("a record {:?}", key.tag),
         )),
     }

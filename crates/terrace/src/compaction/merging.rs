@@ -5,6 +5,7 @@
 //! seeks the other sources to the other side of the current key.
 
 use std::cmp::Ordering;
+use std::path::PathBuf;
 
 use crate::Result;
 use crate::cursor::Cursor;
@@ -225,6 +226,10 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 
     fn value(&self) -> &[u8] {
         self.current().map_or(&[], Cursor::value)
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        self.current().and_then(Cursor::file)
     }
 
     fn hold_value(&self, held: &mut Option<TableValue>) {

@@ -438,7 +438,7 @@ impl Search {
                 }
                 continue;
             }
-            let live = self.store.is_put(key.tag)?;
+            let live = self.store.is_put(key.tag, || versions.file())?;
             replace(&mut self.key, key.user_key);
             if live {
                 self.value.show(versions);
@@ -488,7 +488,8 @@ impl Search {
         while versions.valid() && versions.key().user_key == self.key.as_slice() {
             let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
-                live = tag.sequence() >= hidden_below && self.store.is_put(tag)?;
+                live =
+                    tag.sequence() >= hidden_below && self.store.is_put(tag, || versions.file())?;
                 if live {
                     self.value.show(versions);
                 }

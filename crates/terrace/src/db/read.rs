@@ -3,6 +3,7 @@
 //! reader's number is the newest there is, because ages order everything; a deleted range is a
 //! version of every key in it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -190,11 +191,29 @@ impl Store {
         else {
             return Ok(None);
         };
-        let value = self.is_put(tag)?.then_some(value);
+        let file = || self.file_with(levels, lookup, snapshot, options);
+        let value = self.is_put(tag, file)?.then_some(value);
         if options.fill_cache {
             self.fill_buffer(lookup, tag, value.as_deref());
         }
         Ok(value.map(Value::in_block))
+    }
+
+    /// The table in which a lookup ends, for messages.
+    #[cold]
+    fn file_with(
+        &self,
+        levels: &KeyspaceLevels,
+        lookup: &Lookup<'_>,
+        snapshot: SequenceNumber,
+        options: CursorOptions,
+    ) -> Option<PathBuf> {
+        levels.tables_for_key(lookup.key).find_map(|table| {
+            let open = table.open(&self.tables).ok()?;
+            let found = get_in_table(table, &open, lookup.key, lookup.hash, snapshot, options);
+            found.ok()??;
+            Some(open.path().to_path_buf())
+        })
     }
 
     fn get_in_levels(
@@ -231,7 +250,7 @@ impl Store {
         tag: Tag,
         place: ValuePlace,
     ) -> Result<Option<Value>> {
-        if !self.is_put(tag)? {
+        if !self.is_put(tag, || Some(table.arena().file().to_path_buf()))? {
             return Ok(None);
         }
         at(Stage::ValueCopy);
@@ -243,13 +262,13 @@ impl Store {
         }))
     }
 
-    /// Whether the newest version is a value. The one place where kinds decide what is read.
-    pub(crate) fn is_put(&self, tag: Tag) -> Result<bool> {
+    /// Whether the newest version, which lies in `file`, is a value. The one place where kinds decide what is read.
+    pub(crate) fn is_put(&self, tag: Tag, file: impl FnOnce() -> Option<PathBuf>) -> Result<bool> {
         match tag.kind() {
             Some(Kind::Put) => Ok(true),
             Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
             kind => Err(Error::unsupported(
-                &self.path,
+                file().as_deref().unwrap_or(&self.path),
                 match kind {
                     Some(kind) => format!("a record of kind {kind:?}"),
                     None => format!("a record of kind {}", tag.0 as u8),

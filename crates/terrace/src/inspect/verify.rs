@@ -7,7 +7,7 @@ use terrace_storage::Purpose;
 use crate::db::regions::region_error;
 use crate::levels::check_age_rule;
 use crate::options::Options;
-use crate::table::CursorOptions;
+use crate::table::{CursorOptions, table_name};
 use crate::{Db, Error, Recovery, Result};
 
 /// What a verification found.
@@ -108,8 +108,12 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
         match check_age_rule(version, store.opener(options), store.range_reader()) {
             Ok(None) => {}
             Ok(Some(violation)) => {
-                let error = Error::corruption(path, 0, violation.to_string());
-                report.found(path, error);
+                let table = version.table_with(&violation);
+                let file = table.map_or_else(
+                    || path.to_path_buf(),
+                    |table| store.directory.shown(&table_name(table.number)),
+                );
+                report.found(path, Error::corruption(&file, 0, violation.to_string()));
             }
             Err(error) => report.found(path, error),
         }

@@ -40,6 +40,17 @@ impl fmt::Display for AgeViolation {
     }
 }
 
+impl Version {
+    /// The table that holds the version which hides a newer one.
+    pub(crate) fn table_with(&self, violation: &AgeViolation) -> Option<&Arc<Table>> {
+        let mut sub_levels = self.keyspace(violation.keyspace)?.sub_levels();
+        let (_, sub_level) = sub_levels.find(|(place, _)| *place == violation.older.1)?;
+        sub_level
+            .tables
+            .get(sub_level.position(&violation.user_key))
+    }
+}
+
 /// Walks every version of every keyspace; `open` opens a cursor over a table's file, `ranges` gives
 /// its range tombstones.
 ///

@@ -1,6 +1,7 @@
 //! One cursor over all tables of a sub-level: opens one table at a time, and clips tables whose
 //! bounds are narrower than their file.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::table_meta::{KeyRange, Table};
@@ -158,6 +159,10 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor
         self.current.as_ref().map_or(&[], |(_, c)| c.value())
     }
 
+    fn file(&self) -> Option<PathBuf> {
+        self.current.as_ref().and_then(|(_, c)| c.file())
+    }
+
     fn hold_value(&self, held: &mut Option<TableValue>) {
         match &self.current {
             Some((_, cursor)) => cursor.hold_value(held),
@@ -263,6 +268,10 @@ impl<C: Cursor> Cursor for Clipped<C> {
 
     fn value(&self) -> &[u8] {
         self.cursor.value()
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        self.cursor.file()
     }
 
     fn hold_value(&self, held: &mut Option<TableValue>) {

@@ -5,6 +5,7 @@
 //! right before them, and turning round costs nothing.
 
 use std::cmp::Ordering;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
@@ -173,6 +174,10 @@ impl Cursor for MemTableCursor {
                 tag: Tag(0),
             },
         }
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(self.table.arena().file().to_path_buf())
     }
 
     fn value(&self) -> &[u8] {
