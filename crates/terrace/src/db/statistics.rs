@@ -43,6 +43,8 @@ pub(crate) struct Counters {
     /// Gets that were timed, and the tables that these asked.
     pub(crate) sampled_gets: AtomicU64,
     pub(crate) tables_asked: AtomicU64,
+    /// Connections to the inspection socket by users who may not ask.
+    pub(crate) strangers_refused: AtomicU64,
 }
 
 /// What a store holds and has done since it was opened. Serialised, times are numbers of seconds
@@ -125,6 +127,9 @@ pub struct Statistics {
     /// Tables that nobody lists any more, whose files are still to be deleted.
     #[serde(default)]
     pub tables_to_delete: u64,
+    /// Connections to the inspection socket that other users made, and that were hung up on.
+    #[serde(default)]
+    pub strangers_refused: u64,
     /// Background steps that failed and were repeated.
     pub retries: u64,
     /// The last failure of a background step.
@@ -409,6 +414,7 @@ impl Store {
             flushes: self.counters.flushes.load(Ordering::Relaxed),
             merges: self.counters.merges.load(Ordering::Relaxed),
             setbacks: self.counters.setbacks.load(Ordering::Relaxed),
+            strangers_refused: self.counters.strangers_refused.load(Ordering::Relaxed),
             merged_entries: self.counters.merged_entries.load(Ordering::Relaxed),
             dropped_entries: self.counters.dropped_entries.load(Ordering::Relaxed),
             slices: self.counters.slices.load(Ordering::Relaxed),

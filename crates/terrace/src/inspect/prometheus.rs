@@ -203,6 +203,11 @@ impl Statistics {
             ("merges_total", "Merges done.", self.merges),
             ("slices_total", "Slices of merges installed.", self.slices),
             (
+                "strangers_refused_total",
+                "Connections to the inspection socket that other users made.",
+                self.strangers_refused,
+            ),
+            (
                 "setbacks_total",
                 "Merges that dropped less than half of what was predicted.",
                 self.setbacks,

@@ -1,18 +1,22 @@
 //! Where the socket is: a file in the store's directory, however long that path is.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
+use rustix::net;
 use terrace_storage::{Directory, ErrorKind};
 
 use super::{NEW_SOCKET, SOCKET};
 
 /// The most that the kernel takes for a socket's path, its end excluded.
 const MAX_PATH_BYTES: usize = 107;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// A path that the kernel takes for a socket's.
 struct Address {
@@ -49,16 +53,35 @@ fn through(directory: BorrowedFd<'_>, name: &str) -> PathBuf {
 /// Listens in a store's directory, in place of a socket that a crash left. Only for who holds the
 /// store's lock.
 pub(super) fn listen(directory: &dyn Directory) -> io::Result<UnixListener> {
-    let descriptor = directory.descriptor().ok_or(io::ErrorKind::Unsupported)?;
-    let new = through(descriptor, NEW_SOCKET);
-    remove(&new)?;
-    let listener = UnixListener::bind(&new)?;
-    // Nobody else finds the socket before only its owner may use it.
-    fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+    let socket = bind(directory)?;
+    net::listen(&socket, BACKLOG)?;
     directory
         .rename(NEW_SOCKET, SOCKET)
         .map_err(io::Error::other)?;
-    Ok(listener)
+    Ok(socket.into())
+}
+
+/// Gives a socket its first name. It is private before that: the kernel makes the file with the mode
+/// of the nameless socket, less the umask.
+pub(super) fn bind(directory: &dyn Directory) -> io::Result<OwnedFd> {
+    let descriptor = directory.descriptor().ok_or(io::ErrorKind::Unsupported)?;
+    let new = through(descriptor, NEW_SOCKET);
+    remove(&new)?;
+    let (family, flags) = (net::AddressFamily::UNIX, net::SocketFlags::CLOEXEC);
+    let socket = net::socket_with(family, net::SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &net::SocketAddrUnix::new(&new)?)?;
+    Ok(socket)
+}
+
+/// Whether the other end may ask: it is the process's own user, or root.
+///
+/// The socket's mode says the same, but only at the time of the connection, and only of the name
+/// that was used.
+pub(super) fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    let peer = net::sockopt::socket_peercred(stream).map(|peer| peer.uid);
+    peer.is_ok_and(|peer| peer == own || peer.is_root())
 }
 
 /// Removes the socket. Only for who holds the store's lock.

@@ -1,7 +1,7 @@
 //! The inspection socket: how the process that owns a store answers those who may not open it.
 //!
-//! The owner listens on a Unix socket in the store's directory; whoever may write that file (its
-//! owner, mode 0600) may ask. `protocol` says what a line holds, `address` where the socket is,
+//! The owner listens on a Unix socket in the store's directory. The file has mode 0600 from its first
+//! moment, and each connection shows the user of its other end: that must be the owner's, or root. `protocol` says what a line holds, `address` where the socket is,
 //! `server` who answers, `wire` how it reads and writes, `client` who asks, `administration` what is
 //! asked to be done.
 //!

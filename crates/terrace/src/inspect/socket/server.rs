@@ -29,6 +29,7 @@ use super::wire::{PATIENCE, has_hung_up, read_request, refuse, tell, write_line}
 use super::{SOCKET, address};
 use crate::db::Store;
 use crate::levels::DEFAULT_NAME;
+use crate::sync::atomic::Ordering;
 use crate::{Error, Result};
 
 /// Clients served at a time; one more is told so and sent away.
@@ -169,13 +170,22 @@ impl Shared {
                 Err(error) => Err(error.into()),
             };
             match accepted {
-                Ok((stream, _)) => self.serve_in_thread(stream),
+                Ok((stream, _)) if address::is_trusted(&stream) => self.serve_in_thread(stream),
+                // Hung up on without a word: a stranger learns nothing, and takes no thread.
+                Ok(_) => self.count_stranger(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Out of descriptors, say: time may help, and nobody else is held up.
                 Err(_) => {
                     self.pause();
                 }
             }
+        }
+    }
+
+    fn count_stranger(&self) {
+        if let Some(store) = self.store.upgrade() {
+            let strangers = &store.counters.strangers_refused;
+            strangers.fetch_add(1, Ordering::Relaxed);
         }
     }
 

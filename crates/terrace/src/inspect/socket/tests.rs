@@ -13,6 +13,7 @@ use super::{
 };
 
 mod administration;
+mod strangers;
 use crate::{Db, Error, Options};
 
 fn options() -> Options {
