@@ -116,6 +116,7 @@ mod tests {
             generation: 9,
             slot: 1,
             capacity_bytes: 8192,
+            replaced_generation: None,
         };
         change(&mut arena);
         edit.arenas_issued = vec![arena];
