@@ -31,6 +31,8 @@ pub enum Fault {
     /// A sync makes everything durable and fails all the same. Any other operation: as
     /// [`Fault::Io`].
     SyncKept,
+    /// The call panics and nothing takes place, as in a storage with a bug.
+    Panic,
 }
 
 impl Fault {
@@ -42,7 +44,8 @@ impl Fault {
             | Fault::ShortWrite
             | Fault::WriteKept
             | Fault::SyncLost
-            | Fault::SyncKept => Errno::IO,
+            | Fault::SyncKept
+            | Fault::Panic => Errno::IO,
         };
         Error::new(operation, path, io::Error::from(errno))
     }
@@ -174,6 +177,12 @@ impl FaultPlan {
         });
     }
 
+    /// Lets those go that are held, and holds no more. They fail if they were to fail.
+    pub fn release(&self) {
+        self.shared.state.lock().held_from = None;
+        self.shared.healed.notify_all();
+    }
+
     /// Fails and holds nothing from now on. What a failed sync has lost stays lost.
     pub fn heal(&self) {
         let mut state = self.shared.state.lock();
@@ -198,6 +207,10 @@ impl FaultPlan {
     }
 
     /// Counts an operation and says how it is to fail, if it is.
+    ///
+    /// # Panics
+    /// If that is [`Fault::Panic`].
+    #[expect(clippy::panic, reason = "the fault is a panic")]
     pub(super) fn next(
         &self,
         operation: Operation,
@@ -221,6 +234,10 @@ impl FaultPlan {
             return None;
         }
         state.failures += 1;
+        if planned.fault == Fault::Panic {
+            drop(state);
+            panic!("planned for {operation:?} {number} of {paths:?}");
+        }
         Some(planned.fault)
     }
 }
