@@ -97,12 +97,22 @@ pub enum Error {
     /// The write would have waited for flush or compaction, and was not to. Nothing was written;
     /// try again later.
     WouldStall,
-    /// A sync failed earlier; nothing is known of what it covered. Reads go on; writes are refused
-    /// until the store is reopened.
+    /// A sync failed earlier, and nothing is known of what it covered; or a step of the store
+    /// panicked. Reads go on; writes are refused until the store is reopened.
     Poisoned {
         /// The failure.
         cause: Arc<Error>,
     },
+    /// A step of the store panicked: a bug in the engine, or in a storage or region of the caller's.
+    Panicked {
+        /// The step.
+        step: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// The call would wait for the store, and an event listener of the same store made it. The
+    /// store waits for its listener, so neither would end. Nothing has changed.
+    CalledFromListener,
     /// The store has been closed.
     Closed,
     /// The inspection socket of a store cannot be opened.
@@ -266,6 +276,15 @@ impl fmt::Display for Error {
             Error::Poisoned { cause } => write!(
                 f,
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
+            ),
+            Error::Panicked { step, message } => write!(
+                f,
+                "a panic in the step \"{step}\": {message}; this is a bug, please report it with \
+                 this message"
+            ),
+            Error::CalledFromListener => f.write_str(
+                "an event listener called what waits for the store, which waits for the listener; \
+                 hand the call to a thread of your own",
             ),
             Error::Conflict => {
                 f.write_str("a key was written after it was read; read it again and retry")

@@ -31,6 +31,7 @@ mod db;
 mod error;
 #[cfg(test)]
 mod golden;
+mod guard;
 pub mod inspect;
 
 #[doc(hidden)]

@@ -3,7 +3,9 @@
 //! A [`Worker`] repeats one step until there is nothing left to do. A step that fails is repeated
 //! with growing pauses until it succeeds: a full disk is left behind by itself once space returns.
 //! The last failure is shown in the statistics and to writers that cannot go on without the step.
-//! Only a poisoned store ends the repeating: nothing can succeed there until it is reopened.
+//! Only a poisoned store ends the repeating: nothing can succeed there until it is reopened. A step
+//! that panics poisons it ([`Store::guard`]) and counts as one that failed, so its waiters are
+//! answered and its thread goes on to answer those to come.
 //!
 //! Merges have several threads, which share their work by the board of [`Jobs`](super::jobs::Jobs);
 //! each other step runs in one thread at a time. What merges wrote is synced and installed by a
@@ -89,17 +91,20 @@ impl Background {
 
     /// Waits for one more step of the spare worker; its failure if it failed.
     pub(crate) fn wait_for_spare(&self, store: &Store) -> Result<bool> {
+        store.events.may_wait()?;
         self.spare.wait(store)
     }
 
     /// Waits for one more step of the flush worker; its failure if it failed.
     pub(crate) fn wait_for_flush(&self, store: &Store) -> Result<bool> {
+        store.events.may_wait()?;
         self.flush.wait(store)
     }
 
     /// Waits until merges get on; false if there is nothing left to merge. Their failure if one
     /// fails.
     pub(crate) fn wait_for_compaction(&self, store: &Store) -> Result<bool> {
+        store.events.may_wait()?;
         if self.compaction.inline {
             return self.compaction.wait(store);
         }
@@ -120,6 +125,16 @@ impl Background {
         let mut state = self.compaction.state.lock();
         state.failures += 1;
         state.last_failure = Some(error);
+    }
+
+    /// Gives all who wait for a step this answer, whether the step ends or not.
+    pub(crate) fn answer(&self, poison: &Error) {
+        for worker in self.workers() {
+            let mut state = worker.state.lock();
+            state.rounds += 1;
+            state.last = Some(Err(poison.clone()));
+            worker.ended.notify_all();
+        }
     }
 
     /// Steps that failed, and a last failure.
@@ -254,7 +269,7 @@ impl Worker {
         let this = thread::current().id();
         state.running.push(this);
         drop(state);
-        let done = (self.step)(store);
+        let done = store.guard(self.name, || (self.step)(store));
         if let Err(error) = &done
             && !matches!(error, Error::Closed)
         {
@@ -283,7 +298,8 @@ impl Worker {
 
     fn kick(&self, store: &Store) {
         if self.inline {
-            if !self.is_inside() {
+            // A step in another thread may wait for this one to leave the listener.
+            if !self.is_inside() && store.events.may_wait().is_ok() {
                 // A failure is kept in the state; the next kick tries again.
                 let _ = self.repeat(store);
             }
@@ -328,7 +344,7 @@ impl Worker {
         drop(state);
         for handle in handles {
             if handle.thread().id() != this {
-                // A panic in the step has been reported on standard error already.
+                // The thread ends without a panic: a step has its guard.
                 let _ = handle.join();
             }
         }

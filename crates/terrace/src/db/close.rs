@@ -1,16 +1,20 @@
 //! Closing a store.
 
+use std::sync::Arc;
+
 use crate::Result;
 use crate::db::Store;
 use crate::inspect::socket::Server;
 use crate::levels::{CleanClose, Edit};
 use crate::sync::atomic::Ordering;
+use crate::sync::thread;
 
 impl Store {
     /// Ends the store: nothing is accepted any more, what was written is persisted (or, if it is
     /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
-    /// returned; everything is released in any case.
+    /// returned; everything is released in any case, after a panic too.
     pub(crate) fn close(&self) -> Result<()> {
+        self.events.may_wait()?;
         // Whoever closes at the same time waits, and gets the same answer.
         let mut outcome = self.close_outcome.lock();
         if let Some(outcome) = &*outcome {
@@ -25,12 +29,14 @@ impl Store {
         if let Some(write_rate) = self.backlog.write_rate() {
             write_rate.lift();
         }
-        let finished = if self.options.read_only {
+        let finished = self.guard("close", || match self.options.read_only {
+            true => Ok(()),
+            false => self.finish(),
+        });
+        let stopped = self.guard("close", || {
+            self.stop_background();
             Ok(())
-        } else {
-            self.finish()
-        };
-        self.stop_background();
+        });
         self.visitors.close();
         self.closed.store(true, Ordering::Release);
         if let Some(asked_for) = asked_for {
@@ -41,8 +47,22 @@ impl Store {
             manifest.unlock();
         }
         self.ownership.release();
-        *outcome = Some(finished.clone());
-        finished
+        let closed = finished.and(stopped);
+        *outcome = Some(closed.clone());
+        closed
+    }
+
+    /// Closes the store for the last handle, which nobody holds any more to see a failure. The close
+    /// would wait for an event listener that drops the handle; there another thread does it.
+    pub(crate) fn close_dropped(self: &Arc<Self>) {
+        if self.events.may_wait().is_ok() {
+            let _ = self.close();
+            return;
+        }
+        let store = Arc::clone(self);
+        let thread = thread::Builder::new().name("terrace-close".to_owned());
+        // Where no thread is to be had the store stays open until the process ends.
+        let _ = thread.spawn(move || store.close());
     }
 
     /// The owner's part of closing: no more writes, then what was written is made safe and the

@@ -207,10 +207,11 @@ impl CommitQueue {
 
     /// Has `request` written, by this thread or as part of another one's group. `commit` writes a
     /// group, which need not hold this request; its answer is every member's. If it panics, the
-    /// members are answered with [`Error::Closed`].
+    /// members are answered with [`Error::Closed`]. `may_wait` is asked before the thread waits.
     pub(crate) fn submit(
         &self,
         request: Request,
+        may_wait: impl FnOnce() -> Result<()>,
         commit: impl Fn(&mut Group<'_>) -> Result<()>,
     ) -> Result<()> {
         let others_expected = request.sync && self.crowd.load(Ordering::Relaxed) > 1;
@@ -221,6 +222,7 @@ impl CommitQueue {
             commit(&mut group)?;
             return group.refused.pop().map_or(Ok(()), |(_, error)| Err(error));
         }
+        may_wait()?;
         let position = self.enter(Waiting::Write(request));
         loop {
             self.look_for_answer(position);

@@ -15,9 +15,14 @@ use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
 use crate::{KeyspaceId, Result};
 
 impl Store {
-    /// Flushes, then merges everything in the range into one level.
+    /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
+    /// a worker does, and has a worker's guard: who waits for such a job is answered after a panic.
     pub(crate) fn compact_range(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         self.flush()?;
+        self.guard("compact range", || self.compact_flushed(keyspace, range))
+    }
+
+    fn compact_flushed(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         let ticket = self.jobs.new_ticket();
         let done = loop {
             match self.compact_range_once(keyspace, range, ticket) {

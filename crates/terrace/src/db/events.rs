@@ -1,5 +1,6 @@
 //! What a store does in the background, told as it happens and kept for a while.
 
+mod listener;
 pub(crate) mod trace;
 
 use std::collections::VecDeque;
@@ -9,6 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use self::listener::Listener;
+use crate::db::keyspace::Opening;
 use crate::sync::Mutex;
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, KeyspaceId};
@@ -19,7 +22,15 @@ const KEPT: usize = 1000;
 /// Is told of everything that a store does in the background. See
 /// [`Options::event_listener`](crate::Options::event_listener).
 pub trait EventListener: fmt::Debug + Send + Sync {
-    /// Called by the thread that did it, which goes on when this returns. Must not call the store.
+    /// Receives an event in the thread that caused it. The thread goes on when this returns.
+    ///
+    /// The listener may read the store. A call that waits for the store, which waits for the
+    /// listener, is [`Error::CalledFromListener`]: a flush, a compaction, a checkpoint, a close, the
+    /// end of a bulk load, and a write as soon as it has to wait. Hand such calls to a thread of your
+    /// own. If the listener drops the last handle, another thread closes the store.
+    ///
+    /// A panic here ends the calls to this listener, and nothing else: the store records
+    /// [`EventKind::ListenerPanicked`] and goes on.
     fn event(&self, event: &Event);
 }
 
@@ -155,6 +166,11 @@ pub enum EventKind {
         /// Why.
         error: Error,
     },
+    /// The event listener panicked, and is not called any more.
+    ListenerPanicked {
+        /// The panic's message.
+        message: String,
+    },
 }
 
 impl EventKind {
@@ -172,6 +188,7 @@ impl EventKind {
             EventKind::TablesDeleted { .. } => "tables_deleted",
             EventKind::WritersStopped { .. } => "writers_stopped",
             EventKind::StepFailed { .. } => "step_failed",
+            EventKind::ListenerPanicked { .. } => "listener_panicked",
         }
     }
 }
@@ -287,6 +304,10 @@ impl fmt::Display for EventKind {
             EventKind::StepFailed { worker, error } => {
                 write!(f, "a step of {worker} failed: {error}")
             }
+            EventKind::ListenerPanicked { message } => write!(
+                f,
+                "the event listener panicked and is not called any more: {message}"
+            ),
         }
     }
 }
@@ -294,41 +315,55 @@ impl fmt::Display for EventKind {
 /// The last events of a store.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    listener: Option<Arc<dyn EventListener>>,
+    listener: Listener,
     kept: Mutex<(u64, VecDeque<Event>)>,
 }
 
 impl EventLog {
-    pub(crate) fn new(listener: Option<Arc<dyn EventListener>>) -> Self {
+    pub(crate) fn new(listener: Option<Arc<dyn EventListener>>, opening: Opening) -> Self {
         EventLog {
-            listener,
+            listener: Listener::new(listener, opening),
             kept: Mutex::default(),
         }
     }
 
     /// Keeps an event and tells the listener. Not on the path of a read or an ordinary write.
     pub(crate) fn record(&self, kind: EventKind) {
-        let thread = std::thread::current();
-        let event = {
-            let mut kept = self.kept.lock();
-            let (last, events) = &mut *kept;
-            *last += 1;
-            let event = Event {
-                number: *last,
-                time: SystemTime::now(),
-                thread: thread.name().unwrap_or_default().to_owned(),
-                kind,
-            };
-            if events.len() == KEPT {
-                events.pop_front();
-            }
-            events.push_back(event.clone());
-            event
-        };
-        trace::event(&event);
-        if let Some(listener) = &self.listener {
-            listener.event(&event);
+        let event = self.keep(kind);
+        self.told(|| trace::event(&event));
+        if let Some(message) = self.listener.tell(&event) {
+            self.record(EventKind::ListenerPanicked { message });
         }
+    }
+
+    /// Runs what tells others of the store: code of a caller's, which may neither wait for the store
+    /// nor end what the thread is doing.
+    pub(crate) fn told(&self, tell: impl FnOnce()) {
+        // Those who collect have no other place where a panic of theirs could be shown.
+        let _ = self.listener.enclose("subscriber", tell);
+    }
+
+    /// Refuses a call that would wait for the store, if the store's listener makes it in this thread.
+    pub(crate) fn may_wait(&self) -> crate::Result<()> {
+        self.listener.may_wait()
+    }
+
+    fn keep(&self, kind: EventKind) -> Event {
+        let thread = std::thread::current();
+        let mut kept = self.kept.lock();
+        let (last, events) = &mut *kept;
+        *last += 1;
+        let event = Event {
+            number: *last,
+            time: SystemTime::now(),
+            thread: thread.name().unwrap_or_default().to_owned(),
+            kind,
+        };
+        if events.len() == KEPT {
+            events.pop_front();
+        }
+        events.push_back(event.clone());
+        event
     }
 
     /// Those that are kept, oldest first.
@@ -350,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept_in_order() {
-        let log = EventLog::new(None);
+        let log = EventLog::new(None, Opening::new());
         for arenas in 0..KEPT + 3 {
             log.record(EventKind::FlushBegun { arenas });
         }

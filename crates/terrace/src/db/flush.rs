@@ -152,11 +152,11 @@ impl Store {
     ) -> Result<Vec<Vec<TableMeta>>> {
         self.check_directory_is_there()?;
         let threads = parallel::threads(&self.options);
-        let all = parallel::map(memtables, threads, |memtable| {
+        let all = parallel::map("write tables", memtables, threads, |memtable| {
             let mut files = Vec::new();
             let tables = self.write_tables_of(memtable, &mut files);
             (tables, files)
-        });
+        })?;
         let mut written = Vec::with_capacity(all.len());
         for (tables, of_one) in all {
             files.extend(of_one);

@@ -133,7 +133,7 @@ impl Db {
     /// [`Options::max_batch_bytes`], a read-only store, or `sync` where nothing can be persisted;
     /// [`Error::NoSpace`](crate::Error::NoSpace) if the buffers are full and cannot be flushed (the
     /// store goes on by itself when space returns);
-    /// [`Error::Poisoned`](crate::Error::Poisoned) after a failed sync. After an I/O error it is
+    /// [`Error::Poisoned`](crate::Error::Poisoned) after a failed sync or a panic. After an I/O error it is
     /// not known whether a reopened store has the batch; it has all of it or none.
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.store().write(batch, options)

@@ -24,6 +24,7 @@ use crate::db::keyspace::Keyspace;
 use crate::db::keyspaces::live;
 use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
+use crate::guard::catch;
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
 use crate::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
 use crate::options::CompactionPolicy;
@@ -156,7 +157,11 @@ impl<'a> Ingestion<'a> {
 
 impl Drop for Ingestion<'_> {
     fn drop(&mut self) {
-        self.settle(Err(Error::Closed));
+        // After a panic of the storage a second one would end the process.
+        let _ = catch("drop a load", || {
+            self.settle(Err(Error::Closed));
+            Ok(())
+        });
     }
 }
 

@@ -47,8 +47,7 @@ pub(crate) struct Owner(pub(crate) Arc<Store>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Whoever wants to see a failure calls `close`.
-        let _ = self.0.close();
+        self.0.close_dropped();
     }
 }
 

@@ -50,8 +50,14 @@ impl Unused {
 
 impl Store {
     /// Makes an edit durable, then takes it over. On an error nothing has changed, except that a
-    /// failed sync poisons the store: it is not known then which state a reopening will find.
-    pub(crate) fn record(&self, ledger: &mut Ledger, mut edit: Edit) -> Result<()> {
+    /// failed sync poisons the store: it is not known then which state a reopening will find. So
+    /// does a panic, before the ledger is free: nothing may come behind half a record.
+    pub(crate) fn record(&self, ledger: &mut Ledger, edit: Edit) -> Result<()> {
+        self.check_poison()?;
+        self.guard("manifest edit", || self.record_edit(ledger, edit))
+    }
+
+    fn record_edit(&self, ledger: &mut Ledger, mut edit: Edit) -> Result<()> {
         edit.arenas_retired
             .extend(ledger.unused.iter().map(Unused::generation));
         edit.persisted_until = Some(

@@ -86,6 +86,7 @@ use crate::db::tombstones::SeenTombstones;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
+use crate::guard::catch;
 use crate::inspect::socket::Server;
 use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::options::keyspace::KeyspaceOptions;
@@ -101,8 +102,10 @@ use crate::{Error, Result, SequenceNumber};
 ///
 /// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then
 /// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
-/// under any of them; under it nothing is but the history of compactions, the last of all. No lock is held while a caller's code runs, and
-/// readers take none of them, but that they try the loan's.
+/// under any of them; under it nothing is but the history of compactions, the last of all. The state
+/// of a worker is locked under any of them, and nothing under it. Readers take none of them, but that
+/// they try the loan's. An event listener runs without them, except that a leader that was stopped
+/// tells of it while it leads and holds `writer`: there the listener may not wait.
 pub(crate) struct Store {
     /// Where the directory was when it was opened: for messages only.
     pub(crate) path: PathBuf,
@@ -244,7 +247,8 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses all writes from now on. Returns the error that writers get, this time included.
+    /// Refuses all writes from now on and answers all who wait. Returns the error that writers get,
+    /// this time included.
     pub(crate) fn poison(&self, cause: Error) -> Error {
         let poisoned = match cause {
             Error::Poisoned { .. } => cause,
@@ -252,11 +256,26 @@ impl Store {
                 cause: Arc::new(cause),
             },
         };
+        let mut is_first = false;
         let poison = self.poison.get_or_init(|| {
-            trace::poisoned(&self.path, &poisoned);
+            is_first = true;
             poisoned
         });
+        if is_first {
+            self.events.told(|| trace::poisoned(&self.path, poison));
+            self.background.answer(poison);
+            self.jobs.ended(Err(poison.clone()));
+        }
         poison.clone()
+    }
+
+    /// Runs a step. A panic in it, or in a thread that it started, poisons the store.
+    pub(crate) fn guard<T>(&self, step: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut done = catch(step, work);
+        if let Err(error @ Error::Panicked { .. }) = &mut done {
+            *error = self.poison(error.clone());
+        }
+        done
     }
 
     pub(crate) fn poisoned(&self) -> Option<Error> {

@@ -42,6 +42,7 @@ use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory};
+use crate::guard::catch;
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
     ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
@@ -59,6 +60,11 @@ use crate::{Error, Result};
 impl Store {
     /// `clock` is for the limit on background writes and the ages of tombstones.
     pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
+        // The threads that share the work of an opening have no other answer to a panic either.
+        catch("open", || Store::open_unguarded(path, options, clock))
+    }
+
+    fn open_unguarded(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         options.check()?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
         let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
@@ -121,11 +127,12 @@ impl Store {
         let arenas_leave_bytes = lendable_bytes(&options, region.description());
         let read_buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
         let arena_loan = ArenaLoan::new(read_buffer.as_ref());
+        let opening = Opening::new();
         let store = Arc::new(Store {
             path: path.to_path_buf(),
             durability,
             file_system: directory.file_system()?,
-            opening: Opening::new(),
+            opening,
             default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
             next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
@@ -164,7 +171,7 @@ impl Store {
             tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tombstones),
             jobs: Jobs::default(),
             compactions: CompactionHistory::default(),
-            events: EventLog::new(options.event_listener.clone()),
+            events: EventLog::new(options.event_listener.clone(), opening),
             persist_on_seal: AtomicBool::new(false),
             deletions: Deletions::default(),
             visitors: Visitors::default(),
@@ -199,16 +206,13 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            let started = store
-                .background
-                .start(&store)
-                .and_then(|()| store.start_timers());
+            let started = store.guard("start threads", || {
+                store.background.start(&store)?;
+                store.start_timers()?;
+                store.start_inspection()
+            });
             if let Err(error) = started {
                 // Threads that did start hold the store, and with it the lock.
-                let _ = store.close();
-                return Err(error);
-            }
-            if let Err(error) = store.start_inspection() {
                 let _ = store.close();
                 return Err(error);
             }

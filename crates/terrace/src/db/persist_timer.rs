@@ -60,7 +60,11 @@ impl Timer {
                 return;
             }
             drop(state);
-            (self.step)(store);
+            // A panic has poisoned the store, which the next writer sees.
+            let _ = store.guard(self.name, || {
+                (self.step)(store);
+                Ok(())
+            });
             state = self.state.lock();
         }
     }
@@ -98,5 +102,34 @@ impl Store {
                 "persist_every is set, but nothing can be persisted: {error}"
             ))
         })
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::{Db, Options};
+
+    fn faulty(_: &Store) -> &Timer {
+        static TIMER: LazyLock<Timer> =
+            LazyLock::new(|| Timer::new("faulty", |_| panic!("a tick")));
+        &TIMER
+    }
+
+    #[test]
+    fn a_panic_in_a_timer_poisons_the_store() {
+        let db = Db::open("/store", Options::in_memory()).unwrap();
+        Timer::start(db.store(), faulty, Duration::from_millis(1)).unwrap();
+        // A minute, on a machine that has nothing else to do.
+        for _ in 0..60_000 {
+            if db.store().poisoned().is_none() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        faulty(db.store()).stop();
+        let refusal = db.put(b"key", b"value").unwrap_err().to_string();
+        assert!(refusal.contains("\"faulty\": a tick"), "{refusal}");
     }
 }

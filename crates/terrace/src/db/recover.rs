@@ -200,9 +200,10 @@ pub(crate) fn read_live(
 /// Fails if a frame names a keyspace that no edit issued: the manifest lost its end. A keyspace is
 /// durable before the first write to it.
 fn check_keyspaces(arenas: &[Recovered], state: &ManifestState, options: &Options) -> Result<()> {
-    let unissued = parallel::map(arenas, parallel::threads(options), |found| {
+    let threads = parallel::threads(options);
+    let unissued = parallel::map("check keyspaces", arenas, threads, |found| {
         unissued_keyspace(found, state.next_keyspace)
-    });
+    })?;
     let mut found = arenas.iter().zip(unissued);
     let Some((arena, (offset, keyspace))) =
         found.find_map(|(arena, found)| Some((&arena.arena, found?)))
@@ -250,9 +251,10 @@ fn read_arenas(
     options: &Options,
 ) -> Result<(Vec<Recovered>, bool)> {
     let live: Vec<_> = state.live_arenas.iter().collect();
-    let read = parallel::map(&live, parallel::threads(options), |(generation, arena)| {
+    let threads = parallel::threads(options);
+    let read = parallel::map("read arenas", &live, threads, |(generation, arena)| {
         read_live(region, **generation, arena)
-    });
+    })?;
     let mut arenas = Vec::new();
     for found in read {
         match found {
@@ -297,9 +299,10 @@ pub(crate) fn take(
         .map(|(found, &count)| (found, found.scan.frames.get(..count).unwrap_or_default()))
         .filter(|(_, frames)| !frames.is_empty())
         .collect();
-    let built = parallel::map(&taken, parallel::threads(options), |(found, frames)| {
+    let threads = parallel::threads(options);
+    let built = parallel::map("index arenas", &taken, threads, |(found, frames)| {
         build(&found.arena, frames, options.arena_index_bytes, hash_seed)
-    });
+    })?;
     let mut memtables = Vec::new();
     for ((_, frames), memtable) in taken.into_iter().zip(built) {
         report.arenas += 1;

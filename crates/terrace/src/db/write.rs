@@ -117,7 +117,9 @@ impl Store {
     }
 
     fn submit(&self, request: Request) -> Result<()> {
-        self.queue.submit(request, |group| self.commit(group))
+        let commit = |group: &mut Group<'_>| self.guard("commit", || self.commit(group));
+        self.queue
+            .submit(request, || self.events.may_wait(), commit)
     }
 
     #[cold]
@@ -131,8 +133,9 @@ impl Store {
 
     /// Runs `action` as the only leader.
     pub(crate) fn as_leader<T>(&self, action: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        self.queue
-            .alone(|| action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?))
+        self.events.may_wait()?;
+        let lead = || action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?);
+        self.queue.alone(|| self.guard("leader", lead))
     }
 
     /// Takes the leader's role away for good: no write comes after this.

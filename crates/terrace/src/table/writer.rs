@@ -21,6 +21,7 @@ use super::properties::{FilterPlace, TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
 use super::sketches::{Sketches, SketchesBuilder};
 use super::tally::Tally;
+use crate::guard::catch;
 use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
 use crate::time_profile::{Stage, stage};
 use crate::{Error, Result};
@@ -309,7 +310,8 @@ impl<'a> TableWriter<'a> {
 impl Drop for TableWriter<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            let _ = self.directory.remove(&self.name);
+            // After a panic of the storage a second one would end the process.
+            let _ = catch("remove", || Ok(self.directory.remove(&self.name)?));
         }
     }
 }

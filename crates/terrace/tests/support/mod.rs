@@ -5,6 +5,7 @@ pub mod gated;
 pub mod machine;
 pub mod model;
 pub mod script;
+pub mod within;
 
 /// A number from the environment, to make a test larger than in the gate.
 pub fn scale(name: &str, default: u64) -> u64 {

@@ -34,15 +34,19 @@ impl Stage {
     }
 
     fn write(&self, sync: bool) -> Result<()> {
-        self.queue.submit(request(sync), |group| {
-            self.lead(
-                group
-                    .batches()
-                    .map(|batch| u64::from(batch.records()))
-                    .sum(),
-            );
-            Ok(())
-        })
+        self.queue.submit(
+            request(sync),
+            || Ok(()),
+            |group| {
+                self.lead(
+                    group
+                        .batches()
+                        .map(|batch| u64::from(batch.records()))
+                        .sum(),
+                );
+                Ok(())
+            },
+        )
     }
 }
 
@@ -116,15 +120,19 @@ fn whoever_wants_to_be_alone_is_and_all_others_go_on() {
 fn a_failure_reaches_its_group_only() {
     // The first write fails, whoever's it is; every member of its group hears of it.
     let writer: fn(&Stage) = |stage| {
-        let answer = stage.queue.submit(request(false), |group| {
-            let members = group.batches().count() as u64;
-            if stage.occupied.swap(true, SeqCst) {
-                return Ok(());
-            }
-            stage.written.fetch_add(members, SeqCst);
-            thread::yield_now();
-            Err(Error::Closed)
-        });
+        let answer = stage.queue.submit(
+            request(false),
+            || Ok(()),
+            |group| {
+                let members = group.batches().count() as u64;
+                if stage.occupied.swap(true, SeqCst) {
+                    return Ok(());
+                }
+                stage.written.fetch_add(members, SeqCst);
+                thread::yield_now();
+                Err(Error::Closed)
+            },
+        );
         if answer.is_err() {
             stage.written.fetch_sub(1, SeqCst);
         }
@@ -139,9 +147,11 @@ fn a_leader_that_panics_leaves_nobody_waiting() {
     let writer: fn(&Stage) = |stage| (0..2).for_each(|_| stage.write(false).unwrap_or(()));
     let panics: fn(&Stage) = |stage| {
         let submit = || {
-            stage
-                .queue
-                .submit(request(false), |_| std::panic::resume_unwind(Box::new(())))
+            stage.queue.submit(
+                request(false),
+                || Ok(()),
+                |_| std::panic::resume_unwind(Box::new(())),
+            )
         };
         let _ = catch_unwind(AssertUnwindSafe(submit));
     };

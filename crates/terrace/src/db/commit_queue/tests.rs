@@ -47,7 +47,9 @@ fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
                         leave();
                         Ok(())
                     };
-                    queue.submit(request(i % 7 == 0), commit).unwrap();
+                    queue
+                        .submit(request(i % 7 == 0), || Ok(()), commit)
+                        .unwrap();
                 }
             });
         }
@@ -60,9 +62,9 @@ fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
 #[test]
 fn a_failure_is_answered_and_the_queue_goes_on() {
     let queue = CommitQueue::new(LIMITS);
-    let answer = queue.submit(request(false), |_| Err(Error::Closed));
+    let answer = queue.submit(request(false), || Ok(()), |_| Err(Error::Closed));
     assert!(matches!(answer, Err(Error::Closed)));
-    queue.submit(request(false), |_| Ok(())).unwrap();
+    queue.submit(request(false), || Ok(()), |_| Ok(())).unwrap();
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn only_long_syncs_are_gathered_for() {
             std::thread::sleep(time);
             Ok(())
         };
-        queue.submit(request(true), commit).unwrap();
+        queue.submit(request(true), || Ok(()), commit).unwrap();
         queue.crowd.load(Ordering::Relaxed)
     };
     assert_eq!(sync(LONG_SYNC * 2), 1, "the one that was there");

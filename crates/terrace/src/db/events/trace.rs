@@ -26,6 +26,7 @@ pub(super) fn event(event: &Event) {
         EventKind::SliceFailed { .. }
         | EventKind::StepFailed { .. }
         | EventKind::WritersStopped { .. } => warn!(target: "terrace", number, "{kind}"),
+        EventKind::ListenerPanicked { .. } => error!(target: "terrace", number, "{kind}"),
         _ => info!(target: "terrace", number, "{kind}"),
     }
 }

@@ -28,6 +28,7 @@ use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, read_request, refuse, tell, write_line};
 use super::{SOCKET, address};
 use crate::db::Store;
+use crate::guard::catch;
 use crate::levels::DEFAULT_NAME;
 use crate::sync::atomic::Ordering;
 use crate::{Error, Result};
@@ -91,7 +92,7 @@ impl Drop for HangsUp {
 
 fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     for thread in threads {
-        // A panic has been reported on standard error already.
+        // It has a guard, so it ends without a panic.
         let _ = thread.join();
     }
 }
@@ -120,7 +121,10 @@ impl Server {
         let accepting = Arc::clone(&shared);
         let acceptor = thread::Builder::new()
             .name("terrace-inspect".to_owned())
-            .spawn(move || accepting.accept(&listener, &woken))
+            // After a panic the socket hangs up on those who come.
+            .spawn(move || {
+                let _ = accepting.guard(|| accepting.accept(&listener, &woken));
+            })
             .map_err(failed)?;
         Ok(Server {
             directory,
@@ -209,7 +213,9 @@ impl Shared {
             // A client that hangs up, or none that can be served, is nothing to the store.
             .spawn(move || {
                 let own = HangsUp(own);
-                let _ = shared.serve(&own.0);
+                if let Err(panic) = shared.guard(|| shared.serve(&own.0)) {
+                    refuse(&own.0, &panic.to_string());
+                }
             });
         if let Ok(thread) = thread {
             state.connections.push(Connection {
@@ -218,6 +224,14 @@ impl Shared {
                 administers: false,
             });
         }
+    }
+
+    /// Runs what a thread of the server's does. A panic poisons the store.
+    fn guard<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        catch("inspection", || Ok(work())).map_err(|panic| match self.store.upgrade() {
+            Some(store) => store.poison(panic),
+            None => panic,
+        })
     }
 
     /// One connection: a request, its answer.

@@ -1,0 +1,327 @@
+//! An event listener runs in the store's threads: its panic ends its calls only, and a call that would
+//! wait for the store from there is an error.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use support::within::{wait_until, within};
+use terrace::{
+    Background, Compression, Db, Error, Event, EventKind, EventListener, IterOptions, Options,
+    Result,
+};
+use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+const STORE: &str = "/store";
+const ROWS: u32 = 200;
+
+/// Does what a test says at each event, once the store is there.
+struct Calls<F> {
+    db: Mutex<Option<Db>>,
+    call: F,
+}
+
+impl<F> fmt::Debug for Calls<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Calls")
+    }
+}
+
+impl<F: Fn(&Event, Option<Db>) + Send + Sync> EventListener for Calls<F> {
+    fn event(&self, event: &Event) {
+        let db = self.db.lock().unwrap().clone();
+        (self.call)(event, db);
+    }
+}
+
+fn options(disk: &SimulatedStorage) -> Options {
+    Options {
+        storage: Arc::new(disk.clone()),
+        arena_bytes: 64 << 10,
+        arena_index_bytes: 1 << 20,
+        max_arenas: 2,
+        table_bytes: 8 << 10,
+        slice_bytes: 8 << 10,
+        level0_merge: 2,
+        level0_slowdown: 3,
+        level0_stop: 4,
+        compression: vec![Compression::None, Compression::Lz4],
+        ..Options::default()
+    }
+}
+
+fn key(row: u32) -> [u8; 4] {
+    row.wrapping_mul(0x9e37_79b1).to_be_bytes()
+}
+
+/// Opens a store whose listener makes a call, and has it do all kinds of background work.
+fn work<F>(disk: &SimulatedStorage, background: Background, call: F) -> (Db, Arc<Calls<F>>)
+where
+    F: Fn(&Event, Option<Db>) + Send + Sync + 'static,
+{
+    let listener = Arc::new(Calls {
+        db: Mutex::new(None),
+        call,
+    });
+    let options = Options {
+        event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
+        background,
+        ..options(disk)
+    };
+    let db = Db::open(STORE, options).unwrap();
+    *listener.db.lock().unwrap() = Some(db.clone());
+    for round in 0..6u8 {
+        for row in 0..ROWS {
+            db.put(&key(row), &[round; 400]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    db.compact_range(..).unwrap();
+    wait_until("tables are deleted", || {
+        db.statistics().tables_to_delete == 0
+    });
+    (db, listener)
+}
+
+fn disk() -> SimulatedStorage {
+    SimulatedStorage::new(1, CrashSwitch::new())
+}
+
+fn in_both(what: &str, test: fn(Background)) {
+    for background in [Background::Threads, Background::Inline] {
+        within(what, move || test(background));
+    }
+}
+
+/// The store has all rows, and is closed and opened again.
+fn check_and_close(disk: &SimulatedStorage, db: Db) {
+    for row in 0..ROWS {
+        assert!(db.get(&key(row)).unwrap().is_some(), "row {row}");
+    }
+    db.close().unwrap();
+    Db::open(STORE, options(disk)).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_listener_that_panics_is_not_called_again_and_nothing_else_ends() {
+    in_both("a panic", |background| {
+        let (disk, calls) = (disk(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&calls);
+        let (db, listener) = work(&disk, background, move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            panic!("a bug of the listener's");
+        });
+        listener.db.lock().unwrap().take();
+        assert!(db.statistics().poisoned.is_none());
+        // Two threads may have been in it.
+        let calls = calls.load(Ordering::Relaxed);
+        assert!((1..=4).contains(&calls), "{calls}");
+        let shown: Vec<_> = db.events();
+        let shown = shown.iter().filter_map(|event| match &event.kind {
+            EventKind::ListenerPanicked { message } => Some(message.as_str()),
+            _ => None,
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), ["a bug of the listener's"]);
+        check_and_close(&disk, db);
+    });
+}
+
+type Call = fn(&Db) -> Result<()>;
+
+/// Everything that waits for the store.
+const CALLS: [(&str, Call); 8] = [
+    ("flush", Db::flush),
+    ("compact", Db::compact),
+    ("compact_range", |db| db.compact_range(..)),
+    ("checkpoint", |db| db.checkpoint("/copy").map(drop)),
+    ("drop_keyspace", |db| db.drop_keyspace("none")),
+    ("persist", Db::persist),
+    ("ingest", |db| {
+        let mut load = db.ingest()?;
+        load.put(b"loaded", b"")?;
+        load.finish()
+    }),
+    ("close", Db::close),
+];
+
+#[test]
+fn a_call_that_waits_for_the_store_is_an_error_in_its_listener() {
+    in_both("calls", |background| {
+        let disk = disk();
+        let answers = Arc::new(Mutex::new(BTreeMap::<_, Vec<Result<()>>>::new()));
+        let noted = Arc::clone(&answers);
+        let (db, listener) = work(&disk, background, move |event, db| {
+            let Some(db) = db else { return };
+            for (name, call) in CALLS {
+                let answer = call(&db);
+                let mut answers = noted.lock().unwrap();
+                let of_call = answers.entry((event.kind.name(), name)).or_default();
+                of_call.push(answer);
+            }
+        });
+        listener.db.lock().unwrap().take();
+        let answers = std::mem::take(&mut *answers.lock().unwrap());
+        for kind in [
+            "flush_begun",
+            "slice_begun",
+            "slice_installed",
+            "tables_deleted",
+        ] {
+            for (name, _) in CALLS {
+                assert!(answers.contains_key(&(kind, name)), "{name} at {kind}");
+            }
+        }
+        for ((kind, name), answers) in answers {
+            for answer in answers {
+                let is_right = match (name, &answer) {
+                    // It writes, which waits only sometimes.
+                    ("persist", Ok(())) => true,
+                    (_, Err(Error::CalledFromListener)) => true,
+                    _ => false,
+                };
+                assert!(is_right, "{name} at {kind}: {answer:?}");
+            }
+        }
+        check_and_close(&disk, db);
+    });
+}
+
+#[test]
+fn a_listener_reads_and_writes_as_long_as_nothing_has_to_wait() {
+    in_both("reads and writes", |background| {
+        let (disk, written) = (disk(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&written);
+        let (db, listener) = work(&disk, background, move |event, db| {
+            let Some(db) = db else { return };
+            assert!(db.get(&key(0)).unwrap().is_some());
+            let entries = db.iter(IterOptions::default()).unwrap().entries();
+            assert!(entries.map(Result::unwrap).count() > 0);
+            assert!(db.statistics().poisoned.is_none());
+            match db.put(&event.number.to_be_bytes(), &[1; 4000]) {
+                Ok(()) => {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(Error::CalledFromListener) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        });
+        listener.db.lock().unwrap().take();
+        let panicked = |event: &Event| matches!(event.kind, EventKind::ListenerPanicked { .. });
+        assert!(!db.events().iter().any(panicked), "{:?}", db.events());
+        // Inline work is done by writers as a rule, while they lead.
+        let written = written.load(Ordering::Relaxed);
+        assert!(written > 0 || background == Background::Inline);
+        check_and_close(&disk, db);
+    });
+}
+
+/// Another store's calls may wait, and so may another thread's.
+#[test]
+fn only_the_listeners_own_store_refuses() {
+    in_both("another store", |background| {
+        let (disk, other_disk) = (disk(), disk());
+        let other = Db::open(STORE, options(&other_disk)).unwrap();
+        let flushed = other.clone();
+        let (db, listener) = work(&disk, background, move |event, db| {
+            let of_event = event.number.to_be_bytes();
+            flushed.put(&of_event, b"").unwrap();
+            flushed.flush().unwrap();
+            let Some(db) = db else { return };
+            std::thread::spawn(move || db.persist());
+        });
+        listener.db.lock().unwrap().take();
+        assert!(
+            other
+                .iter(IterOptions::default())
+                .unwrap()
+                .entries()
+                .count()
+                > 10
+        );
+        other.close().unwrap();
+        check_and_close(&disk, db);
+    });
+}
+
+/// A stopped writer's event is told by the leader.
+#[test]
+fn a_leader_in_a_listener_does_not_wait_for_itself() {
+    within("a leader", || {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&answers);
+        let disk = disk();
+        let (db, listener) = work(&disk, Background::Threads, move |event, db| {
+            if let EventKind::SliceBegun { .. } = event.kind {
+                // Merges fall behind.
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            if let (EventKind::WritersStopped { .. }, Some(db)) = (&event.kind, db) {
+                noted.lock().unwrap().push(db.put(b"again", b""));
+            }
+        });
+        listener.db.lock().unwrap().take();
+        let answers = std::mem::take(&mut *answers.lock().unwrap());
+        assert!(!answers.is_empty(), "writers were not stopped");
+        for answer in answers {
+            assert!(
+                matches!(answer, Err(Error::CalledFromListener)),
+                "{answer:?}"
+            );
+        }
+        check_and_close(&disk, db);
+    });
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_in_a_listener() {
+    for kind in [
+        "flush_begun",
+        "slice_begun",
+        "slice_installed",
+        "tables_deleted",
+    ] {
+        within(kind, move || {
+            let disk = disk();
+            let (seen, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
+            let (counted, dropped) = (Arc::clone(&seen), Arc::clone(&last));
+            let (db, listener) = work(&disk, Background::Threads, move |event, db| {
+                drop(db);
+                if event.kind.name() == kind {
+                    let last: Option<Db> = dropped.lock().unwrap().take();
+                    if last.is_some() {
+                        drop(last);
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+            listener.db.lock().unwrap().take();
+            // Work for each worker, of which the last handle is not a part.
+            for row in 0..ROWS {
+                db.put(&key(row), &[7; 400]).unwrap();
+            }
+            *last.lock().unwrap() = Some(db.clone());
+            let flushing = std::thread::spawn(move || {
+                for row in 0..ROWS * 2 {
+                    if db.put(&key(row % ROWS), &[7; 400]).is_err() {
+                        return;
+                    }
+                }
+            });
+            flushing.join().unwrap();
+            wait_until("the last handle is dropped", || {
+                seen.load(Ordering::Relaxed) == 1
+            });
+            let mut reopened = None;
+            wait_until("the store is closed", || {
+                reopened = Db::open(STORE, options(&disk)).ok();
+                reopened.is_some()
+            });
+            check_and_close(&disk, reopened.unwrap());
+        });
+    }
+}
