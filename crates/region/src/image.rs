@@ -188,8 +188,10 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        if let (Some(allocation), Some(pool)) = (self.allocation.take(), self.pool.upgrade()) {
-            let mut free = pool.free.lock();
+        if let (Some(allocation), Some(pool)) = (self.allocation.take(), self.pool.upgrade())
+            // Never waits: in a forked child the holder of the lock may be gone.
+            && let Some(mut free) = pool.free.try_lock()
+        {
             if free.length == allocation.length && free.allocations.len() < pool.keep {
                 free.allocations.push(allocation);
             }

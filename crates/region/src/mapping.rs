@@ -6,6 +6,8 @@
 //!    directory has one owner, who holds the store's lock; whoever changes the files of a live
 //!    store in another way breaks it, as they would break any mapped file.
 //!
+//! A mapping is noted in `registry` while it lives, so that a forked child cannot store into it.
+//!
 //! What the medium answers to a page that it cannot give is a signal and not an error. So only
 //! files that were written whole are mapped, and only to be written over; see `files`.
 //!
@@ -23,8 +25,11 @@ use std::ptr::NonNull;
 use rustix::io::{Errno, Result};
 use rustix::mm::MapFlags;
 
+use self::registry::Place;
+
 #[cfg_attr(miri, path = "mapping/heap.rs")]
 pub(crate) mod kernel;
+mod registry;
 
 /// How a file is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,7 @@ pub(crate) enum MapKind {
 pub(crate) struct Mapping {
     memory: NonNull<u8>,
     length: usize,
+    place: &'static Place,
 }
 
 // SAFETY: a mapping owns its range of addresses, which belongs to no thread.
@@ -57,7 +63,15 @@ impl Mapping {
             MapKind::Synchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
         };
         let memory = NonNull::new(kernel::map(file, length, flags)?).ok_or(Errno::NOMEM)?;
-        Ok(Mapping { memory, length })
+        let place = registry::enter(memory.as_ptr(), length).inspect_err(|_| {
+            // SAFETY: the range is new, and nothing refers into it.
+            unsafe { kernel::unmap(memory.as_ptr(), length) };
+        })?;
+        Ok(Mapping {
+            memory,
+            length,
+            place,
+        })
     }
 
     /// Where the bytes begin, on a page boundary.
@@ -72,7 +86,81 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.place.leave();
         // SAFETY: the range is this mapping's own, and nothing refers into it any more.
         unsafe { kernel::unmap(self.memory.as_ptr(), self.length) };
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    const BYTES: usize = 8192;
+
+    fn mapping(file: &fs::File) -> Mapping {
+        file.set_len(BYTES as u64).unwrap();
+        Mapping::new(file.as_fd(), BYTES, MapKind::Shared).unwrap()
+    }
+
+    /// Runs `act` in a forked child, and returns how that ended: 0, or the number of a signal.
+    fn end_of_child(act: impl FnOnce()) -> i32 {
+        // SAFETY: the child touches memory that it has, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            act();
+            // SAFETY: it ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is written to a local variable.
+        assert_eq!(
+            unsafe { libc::waitpid(child, &raw mut status, 0) },
+            child,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+        libc::WTERMSIG(status)
+    }
+
+    fn store(mapping: &Mapping, byte: u8) {
+        // SAFETY: the mapping is alive and has more bytes, which nothing refers to.
+        unsafe { mapping.memory().add(5000).write_volatile(byte) };
+    }
+
+    fn load(mapping: &Mapping) -> u8 {
+        // SAFETY: as above.
+        unsafe { mapping.memory().add(5000).read_volatile() }
+    }
+
+    #[test]
+    fn a_child_reads_the_mappings_of_its_parent_and_cannot_store_into_them() {
+        let files: Vec<_> = (0..3).map(|_| tempfile::tempfile().unwrap()).collect();
+        let mut mappings: Vec<_> = files.iter().map(mapping).collect();
+        // A place that was left serves the next mapping.
+        mappings.remove(1);
+        mappings.push(mapping(&files[1]));
+        for mapping in &mappings {
+            store(mapping, 7);
+            assert_eq!(end_of_child(|| assert_eq!(load(mapping), 7)), 0);
+            assert_eq!(end_of_child(|| store(mapping, 8)), libc::SIGSEGV);
+            assert_eq!(load(mapping), 7);
+            store(mapping, 9);
+        }
+    }
+
+    #[test]
+    fn a_child_stores_into_a_mapping_of_its_own() {
+        let file = tempfile::tempfile().unwrap();
+        let ended = end_of_child(|| {
+            let own = mapping(&file);
+            store(&own, 7);
+            assert_eq!(load(&own), 7);
+        });
+        assert_eq!(ended, 0);
+        assert_eq!(load(&mapping(&file)), 7, "the child got that far");
     }
 }

@@ -1,12 +1,17 @@
 //! Counts what passes through a storage: bytes and operations, by purpose and direction.
+//!
+//! Everything that a store does to files comes through here. So here a forked child is kept from
+//! changing the files of its parent, whatever it was in the middle of.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layered::{DirectoryLayer, LayeredDirectory};
-use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result, Storage};
+use crate::{
+    Access, Directory, Error, File, ForkMark, Lock, LockKind, Operation, Purpose, Result, Storage,
+};
 
 /// A storage that counts what passes through it. Failed operations are not counted.
 ///
@@ -29,6 +34,20 @@ use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result,
 pub struct CountingStorage {
     inner: Arc<dyn Storage>,
     counters: Arc<Counters>,
+    owner: Owner,
+}
+
+/// The process that may change files; any process if there is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner(Option<ForkMark>);
+
+impl Owner {
+    fn check(self, operation: Operation, path: &Path) -> Result<()> {
+        match self.0 {
+            Some(mark) if mark.is_inherited() => Err(Error::forked(operation, path)),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl CountingStorage {
@@ -37,7 +56,16 @@ impl CountingStorage {
         CountingStorage {
             inner,
             counters: Arc::default(),
+            owner: Owner::default(),
         }
+    }
+
+    /// Refuses every change of a file, and every call on a directory, in a child of the process that
+    /// made the mark.
+    #[must_use]
+    pub fn owned_by(mut self, mark: ForkMark) -> Self {
+        self.owner = Owner(Some(mark));
+        self
     }
 
     /// The counts up to now. Operations that run meanwhile may be counted in part.
@@ -182,7 +210,15 @@ impl PurposeCounters {
 #[derive(Debug)]
 struct CountingFile {
     inner: Arc<dyn File>,
+    path: PathBuf,
     counters: Arc<Counters>,
+    owner: Owner,
+}
+
+impl CountingFile {
+    fn check_owner(&self, operation: Operation) -> Result<()> {
+        self.owner.check(operation, &self.path)
+    }
 }
 
 impl File for CountingFile {
@@ -193,22 +229,26 @@ impl File for CountingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.check_owner(Operation::Write)?;
         self.inner.write_at(bytes, offset, purpose)?;
         self.counters.of(purpose).count_write(bytes.len());
         Ok(())
     }
 
     fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64> {
+        self.check_owner(Operation::Write)?;
         let offset = self.inner.append(bytes, purpose)?;
         self.counters.of(purpose).count_write(bytes.len());
         Ok(offset)
     }
 
     fn allocate(&self, length_bytes: u64) -> Result<()> {
+        self.check_owner(Operation::Allocate)?;
         self.inner.allocate(length_bytes)
     }
 
     fn truncate(&self, length_bytes: u64) -> Result<()> {
+        self.check_owner(Operation::Truncate)?;
         self.inner.truncate(length_bytes)
     }
 
@@ -217,10 +257,12 @@ impl File for CountingFile {
     }
 
     fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        self.check_owner(Operation::WriteBack)?;
         self.inner.start_write_back(offset, length_bytes)
     }
 
     fn sync(&self, purpose: Purpose) -> Result<()> {
+        self.check_owner(Operation::Sync)?;
         self.inner.sync(purpose)?;
         let counters = self.counters.of(purpose);
         counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -228,6 +270,7 @@ impl File for CountingFile {
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
+        self.check_owner(Operation::Write)?;
         self.inner.write_durable_at(bytes, offset, purpose)?;
         let counters = self.counters.of(purpose);
         counters.count_write(bytes.len());
@@ -269,22 +312,31 @@ impl File for CountingFile {
 }
 
 #[derive(Clone, Debug)]
-struct CountingLayer(Arc<Counters>);
+struct CountingLayer {
+    counters: Arc<Counters>,
+    owner: Owner,
+}
 
 impl DirectoryLayer for CountingLayer {
     type Call = ();
 
-    fn begin(&self, _: Operation, _: &Path, _: &[&str]) -> Result<()> {
-        Ok(())
+    fn begin(&self, operation: Operation, directory: &Path, _: &[&str]) -> Result<()> {
+        self.owner.check(operation, directory)
     }
 
-    fn wrap(&self, inner: Arc<dyn File>, _: &Path, _: &str) -> Arc<dyn File> {
-        let counters = Arc::clone(&self.0);
-        Arc::new(CountingFile { inner, counters })
+    fn wrap(&self, inner: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File> {
+        Arc::new(CountingFile {
+            inner,
+            path: directory.join(name),
+            counters: Arc::clone(&self.counters),
+            owner: self.owner,
+        })
     }
 
     fn synced(&self) {
-        self.0.directory_syncs.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .directory_syncs
+            .fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -293,11 +345,15 @@ impl Storage for CountingStorage {
         let inner = self.inner.directory(path, access)?;
         Ok(Arc::new(LayeredDirectory::new(
             inner,
-            CountingLayer(Arc::clone(&self.counters)),
+            CountingLayer {
+                counters: Arc::clone(&self.counters),
+                owner: self.owner,
+            },
         )))
     }
 
     fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.owner.check(Operation::CreateDirectory, path)?;
         self.inner.create_directory_for(path, access)
     }
 
@@ -313,7 +369,8 @@ impl Storage for CountingStorage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CrashSwitch, OpenMode, OpenOptions, SimulatedStorage};
+    use crate::fork::tests as fork;
+    use crate::{CrashSwitch, ErrorKind, OpenMode, OpenOptions, RealStorage, SimulatedStorage};
 
     #[test]
     fn counts_by_purpose_and_direction() {
@@ -368,5 +425,41 @@ mod tests {
         file.read_exact_at(&mut [0; 30], 90, Purpose::Read)
             .unwrap_err();
         assert_eq!(storage.snapshot(), now, "failures are not counted");
+    }
+    #[test]
+    fn a_child_changes_nothing_of_its_parents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mark = ForkMark::new().unwrap();
+        let storage = CountingStorage::new(Arc::new(RealStorage)).owned_by(mark);
+        let create = OpenOptions::buffered(OpenMode::CreateNew);
+        let file = storage.open(&path, create).unwrap();
+        file.append(b"parent's", Purpose::Other).unwrap();
+        let is_refused = |outcome: Result<()>| match outcome {
+            Ok(()) => false,
+            Err(error) => error.kind() == ErrorKind::Forked,
+        };
+        let other = directory.path().join("other");
+        assert!(fork::holds_in_child(fork::fork, || {
+            [
+                file.append(b"child's", Purpose::Other).map(|_| ()),
+                file.write_at(b"child's", 0, Purpose::Other),
+                file.write_durable_at(b"child's", 0, Purpose::Other),
+                file.allocate(100),
+                file.truncate(0),
+                file.sync(Purpose::Other),
+                storage.open(&other, create).map(|_| ()),
+                storage.rename(&path, &other),
+                storage.link(&path, &other),
+                storage.remove(&path),
+                storage.create_directory(&other),
+                storage.sync_directory(directory.path()),
+            ]
+            .into_iter()
+            .all(is_refused)
+        }));
+        assert_eq!(std::fs::read(&path).unwrap(), b"parent's");
+        assert!(!other.exists());
+        file.append(b" own", Purpose::Other).unwrap();
     }
 }

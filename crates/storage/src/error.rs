@@ -78,6 +78,8 @@ pub enum ErrorKind {
     Unsupported,
     /// It is a directory, a symbolic link, a FIFO, a socket or a device: no regular file.
     NotAFile,
+    /// The process is a forked child of the one that opened the file.
+    Forked,
     /// Anything else; see the source.
     Other,
 }
@@ -113,6 +115,15 @@ impl Error {
             path: path.to_path_buf(),
             kind,
             source,
+        }
+    }
+
+    /// Refuses an operation on a parent's file.
+    pub(crate) fn forked(operation: Operation, path: &Path) -> Self {
+        let source = "the file belongs to the process that this one was forked from";
+        Error {
+            kind: ErrorKind::Forked,
+            ..Error::new(operation, path, io::Error::other(source))
         }
     }
 

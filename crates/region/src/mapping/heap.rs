@@ -36,3 +36,9 @@ pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
         unsafe { dealloc(memory, layout) };
     }
 }
+
+/// Does nothing: there are no children here.
+///
+/// # Safety
+/// None is needed.
+pub(super) unsafe fn protect(_: *mut u8, _: usize) {}

@@ -1,10 +1,10 @@
-//! The kernel's two calls.
+//! The kernel's calls.
 
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use rustix::io::Result;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 /// Maps the first bytes of a file, to be read and written.
 pub(super) fn map(file: BorrowedFd<'_>, length: usize, flags: MapFlags) -> Result<*mut u8> {
@@ -28,4 +28,13 @@ pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
 pub(crate) unsafe fn unmap(memory: *mut u8, length: usize) {
     // SAFETY: the caller's promise. It fails only for ranges that never were mappings.
     let _ = unsafe { munmap(memory.cast(), length) };
+}
+
+/// Leaves a range readable only. Async-signal-safe.
+///
+/// # Safety
+/// [`map`] gave this range, it has not been unmapped, and nothing stores into it any more.
+pub(super) unsafe fn protect(memory: *mut u8, length: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { mprotect(memory.cast(), length, MprotectFlags::READ) };
 }

@@ -11,13 +11,14 @@ use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::retry_on_intr;
 
 use super::directory::identity;
-use crate::{Error, FileIdentity, Lock, LockKind, Operation, Result};
+use crate::{Error, FileIdentity, ForkMark, Lock, LockKind, Operation, Result};
 
 /// Held until it is dropped.
 #[derive(Debug)]
 pub(super) struct RealLock {
     file: fs::File,
     path: PathBuf,
+    mark: ForkMark,
 }
 
 impl Lock for RealLock {
@@ -30,6 +31,10 @@ impl Lock for RealLock {
 
 impl Drop for RealLock {
     fn drop(&mut self) {
+        // A child shares the open file: to unlock it there would take the lock from its parent.
+        if self.mark.is_inherited() {
+            return;
+        }
         // Closing would not do: a child that another thread has forked, and that has not called
         // `exec` yet, holds the open file too. A failure leaves what closing does.
         let _ = flock(&self.file, FlockOperation::Unlock);
@@ -43,14 +48,16 @@ impl RealLock {
             LockKind::Exclusive => FlockOperation::NonBlockingLockExclusive,
             LockKind::Shared => FlockOperation::NonBlockingLockShared,
         };
+        let mark = ForkMark::new()?;
         retry_on_intr(|| flock(&file, operation))?;
-        Ok(RealLock { file, path })
+        Ok(RealLock { file, path, mark })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fork::tests as fork;
 
     #[test]
     fn a_dropped_lock_is_free_even_if_a_forked_child_has_the_file_open() {
@@ -64,5 +71,23 @@ mod tests {
         let _inherited = lock.file.try_clone().unwrap();
         drop(lock);
         take();
+    }
+
+    #[test]
+    fn a_lock_that_a_child_drops_stays_its_parents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let take = || {
+            let file = fs::File::create(&path).unwrap();
+            RealLock::take(file, path.clone(), LockKind::Exclusive)
+        };
+        let mut lock = Some(take().unwrap());
+        assert!(fork::holds_in_child(fork::fork, || {
+            drop(lock.take());
+            take().is_err()
+        }));
+        assert_eq!(take().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(lock);
+        take().unwrap();
     }
 }
