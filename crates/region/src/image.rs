@@ -191,10 +191,10 @@ impl Drop for Image {
         if let (Some(allocation), Some(pool)) = (self.allocation.take(), self.pool.upgrade())
             // Never waits: in a forked child the holder of the lock may be gone.
             && let Some(mut free) = pool.free.try_lock()
+            && free.length == allocation.length
+            && free.allocations.len() < pool.keep
         {
-            if free.length == allocation.length && free.allocations.len() < pool.keep {
-                free.allocations.push(allocation);
-            }
+            free.allocations.push(allocation);
         }
     }
 }

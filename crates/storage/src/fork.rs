@@ -67,6 +67,11 @@ impl ForkMark {
         self.word.load(Ordering::Relaxed) != self.number
     }
 
+    /// Returns a number of the process that made the mark, which none of its ancestors has.
+    pub fn process(self) -> u64 {
+        self.number
+    }
+
     /// Goes without the kernel's page, as on kernels that have none. For tests, before any mark.
     #[doc(hidden)]
     pub fn without_wiped_page() -> io::Result<()> {

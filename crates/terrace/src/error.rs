@@ -115,6 +115,8 @@ pub enum Error {
     CalledFromListener,
     /// The store has been closed.
     Closed,
+    /// This process is a forked child of the one that opened the store. See [`Db`](crate::Db).
+    Forked,
     /// The inspection socket of a store cannot be opened.
     NoInspection {
         /// The socket.
@@ -181,7 +183,16 @@ impl From<storage::Error> for Error {
             };
             return Error::corruption(error.path(), 0, detail);
         }
-        Error::Io(Arc::new(error))
+        Error::from(Arc::new(error))
+    }
+}
+
+impl From<Arc<storage::Error>> for Error {
+    fn from(error: Arc<storage::Error>) -> Self {
+        match error.kind() {
+            storage::ErrorKind::Forked => Error::Forked,
+            _ => Error::Io(error),
+        }
     }
 }
 
@@ -294,6 +305,10 @@ impl fmt::Display for Error {
                  or write without no_stall",
             ),
             Error::Closed => f.write_str("the store is closed"),
+            Error::Forked => f.write_str(
+                "the store belongs to the process that this one was forked from; fork before the \
+                 store is opened, or call exec and open it once that process has closed it",
+            ),
             Error::NoInspection { path, detail } => write!(
                 f,
                 "there can be no inspection socket at {}: {detail}",

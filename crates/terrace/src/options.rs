@@ -26,11 +26,12 @@ use crate::read_buffer::ReadBufferOptions;
 use crate::table::Compression;
 
 /// What an acknowledged write survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Durability {
     /// Death of the process; a power cut keeps a prefix of the writes. A write is a copy into a mapped
     /// file; a `pwrite` where files are not overwritten in place.
+    #[default]
     CrashSafe,
     /// A power cut. A commit group costs a `pwrite` and an `fdatasync`.
     PowerSafe,

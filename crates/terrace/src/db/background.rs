@@ -230,7 +230,12 @@ impl Worker {
         let (mut seen, mut pause) = (0, FIRST_PAUSE);
         while let Some(wish) = self.next_wish(seen) {
             seen = wish;
-            if self.repeat(store).is_ok() {
+            let repeated = self.repeat(store);
+            // A listener's code may have forked: this copy of the thread is the whole child.
+            if store.is_inherited() {
+                return;
+            }
+            if repeated.is_ok() {
                 pause = FIRST_PAUSE;
                 continue;
             }

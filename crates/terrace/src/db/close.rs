@@ -37,6 +37,7 @@ impl Store {
             self.stop_background();
             Ok(())
         });
+        self.threads_ended();
         self.visitors.close();
         self.closed.store(true, Ordering::Release);
         if let Some(asked_for) = asked_for {

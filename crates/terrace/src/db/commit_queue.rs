@@ -30,6 +30,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
+use terrace_storage::ForkMark;
+
 use self::leadership::Leadership;
 use crate::db::conflict::Condition;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -186,10 +188,11 @@ pub(crate) struct CommitQueue {
     /// Where those sleep who want to lead alone.
     alone: Condvar,
     limits: GroupLimits,
+    mark: ForkMark,
 }
 
 impl CommitQueue {
-    pub(crate) fn new(limits: GroupLimits) -> Self {
+    pub(crate) fn new(limits: GroupLimits, mark: ForkMark) -> Self {
         CommitQueue {
             role: AtomicU8::new(IDLE),
             answered: AtomicU64::new(0),
@@ -202,6 +205,7 @@ impl CommitQueue {
             rounds: [Condvar::new(), Condvar::new()],
             alone: Condvar::new(),
             limits,
+            mark,
         }
     }
 
@@ -237,6 +241,10 @@ impl CommitQueue {
                 self.sleep(&mut state, position);
             }
             self.lead_group(state, &commit);
+            // In a child that a caller's code forked nobody is left to answer.
+            if self.mark.is_inherited() {
+                return Err(Error::Forked);
+            }
         }
     }
 

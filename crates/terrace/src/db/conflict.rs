@@ -47,7 +47,10 @@ impl Store {
             self.check_writable()?;
             let (value, read_at) = self.get_and_number(keyspace, key)?;
             let mut batch = WriteBatch::new();
-            match decide(value.as_deref()) {
+            let change = decide(value.as_deref());
+            // `decide` is a caller's code, which may have forked.
+            self.check_process()?;
+            match change {
                 Change::Leave => return Ok((value, false)),
                 Change::Put(new) => batch.push(Kind::Put, keyspace, key, &new)?,
                 Change::Delete => batch.push(Kind::Delete, keyspace, key, &[])?,

@@ -47,6 +47,24 @@ use crate::{KeyspaceId, Result, SequenceNumber};
 /// db.close()?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
+///
+/// # Forks
+/// A store belongs to the process that opened it. In a child of `fork` every call of an inherited
+/// handle, iterator, snapshot or bulk load returns [`Error::Forked`](crate::Error::Forked), reads
+/// included. Calls that return no error say nothing: [`Db::statistics`] has the error in
+/// [`Statistics::poisoned`], and lists are empty. Closing and dropping do nothing, and memory of the
+/// store stays in use until the child ends.
+///
+/// Values that were read before stay readable. One that is larger than 4 KiB may lie in an arena that
+/// the parent reuses after it has dropped its own copy of the value: copy it before the fork.
+///
+/// A child shares the lock of the store until it ends or calls `exec`. If the parent closes the store,
+/// the lock is free at once. If the parent dies, the store is [`Error::Busy`](crate::Error::Busy) for
+/// as long as such a child lives.
+///
+/// A child may open stores of its own. If its parent had a store with background threads open, the
+/// locks of those threads stay held in the child: there such an opening is refused, and only
+/// [`Background::Inline`](crate::Background::Inline) is left. So fork first, or call `exec`.
 #[derive(Clone)]
 pub struct Db {
     default: Keyspace,
@@ -89,13 +107,14 @@ impl Db {
     /// # Errors
     /// [`Error::NoKeyspace`](crate::Error::NoKeyspace) if there is none.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        let id = self.store().keyspace_named(name)?;
+        let id = self.own_store()?.keyspace_named(name)?;
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
     /// Every keyspace, the default one first, then in the order in which they were made.
     pub fn keyspaces(&self) -> Vec<Keyspace> {
-        let keyspaces = self.store().keyspaces().into_iter();
+        let keyspaces = self.own_store().map(|store| store.keyspaces());
+        let keyspaces = keyspaces.unwrap_or_default().into_iter();
         keyspaces
             .map(|(id, name)| Keyspace::new(Arc::clone(self.owner()), id, &name))
             .collect()
@@ -108,7 +127,7 @@ impl Db {
     /// name is empty or longer than 255 bytes, or an option is out of its range; otherwise as
     /// [`Db::write`].
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let id = self.store().create_keyspace(name, options)?;
+        let id = self.own_store()?.create_keyspace(name, options)?;
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
@@ -121,7 +140,7 @@ impl Db {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for the default keyspace;
     /// otherwise as [`Db::write`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.store().drop_keyspace(name)
+        self.own_store()?.drop_keyspace(name)
     }
 
     /// Writes a batch as a whole. When it returns, the writes are visible to every reader and
@@ -150,7 +169,11 @@ impl Db {
 
     /// The store as it is now, to be read later.
     pub fn snapshot(&self) -> Snapshot {
-        self.store().snapshot()
+        let store = self.store();
+        match store.is_inherited() {
+            false => store.snapshot(),
+            true => store.snapshots.unregistered(store.visible()),
+        }
     }
 
     /// Writes everything acknowledged so far to tables and waits for it.
@@ -158,7 +181,7 @@ impl Db {
     /// # Errors
     /// The flush's failure; it is repeated in the background all the same.
     pub fn flush(&self) -> Result<()> {
-        self.store().flush()
+        self.own_store()?.flush()
     }
 
     /// Waits until no level is over its target.
@@ -166,7 +189,7 @@ impl Db {
     /// # Errors
     /// The compaction's failure; it is repeated in the background all the same.
     pub fn compact(&self) -> Result<()> {
-        self.store().settle()
+        self.own_store()?.settle()
     }
 
     /// Makes a store in another directory that holds everything acknowledged before the call, and of
@@ -190,7 +213,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<SequenceNumber> {
-        self.store().checkpoint(path.as_ref())
+        self.own_store()?.checkpoint(path.as_ref())
     }
 
     /// Reads everything that the store holds at this moment and checks it: every frame of its
@@ -206,26 +229,35 @@ impl Db {
 
     /// What the store holds and has done.
     pub fn statistics(&self) -> Statistics {
-        self.store().statistics()
+        let store = self.own_store();
+        store.map_or_else(
+            |_| self.store().statistics_of_inherited(),
+            |store| store.statistics(),
+        )
     }
 
     /// Where the time of operations went since the store was opened, stage by stage. It is gathered
     /// always: the costs are below one per cent. See also
     /// [`Statistics::time`](crate::Statistics::time).
     pub fn time_profile(&self) -> TimeProfile {
-        self.store().time_profile.profile()
+        let store = self.own_store();
+        store
+            .map(|store| store.time_profile.profile())
+            .unwrap_or_default()
     }
 
     /// What the store did in the background, the last thousand events, oldest first. See
     /// [`Options::event_listener`] for being told as it happens.
     pub fn events(&self) -> Vec<Event> {
-        self.store().events.kept()
+        let store = self.own_store();
+        store.map(|store| store.events.kept()).unwrap_or_default()
     }
 
     /// Every table, in its place, with what merges still have to do and what they have done. Reads no
     /// file.
     pub fn levels(&self) -> LevelsReport {
-        self.store().levels_report(|_| Vec::new())
+        let report = |store: &Arc<Store>| store.levels_report(|_| Vec::new());
+        self.own_store().map(report).unwrap_or_default()
     }
 
     /// The same, and how often each level has its keys, whatever the policy: estimated by the tables'
@@ -244,21 +276,28 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn levels_with_duplicates(&self) -> LevelsReport {
-        let store = self.store();
-        store.levels_report(|levels| store.level_duplicates(levels))
+        let report =
+            |store: &Arc<Store>| store.levels_report(|levels| store.level_duplicates(levels));
+        self.own_store().map(report).unwrap_or_default()
     }
 
     /// The merges and moves that have ended since the store was opened, the last 256, in the order in
     /// which they did: why each was chosen, what it read and wrote, how many entries it was to drop and
     /// how many it dropped.
     pub fn compactions(&self) -> Vec<Compaction> {
-        self.store().compactions.kept()
+        let store = self.own_store();
+        store
+            .map(|store| store.compactions.kept())
+            .unwrap_or_default()
     }
 
     /// What would be merged now, and why that or why nothing: the policy is asked as the threads that merge
     /// ask it. Nothing is begun, and nobody is stopped; sketches of all tables are read.
     pub fn explain_compaction(&self) -> Explanation {
-        self.store().explain_compaction()
+        let store = self.own_store();
+        store
+            .map(|store| store.explain_compaction())
+            .unwrap_or_default()
     }
 
     /// The levels of a keyspace with all that its policy goes by, as a file that explains to the same choice.
@@ -267,7 +306,7 @@ impl Db {
     /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for levels that are too many to be described.
     pub fn describe_compaction(&self, keyspace: &str) -> Result<Description> {
-        self.store().describe_compaction(keyspace)
+        self.own_store()?.describe_compaction(keyspace)
     }
 
     /// Closes the store for every clone of the handle. Later calls fail with
@@ -276,7 +315,7 @@ impl Db {
     /// # Errors
     /// The first failure of persisting what was written; the store is closed in any case.
     pub fn close(&self) -> Result<()> {
-        self.store().close()
+        self.own_store()?.close()
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Ingestion<'a> {
 
 impl<'a> Ingestion<'a> {
     pub(crate) fn new(keyspace: &'a Keyspace) -> Result<Self> {
-        let store = keyspace.store();
+        let store = keyspace.own_store()?;
         store.check_writable()?;
         let _visit = store.visitors.enter()?;
         let version = Arc::clone(&store.view.load().version);
@@ -74,6 +74,7 @@ impl<'a> Ingestion<'a> {
     /// bytes; nothing has changed then. Otherwise those of writing files: what was added is gone, and
     /// every later call fails with the same error.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keyspace.own_store()?;
         if key.len() > MAX_KEY_BYTES {
             return Err(Error::invalid(format!(
                 "the key has {} bytes; keys have at most {MAX_KEY_BYTES}",
@@ -134,6 +135,7 @@ impl<'a> Ingestion<'a> {
     /// Those of writing files, of flushing, and as [`Db::write`](crate::Db::write). The keyspace is
     /// then as it was, unless the store is poisoned.
     pub fn finish(mut self) -> Result<()> {
+        self.keyspace.own_store()?;
         let finished = self.install();
         self.settle(finished.clone());
         finished
@@ -157,6 +159,10 @@ impl<'a> Ingestion<'a> {
 
 impl Drop for Ingestion<'_> {
     fn drop(&mut self) {
+        if self.keyspace.store().is_inherited() {
+            // The files are the parent's, who goes on with them.
+            return std::mem::forget(self.sink.take());
+        }
         // After a panic of the storage a second one would end the process.
         let _ = catch("drop a load", || {
             self.settle(Err(Error::Closed));

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::fork::leak;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
@@ -229,7 +230,7 @@ impl DbIterator {
     )]
     pub fn next(&mut self) -> Result<()> {
         if !self.valid {
-            return Ok(());
+            return self.search.store.check_process();
         }
         let key = self.leave();
         let turned = self.direction == Direction::Backward;
@@ -251,7 +252,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn prev(&mut self) -> Result<()> {
         if !self.valid {
-            return Ok(());
+            return self.search.store.check_process();
         }
         let key = self.leave();
         let turned = self.direction == Direction::Forward;
@@ -328,13 +329,26 @@ impl DbIterator {
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
         find: impl FnOnce(&mut Search, &mut Source) -> Result<bool>,
     ) -> Result<()> {
-        let _watched = self.watch_if_drawn(path);
-        let found = self.move_source(path, place, find);
+        let found = match self.search.store.is_inherited() {
+            true => Err(Error::Forked),
+            false => self.move_watched(path, place, find),
+        };
         self.valid = matches!(found, Ok(true));
         if !self.valid {
             self.search.value.let_go();
         }
         found.map(|_| ())
+    }
+
+    #[inline(always)]
+    fn move_watched(
+        &mut self,
+        path: Path,
+        place: impl FnOnce(&mut Versions, bool) -> Result<()>,
+        find: impl FnOnce(&mut Search, &mut Source) -> Result<bool>,
+    ) -> Result<bool> {
+        let _watched = self.watch_if_drawn(path);
+        self.move_source(path, place, find)
     }
 
     #[inline(always)]
@@ -361,6 +375,15 @@ impl DbIterator {
     fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
         let watch = || Box::new(self.search.store.time_profile.watch(path, Stage::Iteration));
         (draw() == Drawn::Watched).then(watch)
+    }
+}
+
+impl Drop for DbIterator {
+    fn drop(&mut self) {
+        if self.search.store.is_inherited() {
+            leak(&self.source);
+            leak(&self.search.store);
+        }
     }
 }
 
@@ -593,6 +616,10 @@ impl Iterator for Entries {
         }
         if !self.iterator.valid() {
             return None;
+        }
+        if let Err(forked) = self.iterator.search.store.check_process() {
+            self.iterator.valid = false;
+            return Some(Err(forked));
         }
         let entry = (self.iterator.key().to_vec(), self.iterator.value().to_vec());
         self.failed = (self.step)(&mut self.iterator).err();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::db::Store;
 use crate::db::conflict::Change;
+use crate::db::fork::leak;
 use crate::db::ingest::Ingestion;
 use crate::db::iterator::{DbIterator, IterOptions};
 use crate::db::read::ReadOptions;
@@ -47,6 +48,9 @@ pub(crate) struct Owner(pub(crate) Arc<Store>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if self.0.is_inherited() {
+            return leak(&self.0);
+        }
         self.0.close_dropped();
     }
 }
@@ -100,6 +104,14 @@ impl Keyspace {
         &self.owner.0
     }
 
+    /// Returns the store, unless it is the parent's of this process.
+    #[inline(always)]
+    pub(crate) fn own_store(&self) -> Result<&Arc<Store>> {
+        let store = self.store();
+        store.check_process()?;
+        Ok(store)
+    }
+
     pub(crate) fn opening(&self) -> Opening {
         self.store().opening
     }
@@ -119,7 +131,7 @@ impl Keyspace {
     /// # Errors
     /// Those of reading a table.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.store().get(self.id, key, &ReadOptions::default())
+        self.own_store()?.get(self.id, key, &ReadOptions::default())
     }
 
     /// The value that a key had when the snapshot was taken.
@@ -136,7 +148,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get_at`].
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
-        self.store().get(self.id, key, options)
+        self.own_store()?.get(self.id, key, options)
     }
 
     /// The values of several keys, in the order of the keys, all as of one moment. Cheaper than one
@@ -159,7 +171,7 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Result<Vec<Option<Value>>> {
-        self.store().multi_get(self.id, keys, options)
+        self.own_store()?.multi_get(self.id, keys, options)
     }
 
     /// Whether a key has a value.
@@ -198,7 +210,7 @@ impl Keyspace {
     /// [`Error::Closed`], or
     /// [`Error::InvalidArgument`] if the snapshot is another store's.
     pub fn iter(&self, options: IterOptions) -> Result<DbIterator> {
-        DbIterator::new(Arc::clone(self.store()), self.id, options)
+        DbIterator::new(Arc::clone(self.own_store()?), self.id, options)
     }
 
     /// Sets a key's value.
@@ -269,7 +281,7 @@ impl Keyspace {
             Some(new) => Change::Put(new.to_vec()),
             None => Change::Delete,
         };
-        Ok(self.store().change_key(self.id, key, decide)?.1)
+        Ok(self.own_store()?.change_key(self.id, key, decide)?.1)
     }
 
     /// Sets a key to what `update` makes of its value, as if at one moment; `None` stands for no
@@ -298,7 +310,7 @@ impl Keyspace {
             Some(new) => Change::Put(new),
             None => Change::Delete,
         };
-        Ok(self.store().change_key(self.id, key, decide)?.0)
+        Ok(self.own_store()?.change_key(self.id, key, decide)?.0)
     }
 
     /// The options of the keyspace from now on, for tables written from now on.
@@ -308,7 +320,7 @@ impl Keyspace {
     /// the default keyspace, which has the options that the store is opened with; otherwise as
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
-        self.store().form_keyspace(self.id, options)
+        self.own_store()?.form_keyspace(self.id, options)
     }
 
     /// Begins to load sorted entries in bulk: they are written to tables as they come, once, and
@@ -341,7 +353,7 @@ impl Keyspace {
     /// A merge's failure; [`Error::NoKeyspace`].
     pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
-        self.store().compact_range(self.id, range)
+        self.own_store()?.compact_range(self.id, range)
     }
 
     /// Bytes that a range of keys takes in tables, estimated: compressed, with all versions. What is
@@ -351,7 +363,7 @@ impl Keyspace {
     /// Those of reading a table's index.
     pub fn approximate_bytes<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<u64> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
-        self.store().approximate_bytes(self.id, range)
+        self.own_store()?.approximate_bytes(self.id, range)
     }
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {

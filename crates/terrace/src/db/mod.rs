@@ -21,6 +21,7 @@ pub(crate) mod events;
 mod explain;
 pub(crate) mod files;
 pub(crate) mod flush;
+pub(crate) mod fork;
 pub(crate) mod handle;
 pub(crate) mod ingest;
 pub(crate) mod iterator;
@@ -60,7 +61,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use terrace_region::Region;
-use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, Lock};
+use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, ForkMark, Lock};
 
 use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
@@ -119,6 +120,8 @@ pub(crate) struct Store {
     pub(crate) region: Region,
     pub(crate) arena_home: ArenaHome,
     pub(crate) arena_directory: Arc<dyn Directory>,
+    /// The process that opened the store.
+    pub(crate) mark: ForkMark,
     /// Tells the handles of this opening from those of others.
     pub(crate) opening: Opening,
     pub(crate) default_form: KeyspaceOptions,

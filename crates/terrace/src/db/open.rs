@@ -41,7 +41,7 @@ use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
-use crate::db::{Store, directory};
+use crate::db::{Store, directory, fork};
 use crate::guard::catch;
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
@@ -66,6 +66,7 @@ impl Store {
 
     fn open_unguarded(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         options.check()?;
+        let mark = fork::mark(path)?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
         let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
         let medium: Arc<dyn Storage> = medium;
@@ -73,7 +74,7 @@ impl Store {
             Some(write_rate) => write_rate.limit(medium),
             None => medium,
         };
-        let storage = Arc::new(CountingStorage::new(medium));
+        let storage = Arc::new(CountingStorage::new(medium).owned_by(mark));
         let (directory, exists) = directory::prepare(&*storage, path, &options)?;
         if options.inspect && !options.read_only {
             check_inspection(&*directory)?;
@@ -83,6 +84,7 @@ impl Store {
             true => Ownership::share(&directory)?,
             false => Ownership::take(&directory)?,
         };
+        fork::check_threads(&options)?;
         let Opened {
             manifest,
             reader_lock,
@@ -132,6 +134,7 @@ impl Store {
             path: path.to_path_buf(),
             durability,
             file_system: directory.file_system()?,
+            mark,
             opening,
             default_form: options.keyspace_form(),
             hash_seed: state.identity.hash_seed,
@@ -152,10 +155,10 @@ impl Store {
             )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
-            snapshots: Arc::new(SnapshotList::default()),
+            snapshots: Arc::new(SnapshotList::new(mark)),
             pins: Pins::new(options.pinned_bytes),
             sources: Sources::default(),
-            queue: CommitQueue::new(group_limits(&options)),
+            queue: CommitQueue::new(group_limits(&options), mark),
             writer: Mutex::new(None),
             ledger: Mutex::new(Ledger {
                 manifest,
@@ -206,6 +209,7 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
+            store.threads_begin();
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;

@@ -94,7 +94,7 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
     use terrace_region::Error as Region;
     match error {
         Region::Io(error) => error.into(),
-        Region::PersistFailed(error) => Error::Io(error),
+        Region::PersistFailed(error) => error.into(),
         Region::Corruption {
             file,
             offset,

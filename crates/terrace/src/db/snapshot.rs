@@ -7,27 +7,42 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_storage::ForkMark;
+
 use crate::SequenceNumber;
 use crate::sync::Mutex;
 
 /// The live snapshots of a store: numbers with how often each is held.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, usize>>,
+    mark: ForkMark,
 }
 
 impl SnapshotList {
-    /// Registers the number that `visible` gives.
-    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> SequenceNumber) -> Snapshot {
-        let mut live = self.live.lock();
-        let sequence = visible();
-        *live.entry(sequence).or_default() += 1;
+    pub(crate) fn new(mark: ForkMark) -> Self {
+        SnapshotList {
+            live: Mutex::default(),
+            mark,
+        }
+    }
+
+    /// Makes a snapshot that keeps nothing: a forked child can read nothing by it.
+    pub(crate) fn unregistered(self: &Arc<Self>, sequence: SequenceNumber) -> Snapshot {
         Snapshot {
             held: Arc::new(Held {
                 sequence,
                 list: Arc::clone(self),
             }),
         }
+    }
+
+    /// Registers the number that `visible` gives.
+    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> SequenceNumber) -> Snapshot {
+        let mut live = self.live.lock();
+        let sequence = visible();
+        *live.entry(sequence).or_default() += 1;
+        self.unregistered(sequence)
     }
 
     /// The numbers a merge must preserve, ascending, the visible one included.
@@ -55,6 +70,10 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        // In a forked child the list is nobody's, and its lock may be held for ever.
+        if self.list.mark.is_inherited() {
+            return;
+        }
         let mut live = self.list.live.lock();
         if let Some(count) = live.get_mut(&self.sequence) {
             *count -= 1;
@@ -99,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_number_counts_until_its_last_holder_lets_go() {
-        let list = Arc::new(SnapshotList::default());
+        let list = Arc::new(SnapshotList::new(ForkMark::new().unwrap()));
         let first = list.take(|| 5);
         let second = list.take(|| 5);
         let clone = second.clone();

@@ -49,7 +49,7 @@ pub(crate) struct Counters {
 
 /// What a store holds and has done since it was opened. Serialised, times are numbers of seconds
 /// and errors are their words.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Statistics {
     /// What an acknowledged write survives.
@@ -149,7 +149,7 @@ pub struct Statistics {
 }
 
 /// The numbers of writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sequences {
     /// The last one given and acknowledged: readers see everything up to it.
@@ -163,7 +163,7 @@ pub struct Sequences {
 }
 
 /// Arenas by state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArenaStatistics {
     /// The generation being written; 0 if none.
@@ -181,7 +181,7 @@ pub struct ArenaStatistics {
 }
 
 /// Memory, by budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
     /// Images of the active and sealed arenas and of spares.
@@ -234,7 +234,7 @@ pub struct LevelStatistics {
 }
 
 /// Every table, in its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelsReport {
     /// In the order of their numbers.

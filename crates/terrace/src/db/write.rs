@@ -85,6 +85,7 @@ impl Store {
         options: WriteOptions,
         condition: Option<Condition>,
     ) -> Result<()> {
+        self.check_process()?;
         if batch.is_empty() && !options.sync {
             return self.check_writable();
         }
@@ -204,6 +205,8 @@ impl Store {
         records: u32,
         sync: bool,
     ) -> Result<()> {
+        // Again: what was called for room, or a caller's code, may have forked since.
+        self.check_process()?;
         let first_sequence = writer.last_sequence + 1;
         let last_sequence = writer.last_sequence + u64::from(records);
         if last_sequence > MAX_SEQUENCE {

@@ -71,9 +71,11 @@ pub fn verify(
 /// The same of a store that is open: what its tables hold at this moment, and the frames in its
 /// arenas.
 pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
-    db.store().check_open()?;
+    db.own_store()?.check_open()?;
     let mut report = VerifyReport::default();
     verify_open(db, &mut report, progress);
+    // `progress` is a caller's code, which may have forked.
+    db.own_store()?;
     Ok(report)
 }
 
@@ -91,6 +93,9 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     let count = version.tables().count();
     for (at, (_, table)) in version.tables().enumerate() {
         progress(at, count);
+        if store.is_inherited() {
+            return;
+        }
         let checked = table.open(&store.tables).and_then(|reader| reader.verify());
         match checked {
             Ok(check) => {
@@ -103,7 +108,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
         }
     }
     progress(count, count);
-    if report.problems.is_empty() {
+    if report.problems.is_empty() && !store.is_inherited() {
         let options = CursorOptions::uncached(Purpose::Other);
         match check_age_rule(version, store.opener(options), store.range_reader()) {
             Ok(None) => {}

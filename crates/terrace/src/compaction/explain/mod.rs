@@ -44,7 +44,7 @@ use crate::CompactionPolicy;
 
 /// What a store's policy would begin now, keyspace by keyspace. The first keyspace that has a choice is
 /// served first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Explanation {
     /// In the order of their numbers.

@@ -96,6 +96,10 @@ impl Drop for Leadership<'_> {
                 return;
             }
         }
+        // In a forked child nobody waits, and the lock may be held for ever.
+        if queue.mark.is_inherited() {
+            return;
+        }
         let members = self.requests.len().max(1);
         self.requests.clear();
         let mut state = queue.state.lock();

@@ -19,7 +19,7 @@ impl Stage {
     fn new(records: u32) -> Arc<Self> {
         let bytes = 1 << 20;
         Arc::new(Stage {
-            queue: CommitQueue::new(GroupLimits { bytes, records }),
+            queue: CommitQueue::new(GroupLimits { bytes, records }, ForkMark::new().unwrap()),
             occupied: Plain::new(false),
             written: Count::new(0),
         })

@@ -19,7 +19,7 @@ fn request(sync: bool) -> Request {
 
 #[test]
 fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
-    let queue = CommitQueue::new(LIMITS);
+    let queue = CommitQueue::new(LIMITS, ForkMark::new().unwrap());
     let (inside, written, alone) = (
         AtomicBool::new(false),
         AtomicUsize::new(0),
@@ -61,7 +61,7 @@ fn every_request_is_in_exactly_one_group_and_leaders_never_overlap() {
 
 #[test]
 fn a_failure_is_answered_and_the_queue_goes_on() {
-    let queue = CommitQueue::new(LIMITS);
+    let queue = CommitQueue::new(LIMITS, ForkMark::new().unwrap());
     let answer = queue.submit(request(false), || Ok(()), |_| Err(Error::Closed));
     assert!(matches!(answer, Err(Error::Closed)));
     queue.submit(request(false), || Ok(()), |_| Ok(())).unwrap();
@@ -69,7 +69,7 @@ fn a_failure_is_answered_and_the_queue_goes_on() {
 
 #[test]
 fn only_long_syncs_are_gathered_for() {
-    let queue = CommitQueue::new(LIMITS);
+    let queue = CommitQueue::new(LIMITS, ForkMark::new().unwrap());
     let sync = |time: Duration| {
         queue.crowd.store(8, Ordering::Relaxed);
         let commit = |_: &mut Group<'_>| {

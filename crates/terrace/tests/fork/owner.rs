@@ -1,0 +1,137 @@
+//! What the parent keeps: its writes, its lock, its socket.
+
+use std::cell::RefCell;
+use std::io::{Read, pipe};
+
+use terrace::{Db, IterOptions, Options};
+
+use crate::child::{exit, fork, in_child, in_own_process};
+use crate::{METHODS, Place, check_reopened, inline, is_busy, is_forked, key, options, put};
+
+#[test]
+fn a_childs_writes_are_refused_and_its_parent_loses_none() {
+    in_own_process(|| {
+        for method in METHODS {
+            let place = Place::new();
+            in_child(|| {
+                let db = Db::open(place.store(), options(method)).unwrap();
+                put(&db, 0..150);
+                let child = fork(|| {
+                    let refused = |number| is_forked(db.put(&key(number), b"the child's"));
+                    (150..1_200).all(refused)
+                });
+                put(&db, 150..1_200);
+                child.succeeds();
+                // It dies and does not close: what counts is what the arenas hold.
+                exit(true)
+            });
+            check_reopened(&place.store(), options(method), 1_200);
+        }
+    });
+}
+
+thread_local! {
+    /// A store that is dropped at the end of its thread.
+    static KEPT: RefCell<Option<Db>> = const { RefCell::new(None) };
+}
+
+fn stays_its_parents(options: Options) {
+    let place = Place::new();
+    let path = place.store();
+    let db = Db::open(&path, options.clone()).unwrap();
+    put(&db, 0..10);
+    let mut handles = Some((
+        db.clone(),
+        db.snapshot(),
+        db.iter(IterOptions::default()).unwrap(),
+        db.iter(IterOptions::default()).unwrap().entries(),
+        db.create_keyspace("other", Default::default()).unwrap(),
+    ));
+    in_child(|| is_forked(db.close()) && is_busy(&path, options.clone()));
+    in_child(|| {
+        drop(handles.take());
+        is_busy(&path, options.clone())
+    });
+    // The last handle, and the exit of a program that knows of nothing.
+    drop(handles.take());
+    KEPT.set(Some(db));
+    in_child(|| {
+        KEPT.take();
+        is_busy(&path, options.clone())
+    });
+    in_child(|| std::process::exit(0));
+    assert!(is_busy(&path, options.clone()));
+    assert_eq!(path.join("inspect").exists(), options.inspect);
+    let db = KEPT.take().unwrap();
+    put(&db, 10..20);
+    drop(db);
+    check_reopened(&path, options, 20);
+}
+
+#[test]
+fn a_child_that_closes_drops_or_exits_leaves_lock_and_socket() {
+    in_own_process(|| {
+        for method in METHODS {
+            let inspect = |options| Options {
+                inspect: true,
+                ..options
+            };
+            stays_its_parents(inspect(options(method)));
+            stays_its_parents(inline(method));
+        }
+    });
+}
+
+#[test]
+fn a_child_that_drops_what_only_read_leaves_the_lock() {
+    in_own_process(|| {
+        let place = Place::new();
+        let path = place.store();
+        drop(Db::open(&path, Options::default()).unwrap());
+        let reader = Options {
+            read_only: true,
+            ..Options::default()
+        };
+        let mut db = Some(Db::open(&path, reader).unwrap());
+        in_child(|| {
+            drop(db.take());
+            is_busy(&path, Options::default())
+        });
+        assert!(is_busy(&path, Options::default()));
+        drop(db);
+        Db::open(&path, Options::default()).unwrap();
+    });
+}
+
+#[test]
+fn a_child_keeps_the_lock_of_a_parent_that_died_until_it_ends() {
+    in_own_process(|| {
+        let place = Place::new();
+        let path = place.store();
+        let (mut end, hold) = pipe().unwrap();
+        let (mut told, tell) = pipe().unwrap();
+        let mut hold = Some(hold);
+        fork(|| {
+            let db = Db::open(&path, Options::default()).unwrap();
+            put(&db, 0..10);
+            let _youngest = fork(|| {
+                drop(hold.take());
+                let _until_the_test_lets_go = end.read(&mut [0]);
+                true
+            });
+            // Dead, not closed.
+            exit(true)
+        })
+        .succeeds();
+        assert!(is_busy(&path, Options::default()));
+        drop((hold, tell));
+        // Its end of the pipe closes as it ends.
+        let _ = told.read(&mut [0]);
+        let opened = (0..1_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !is_busy(&path, Options::default())
+        });
+        assert!(opened);
+        check_reopened(&path, Options::default(), 10);
+    });
+}
