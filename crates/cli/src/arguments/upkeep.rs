@@ -17,15 +17,6 @@ pub struct Maintenance {
 }
 
 #[derive(Debug, Args)]
-pub struct Repair {
-    #[command(flatten)]
-    pub maintenance: Maintenance,
-    /// Take in the tables that openings kept as `n.table.unlisted`
-    #[arg(long)]
-    pub take_unlisted: bool,
-}
-
-#[derive(Debug, Args)]
 pub struct Compact {
     #[command(flatten)]
     pub maintenance: Maintenance,
@@ -42,6 +33,9 @@ pub struct Compact {
 pub struct Repair {
     #[command(flatten)]
     pub maintenance: Maintenance,
+    /// Take in the tables that openings kept as `n.table.unlisted`
+    #[arg(long)]
+    pub take_unlisted: bool,
     /// Take the arenas of the store with this number (32 hexadecimal digits), where arenas of
     /// several stores lie and no manifest tells which is the right one
     #[arg(long = "store", value_name = "NUMBER", value_parser = store_number)]
