@@ -5,14 +5,15 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::within::{wait_until, within};
 use terrace::{
     Background, Compression, Db, Error, Event, EventKind, EventListener, IterOptions, Options,
-    Result,
+    Result, WriteBatch, WriteOptions,
 };
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
@@ -277,6 +278,7 @@ fn a_leader_in_a_listener_does_not_wait_for_itself() {
     });
 }
 
+/// The listener waits at an event until it has the only handle, and drops it.
 #[test]
 fn the_last_handle_may_be_dropped_in_a_listener() {
     for kind in [
@@ -287,35 +289,34 @@ fn the_last_handle_may_be_dropped_in_a_listener() {
     ] {
         within(kind, move || {
             let disk = disk();
-            let (seen, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
-            let (counted, dropped) = (Arc::clone(&seen), Arc::clone(&last));
+            let is_armed = Arc::new(AtomicBool::new(false));
+            let is_there = Arc::new(AtomicBool::new(false));
+            let (armed, there) = (Arc::clone(&is_armed), Arc::clone(&is_there));
+            let (sender, last) = channel::<Db>();
+            let last = Mutex::new(last);
             let (db, listener) = work(&disk, Background::Threads, move |event, db| {
                 drop(db);
-                if event.kind.name() == kind {
-                    let last: Option<Db> = dropped.lock().unwrap().take();
-                    if last.is_some() {
-                        drop(last);
-                        counted.fetch_add(1, Ordering::Relaxed);
-                    }
+                if event.kind.name() == kind && armed.swap(false, Ordering::SeqCst) {
+                    there.store(true, Ordering::SeqCst);
+                    drop(last.lock().unwrap().recv().unwrap());
                 }
             });
             listener.db.lock().unwrap().take();
-            // Work for each worker, of which the last handle is not a part.
-            for row in 0..ROWS {
-                db.put(&key(row), &[7; 400]).unwrap();
-            }
-            *last.lock().unwrap() = Some(db.clone());
-            let flushing = std::thread::spawn(move || {
-                for row in 0..ROWS * 2 {
-                    if db.put(&key(row % ROWS), &[7; 400]).is_err() {
-                        return;
-                    }
-                }
+            is_armed.store(true, Ordering::SeqCst);
+            let mut row = 0;
+            wait_until("the listener waits", || {
+                row += 1;
+                let mut batch = WriteBatch::new();
+                batch.put(&key(row % ROWS), &[7; 400]).unwrap();
+                let no_stall = WriteOptions {
+                    no_stall: true,
+                    ..WriteOptions::default()
+                };
+                let written = db.write(batch, no_stall);
+                assert!(matches!(written, Ok(()) | Err(Error::WouldStall)));
+                is_there.load(Ordering::SeqCst)
             });
-            flushing.join().unwrap();
-            wait_until("the last handle is dropped", || {
-                seen.load(Ordering::Relaxed) == 1
-            });
+            sender.send(db).unwrap();
             let mut reopened = None;
             wait_until("the store is closed", || {
                 reopened = Db::open(STORE, options(&disk)).ok();

@@ -76,6 +76,13 @@ impl Stage {
         }
     }
 
+    /// The spare is there: its worker touches no arena beside what a test provokes.
+    fn with_spare(self) -> Stage {
+        let has_spare = || self.db.statistics().arenas.spare == 1;
+        wait_until("there is a spare", has_spare);
+        self
+    }
+
     /// The operations that the plan is about panic from now on, those of cleaning up included.
     fn arm(&self) {
         self.plan.fail_from(self.plan.count(), Fault::Panic);
@@ -276,11 +283,7 @@ fn a_panic_of_the_timer_that_persists() {
         max_arenas: 8,
         ..options
     });
-    // Its header is synced, too.
-    wait_until("there is a spare", || {
-        stage.db.statistics().arenas.spare == 1
-    });
-    stage.panics_in("commit", |db| {
+    stage.with_spare().panics_in("commit", |db| {
         db.put(&key(0), &[7; 100])?;
         std::thread::sleep(Duration::from_millis(20));
         Ok(())
@@ -290,13 +293,14 @@ fn a_panic_of_the_timer_that_persists() {
 #[test]
 fn a_panic_of_a_leader() {
     let writes = everything(Operation::Write).purpose(Purpose::Arena);
-    Stage::new(writes).panics_in("commit", |db| db.put(&key(0), &[7; 100]));
+    let stage = Stage::new(writes).with_spare();
+    stage.panics_in("commit", |db| db.put(&key(0), &[7; 100]));
 }
 
 #[test]
 fn a_panic_of_who_leads_alone() {
     let syncs = everything(Operation::Sync).purpose(Purpose::Arena);
-    let stage = Stage::new(syncs);
+    let stage = Stage::new(syncs).with_spare();
     stage
         .db
         .create_keyspace("none", Default::default())
@@ -316,6 +320,7 @@ fn a_panic_in_a_close() {
         });
         // Something to persist.
         stage.db.put(&key(0), &[7; 100]).unwrap();
+        let stage = stage.with_spare();
         stage.arm();
         let db = stage.db.clone();
         let closed = within("close", move || db.close());
