@@ -210,7 +210,7 @@ Examples:
 What is damaged is kept beside the store, with .damaged behind its name. A store without damage is
 left as it is. If the manifest is lost, a new one is made from the tables and the arenas. Arenas
 of another store are not taken and are kept aside, too. If several stores' arenas lie there and
-the manifest is lost, none is taken; --store names the one whose arenas are.
+the manifest is lost, none is taken; --arenas-of names the one whose arenas are.
 
 An opening that drops the end of the manifest keeps tables that it may have listed, with .unlisted
 behind their names. With --take-unlisted their entries are in the store again, unless newer ones are.

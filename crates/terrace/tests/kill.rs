@@ -7,7 +7,8 @@
 //! removes what batch `n - WINDOW` set, so the keys that are there say exactly which batches are:
 //! they must be the window that ends at the counter, and the counter must be the last acknowledged
 //! batch or the one that was under way. All rounds use the same directory. In a third of the rounds it
-//! is moved while the child writes, and another store made in its place, or its `LOCK` is removed.
+//! is moved while the child writes, and another store made in its place, or its `LOCK` is removed, or its
+//! manifest ends in half a record.
 //!
 //! `TERRACE_KILLS` sets the number of kills for each kind of store (20 by default),
 //! `TERRACE_KILL_SEED` the seed of the moments, `TERRACE_TEST_DIRECTORY` where the stores live.
@@ -188,12 +189,15 @@ enum Mishap {
     Moved,
     /// `LOCK` is removed, and a second owner tries to get in.
     LockRemoved,
+    /// The child dies in the middle of a record of the manifest.
+    TornManifest,
 }
 
 impl Mishap {
     fn befall(self, directory: &Path, kind: Kind) {
         match self {
-            Mishap::None => {}
+            // Befalls it when the child is dead.
+            Mishap::None | Mishap::TornManifest => {}
             Mishap::Moved => {
                 std::fs::rename(directory, directory.with_extension("moved")).unwrap();
                 let other = Db::open(directory, kind.options()).unwrap();
@@ -210,12 +214,30 @@ impl Mishap {
         }
     }
 
-    fn mend(self, directory: &Path) {
-        if let Mishap::Moved = self {
-            std::fs::remove_dir_all(directory).unwrap();
-            std::fs::rename(directory.with_extension("moved"), directory).unwrap();
+    /// What follows when the child is dead.
+    fn follow(self, directory: &Path) {
+        match self {
+            Mishap::None | Mishap::LockRemoved => {}
+            Mishap::Moved => {
+                std::fs::remove_dir_all(directory).unwrap();
+                std::fs::rename(directory.with_extension("moved"), directory).unwrap();
+            }
+            Mishap::TornManifest => tear_manifest(directory),
         }
     }
+}
+
+/// Appends the beginning of a record to the manifest in use, as a write that was cut short leaves it.
+fn tear_manifest(directory: &Path) {
+    let current = std::fs::read_to_string(directory.join("CURRENT")).unwrap();
+    let name = current.split(' ').next().unwrap();
+    let manifest = std::fs::OpenOptions::new()
+        .append(true)
+        .open(directory.join(name));
+    let mut torn = [0x5a; 40].to_vec();
+    // A length that the file does not have, and the kind of an edit.
+    torn[8..16].copy_from_slice(&[200, 0, 0, 0, 1, 0, 0, 0]);
+    manifest.unwrap().write_all(&torn).unwrap();
 }
 
 /// Runs a child and kills it; the last batch that each thread acknowledged, 0 for none.
@@ -258,7 +280,7 @@ fn run_and_kill(
     acks.iter().for_each(&mut take);
     reader.join().unwrap();
     if matches!(moment, Moment::Acknowledged(count) if count > 1) {
-        mishap.mend(directory);
+        mishap.follow(directory);
     }
     assert_eq!(
         status.code(),
@@ -328,9 +350,10 @@ fn survives_kills(kind: Kind) {
         } else {
             Moment::Acknowledged(random.random_range(0..3_000))
         };
-        let mishap = match random.random_range(0..6) {
+        let mishap = match random.random_range(0..8) {
             0 => Mishap::Moved,
             1 => Mishap::LockRemoved,
+            2 => Mishap::TornManifest,
             _ => Mishap::None,
         };
         let acknowledged = run_and_kill(&path, kind, moment, mishap);

@@ -104,8 +104,8 @@ fn assert_last_edit(image: &Image, says: &str) {
     let disk = image.disk(BOOT);
     let manifest = Path::new(STORE).join(last_edit(image).0);
     let dump = inspect::dump(&disk, &manifest).unwrap();
-    let edits = dump.items.iter().filter(|item| item.kind == "edit");
-    let text = &edits.last().unwrap().text;
+    let mut edits = dump.items.iter().filter(|item| item.kind == "edit");
+    let text = &edits.next_back().unwrap().text;
     assert!(text.contains(says), "{text}");
 }
 
@@ -206,7 +206,10 @@ fn a_table_that_a_dropped_end_may_have_listed_is_kept_and_taken_in_again() {
     assert_eq!(Image::of(&disk), image);
 
     let db = open(&disk).unwrap();
-    assert_eq!(db.statistics().recovery.unlisted_tables, [kept.clone()]);
+    assert_eq!(
+        db.statistics().recovery.unlisted_tables,
+        std::slice::from_ref(&kept)
+    );
     assert_eq!(rows(&db, "default"), vec![None; 5]);
     // What is written from here on is newer than what the table holds.
     db.put(&row(3), b"newer").unwrap();
@@ -315,8 +318,10 @@ fn without_a_dropped_end_orphans_are_removed() {
     assert!(!Image::of(&disk).files.contains_key("900.table"));
 }
 
+type Work = fn(&Db) -> terrace::Result<()>;
+
 /// What writes a table and then an edit.
-fn works() -> [(&'static str, fn(&Db) -> terrace::Result<()>); 3] {
+fn works() -> [(&'static str, Work); 3] {
     [
         ("flush", |db| {
             (0..5).try_for_each(|number| db.put(&row(number), b"value"))?;

@@ -38,7 +38,7 @@ pub struct Repair {
     pub take_unlisted: bool,
     /// Take the arenas of the store with this number (32 hexadecimal digits), where arenas of
     /// several stores lie and no manifest tells which is the right one
-    #[arg(long = "store", value_name = "NUMBER", value_parser = store_number)]
+    #[arg(long = "arenas-of", value_name = "NUMBER", value_parser = store_number)]
     pub number: Option<u128>,
 }
 

@@ -47,7 +47,7 @@ fn several(file: &Path, header: &Header) -> Error {
     let number = u128::from_le_bytes(header.store);
     let detail = format!(
         "it belongs to store {number:032x}, and others here do not; no manifest tells which store \
-         this is: repair with --store NUMBER to take its arenas"
+         this is: repair with --arenas-of NUMBER to take its arenas"
     );
     Error::corruption(file, 0, detail)
 }
