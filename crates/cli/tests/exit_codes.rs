@@ -32,7 +32,8 @@ fn code_2_wrong_usage() {
 #[test]
 fn code_3_damage() {
     let shell = Shell::with_tables();
-    damage(&shell.store_file(|name| name.starts_with("MANIFEST")), 100);
+    // Within the first record: a mark behind it may be damaged without harm.
+    damage(&shell.store_file(|name| name.starts_with("MANIFEST")), 60);
     let ran = shell.run(&["get", "oslo"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains("MANIFEST"), "{}", ran.stderr);
