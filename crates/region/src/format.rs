@@ -101,17 +101,20 @@ pub enum HeaderState {
     Blank,
     /// Intact, of a version that this program does not know.
     UnknownVersion(u32),
+    /// A link, a FIFO or a device lies under the slot's name. Only a [`Region`](crate::Region) can
+    /// tell. The region leaves it alone.
+    NotAFile,
     /// Anything else; the text says what is wrong.
     Damaged(&'static str),
 }
 
 impl HeaderState {
-    /// Returns whether the region leaves the slot alone: it holds another store's arena, or one of
-    /// a version that this program does not know.
+    /// Returns whether the region leaves the slot alone: it holds another store's arena, one of a
+    /// version that this program does not know, or no file.
     pub fn is_left_alone(&self) -> bool {
         matches!(
             self,
-            HeaderState::Foreign(_) | HeaderState::UnknownVersion(_)
+            HeaderState::Foreign(_) | HeaderState::UnknownVersion(_) | HeaderState::NotAFile
         )
     }
 }

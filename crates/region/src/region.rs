@@ -213,10 +213,16 @@ impl Region {
     pub fn slots(&self) -> Result<Vec<SlotInfo>> {
         let list = self.device.list()?;
         let info = list.into_iter().map(|slot| {
+            let header = match self.device.read_header(slot.number) {
+                Err(Error::Io(error)) if error.kind() == ErrorKind::NotAFile => {
+                    HeaderState::NotAFile
+                }
+                bytes => self.header(slot.number, &bytes?),
+            };
             Ok(SlotInfo {
                 number: slot.number,
                 length_bytes: slot.length_bytes,
-                header: self.header(slot.number, &self.device.read_header(slot.number)?),
+                header,
             })
         });
         info.collect()

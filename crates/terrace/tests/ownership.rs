@@ -378,6 +378,12 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
             let error = opened.unwrap_err().to_string();
             assert!(error.contains(name.as_str()), "{name}: {error}");
             assert!(error.contains(kind), "{name}: {error}");
+            if name == "LOCK" {
+                continue;
+            }
+            // Repair puts it out of the way, and the store opens.
+            terrace::repair(&path, small(), |_, _| {}).unwrap();
+            Db::open(&path, small()).unwrap().close().unwrap();
         }
     }
 }

@@ -80,7 +80,6 @@ fn as_text(report: &RepairReport) -> String {
              are kept with .damaged behind their names"
         ));
     }
-    lines.extend(report.left.iter().map(of_left));
     lines.push(format!(
         "{} whole, {} written, {} taken from arenas",
         things(report.tables as u64, "table"),

@@ -190,6 +190,9 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
         }
         // Only a region decides that a header is foreign.
         HeaderState::Foreign(header) => header,
+        HeaderState::NotAFile => {
+            return Err(Error::corruption(path, 0, "it is not a regular file"));
+        }
         HeaderState::Damaged(detail) => return Err(Error::corruption(path, 0, detail)),
         HeaderState::Blank => {
             let summary = vec![("state", "never used".to_owned())];

@@ -52,7 +52,7 @@ impl Site {
         let strangers = report.left.iter_mut();
         for stranger in strangers.filter(|left| left.kept_as.is_none() && !left.is_newer()) {
             let (directory, name) = self.located(&stranger.file);
-            if length_bytes(directory, name)?.is_none() {
+            if !is_there(directory, name)? {
                 continue;
             }
             let (aside, _) = free_name(directory, name)?;
@@ -84,7 +84,7 @@ impl Site {
         directory: &dyn Directory,
         name: &str,
     ) -> Result<Option<String>> {
-        if length_bytes(directory, name)?.is_none() {
+        if !is_there(directory, name)? {
             // A device of another kind has no files, and one may be gone.
             return Ok(None);
         }
@@ -102,7 +102,7 @@ fn free_name(directory: &dyn Directory, name: &str) -> Result<(String, bool)> {
     let mut number = 1;
     loop {
         let aside = name_aside(name, number);
-        if length_bytes(directory, &aside)?.is_none() {
+        if !is_there(directory, &aside)? {
             return Ok((aside, false));
         }
         if same_bytes(directory, name, &aside)? {
@@ -112,17 +112,26 @@ fn free_name(directory: &dyn Directory, name: &str) -> Result<(String, bool)> {
     }
 }
 
-fn length_bytes(directory: &dyn Directory, name: &str) -> Result<Option<u64>> {
-    match directory.open(name, OpenOptions::buffered(OpenMode::Read)) {
-        Ok(file) => Ok(Some(file.length_bytes()?)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+/// Returns whether anything lies under a name.
+fn is_there(directory: &dyn Directory, name: &str) -> Result<bool> {
+    match directory.identity_of(name) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        // A directory: no file of a store, and in the way.
+        Err(error) if error.kind() == ErrorKind::NotAFile => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
 fn same_bytes(directory: &dyn Directory, one: &str, other: &str) -> Result<bool> {
     let open = |name| directory.open(name, OpenOptions::buffered(OpenMode::Read));
-    let (one, other) = (open(one)?, open(other)?);
+    let (one, other) = match (open(one), open(other)) {
+        (Ok(one), Ok(other)) => (one, other),
+        (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotAFile => {
+            return Ok(false);
+        }
+        (one, other) => (one?, other?),
+    };
     let length_bytes = one.length_bytes()?;
     if other.length_bytes()? != length_bytes {
         return Ok(false);

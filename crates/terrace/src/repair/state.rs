@@ -333,7 +333,9 @@ impl Basis {
                 HeaderState::Intact(header) => Some(header.generation),
                 HeaderState::Blank if known.is_none() => return None,
                 HeaderState::Blank | HeaderState::Damaged(_) => known,
-                HeaderState::Foreign(_) | HeaderState::UnknownVersion(_) => None,
+                HeaderState::Foreign(_)
+                | HeaderState::UnknownVersion(_)
+                | HeaderState::NotAFile => None,
             };
             Some(Slot {
                 number: slot.number,

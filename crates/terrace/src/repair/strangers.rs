@@ -23,6 +23,7 @@ pub(super) fn stranger(basis: &Basis, region: &Region, slot: &SlotInfo) -> Optio
             Error::unsupported(&file, format!("arena format version {version}"))
         }
         HeaderState::Foreign(header) => Error::corruption(&file, 0, region.owner_of(&header)),
+        HeaderState::NotAFile => Error::corruption(&file, 0, "it is not a regular file"),
         HeaderState::Intact(_) if basis.of_copies.contains(&file) => {
             let detail = "it is of a copy of this store, which gave its numbers to other writes";
             Error::corruption(&file, 0, detail)
@@ -76,7 +77,10 @@ pub(super) fn bring_back(directory: &dyn Directory, store: u128) -> Result<()> {
 }
 
 fn is_arena_of(directory: &dyn Directory, name: &str, store: u128) -> Result<bool> {
-    let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
+    let file = match directory.open(name, OpenOptions::buffered(OpenMode::Read)) {
+        Err(error) if error.kind() == ErrorKind::NotAFile => return Ok(false),
+        file => file?,
+    };
     let mut header = vec![0; terrace_region::HEADER_BYTES];
     let length = file.read_at(&mut header, 0, Purpose::Recovery)?;
     header.truncate(length);
