@@ -51,7 +51,7 @@ pub(crate) fn forge(table: &mut [u8], place: Range<usize>, change: impl FnOnce(&
     *checksum = xxh3_64_with_seed(covered, offset).to_le_bytes();
 }
 
-/// Changes the contents of every block of a role, as [`forge`] does; the role by its name in dumps.
+/// Changes the contents of every block of a role, as `forge` does; the role by its name in dumps.
 pub fn forge_blocks(table: &mut [u8], role: &str, mut change: impl FnMut(&mut [u8])) -> Result<()> {
     for (found, place) in blocks(table)? {
         if found.name() == role {
