@@ -11,6 +11,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use parking_lot::Mutex;
+
 use crate::{Error, Result};
 
 /// Runs `work`. Returns [`Error::Panicked`], which names `step`, if it panics.
@@ -32,6 +34,9 @@ pub(crate) fn panicked(step: &str, payload: Box<dyn Any + Send>) -> Error {
     }
 }
 
+/// Payloads that are no words, never dropped.
+static KEPT: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
+
 /// Returns the words that the panic was raised with.
 fn message(payload: Box<dyn Any + Send>) -> String {
     let payload = match payload.downcast::<String>() {
@@ -42,7 +47,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         Ok(words) => (*words).to_owned(),
         Err(unknown) => {
             // Its drop is a stranger's code, and may panic in turn.
-            std::mem::forget(unknown);
+            KEPT.lock().push(unknown);
             "no message".to_owned()
         }
     }

@@ -9,6 +9,7 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use terrace_storage::{
     Access, CountingStorage, Directory, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage,
 };
@@ -59,7 +60,9 @@ fn directory_at(storage: &dyn Storage, path: &str) -> Arc<dyn Directory> {
     storage.directory(Path::new(path), Access::Owner).unwrap()
 }
 
-/// A writer holds its directory for as long as it lives: here for ever.
+/// Directories of writers, which hold them for as long as they live: here for ever.
+static HELD: Mutex<Vec<&'static Arc<dyn Directory>>> = Mutex::new(Vec::new());
+
 fn create_at(
     storage: &dyn Storage,
     path: &str,
@@ -67,6 +70,7 @@ fn create_at(
 ) -> crate::Result<TableWriter<'static>> {
     let (directory, name) = storage.parent(Path::new(path))?;
     let directory: &'static Arc<dyn Directory> = Box::leak(Box::new(directory));
+    HELD.lock().push(directory);
     TableWriter::create(&**directory, name.to_owned(), options)
 }
 
