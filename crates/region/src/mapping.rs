@@ -111,6 +111,9 @@ mod tests {
         // SAFETY: the child touches memory that it has, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
+            // A sanitizer's handler would report the fault and exit.
+            // SAFETY: the default action needs no code of this process.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
             act();
             // SAFETY: it ends the child at once.
             unsafe { libc::_exit(0) };
