@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What is to be said of a table that an opening kept.
+/// The text for a table that an opening kept.
 pub const UNLISTED_TABLE: &str = "the table is whole, but not in the store; the dropped end of the \
     manifest may have listed it; `terrace repair --take-unlisted` takes it in";
 

@@ -32,7 +32,7 @@ pub enum FrontFault {
     Damaged {
         /// Offset of the damage in the file.
         offset: u64,
-        /// What is wrong there.
+        /// The fault, in words.
         detail: &'static str,
     },
     /// The front is whole and names a version that this release does not know.

@@ -397,8 +397,8 @@ impl Region {
         removed
     }
 
-    /// Reads what a slot holds of a generation. Writes nothing. Whether a header of another
-    /// generation may be there is for the caller to judge, who knows the manifest.
+    /// Reads the frames of a generation in a slot. Writes nothing. The caller knows the manifest, and
+    /// judges whether a header of another generation may be there.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Foreign`], [`Error::UnknownVersion`], [`Error::Corruption`] if the slot's size is none that an arena has, [`Error::Io`],

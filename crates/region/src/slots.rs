@@ -26,7 +26,7 @@ pub(crate) enum Use {
 struct Entry {
     length_bytes: u64,
     held: Use,
-    /// What the header says now it says after a power cut, too.
+    /// The header is durable: a power cut brings no earlier one back.
     has_durable_header: bool,
 }
 

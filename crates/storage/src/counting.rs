@@ -1,7 +1,7 @@
 //! Counts what passes through a storage: bytes and operations, by purpose and direction.
 //!
 //! Everything that a store does to files comes through here. So here a forked child is kept from
-//! changing the files of its parent, whatever it was in the middle of.
+//! changing the files of its parent, at any point of a call.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};

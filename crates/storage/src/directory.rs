@@ -1,6 +1,6 @@
 //! An open directory: the seam between a store and the names of its files.
 //!
-//! A path leads to whatever lies there at the moment of the call. An open directory stays the one
+//! A path is resolved anew by each call, and may lead to another file each time. An open directory stays the one
 //! that was opened, though it is renamed or another takes its place. So an owner opens its directory
 //! once and reaches every file by a name of one component.
 
@@ -41,7 +41,7 @@ impl Access {
     }
 }
 
-/// Identity of a file or directory, whatever its names. A number may be given again once the file is
+/// Identity of a file or directory under all its names. A number may be given again once the file is
 /// gone and nobody has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
@@ -56,7 +56,7 @@ pub struct FileIdentity {
 pub struct DirectoryEntry {
     /// The file's name, without its directory.
     pub name: String,
-    /// Its length in bytes. 0 for what is no regular file, and where it could not be examined.
+    /// Length of a regular file in bytes; 0 for anything else, and for an entry that cannot be examined.
     pub length_bytes: u64,
     /// Whether it is a directory. A symbolic link is none.
     pub is_directory: bool,
@@ -102,7 +102,7 @@ pub trait Directory: Send + Sync + fmt::Debug {
     fn file_system(&self) -> Result<FileSystem>;
     /// Returns the directory's own identity.
     fn identity(&self) -> Result<FileIdentity>;
-    /// Returns the identity of what lies under a name. A link is not followed.
+    /// Returns the identity of the file, or the link, under a name.
     fn identity_of(&self, name: &str) -> Result<FileIdentity>;
     /// Returns whether the directory was removed (its link count is 0): nothing made in it can be
     /// found again.

@@ -148,7 +148,7 @@ impl Error {
     }
 }
 
-/// The cause of [`ErrorKind::NotAFile`]: what lies under the name instead.
+/// The cause of [`ErrorKind::NotAFile`]: the kind of thing under the name.
 #[derive(Debug)]
 pub(crate) struct NotAFile(pub(crate) &'static str);
 

@@ -88,7 +88,7 @@ fn word(page: impl FnOnce() -> io::Result<&'static AtomicU64>) -> io::Result<&'s
     on_fork(wipe)?;
     let word = page().unwrap_or(&PLAIN);
     let pointer = ptr::from_ref(word).cast_mut();
-    // Whoever comes second keeps a page that nobody uses.
+    // The thread that comes second leaves its page unused.
     let _ = WORD.compare_exchange(
         ptr::null_mut(),
         pointer,

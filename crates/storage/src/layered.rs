@@ -1,7 +1,7 @@
 //! Directories with a layer around every call: counted, timed, limited or failing.
 //!
-//! A layer of a storage concerns files above all. What it has to say of directories is the same few
-//! things, so they are passed through here once, for all layers.
+//! A layer of a storage concerns files above all. Its part in calls on directories is small and
+//! alike in all layers, so those calls pass through here.
 
 use std::any::Any;
 use std::fmt;

@@ -232,8 +232,8 @@ pub trait File: Send + Sync + fmt::Debug {
 /// An owner opens its [`Storage::directory`] once and works in that. The methods that take the path
 /// of a file open its directory for each call: they are for tools and tests.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Opens a directory. Links on the way to it are followed, this once. What is made in it can be
-    /// opened by those that `access` names.
+    /// Opens a directory. Links on the way to it are followed, this once. New files in it can be
+    /// opened by the users that `access` names.
     fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>>;
     /// Creates a directory and its missing parents, durably. An existing directory is not an error,
     /// and keeps its mode.

@@ -57,7 +57,7 @@ pub enum Error {
     OwnershipLost {
         /// The directory, as it was named when it was opened.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The finding, and a way out.
         detail: String,
     },
     /// There is no store in the directory.

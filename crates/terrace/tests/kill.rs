@@ -181,7 +181,7 @@ enum Moment {
     Acknowledged(u64),
 }
 
-/// What befalls a store's directory while a child writes.
+/// A mishap of a store's directory while a child writes.
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
     None,
@@ -214,7 +214,7 @@ impl Mishap {
         }
     }
 
-    /// What follows when the child is dead.
+    /// Carries out the rest when the child is dead.
     fn follow(self, directory: &Path) {
         match self {
             Mishap::None | Mishap::LockRemoved => {}

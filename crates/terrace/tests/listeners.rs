@@ -20,7 +20,7 @@ use terrace_storage::{CrashSwitch, SimulatedStorage};
 const STORE: &str = "/store";
 const ROWS: u32 = 200;
 
-/// Does what a test says at each event, once the store is there.
+/// Runs a test's code at each event, once the store is there.
 struct Calls<F> {
     db: Mutex<Option<Db>>,
     call: F,

@@ -1,4 +1,4 @@
-//! The end of the manifest: what is damage there, what a power cut may leave, and which tables are
+//! The end of the manifest: damage, the remains of a power cut, and which tables are
 //! kept although no edit lists them.
 
 mod image;
@@ -18,7 +18,7 @@ use terrace::{
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage};
 
 const BOOT: u64 = 1;
-/// What lies behind each edit.
+/// Bytes of the mark behind each edit.
 const MARK_BYTES: usize = 32;
 
 fn options(disk: &SimulatedStorage) -> Options {
@@ -211,7 +211,7 @@ fn a_table_that_a_dropped_end_may_have_listed_is_kept_and_taken_in_again() {
         std::slice::from_ref(&kept)
     );
     assert_eq!(rows(&db, "default"), vec![None; 5]);
-    // What is written from here on is newer than what the table holds.
+    // Later writes are newer than the table's entries.
     db.put(&row(3), b"newer").unwrap();
     db.close().unwrap();
     let db = open(&disk).unwrap();
@@ -247,14 +247,14 @@ fn a_table_is_taken_in_before_any_opening_too() {
     assert_eq!(rows(&open(&disk).unwrap(), "default"), all_are(b"value"));
 }
 
-/// Where something else is damaged as well, the dropped end is what explains it.
+/// Where something else is damaged as well, the dropped end explains it.
 #[test]
 fn a_repair_takes_all_tables_where_the_dropped_end_explains_the_damage() {
     let image = with_load();
     let listed = image.names(|name| name.ends_with(".table")).remove(0);
     let last = image.files[&listed].len() - 1;
     let damaged = flipped(&image, false).with(&listed, |bytes| bytes[last] ^= 1);
-    // The frames of what was written after the load do not follow those before it.
+    // The frames written after the load do not follow those before it.
     let written = with_load_and(|db| {
         db.put(b"after", b"2").unwrap();
         db.persist().unwrap();
@@ -320,7 +320,7 @@ fn without_a_dropped_end_orphans_are_removed() {
 
 type Work = fn(&Db) -> terrace::Result<()>;
 
-/// What writes a table and then an edit.
+/// Returns the calls that write a table and then an edit.
 fn works() -> [(&'static str, Work); 3] {
     [
         ("flush", |db| {

@@ -1,5 +1,5 @@
-//! An owner owns a directory, not a path: what becomes of a store whose directory is moved, replaced or
-//! removed, and whose locks are taken away.
+//! An owner owns a directory, not a path: stores whose directory is moved, replaced or removed, and
+//! whose locks are taken away.
 
 use std::fs;
 use std::os::unix::fs::symlink;

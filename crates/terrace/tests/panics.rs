@@ -1,7 +1,7 @@
-//! A panic in a step of the store ends in an answer: whoever waits gets the cause, reads go on, a close
+//! A panic in a step of the store ends in an answer: every waiter gets the cause, reads go on, a close
 //! returns it and frees the lock, and the next opening finds everything acknowledged.
 //!
-//! The storage panics, which reaches every step that touches a file. Whatever takes longer than a bound
+//! The storage panics, which reaches every step that touches a file. A test that takes longer than a bound
 //! fails.
 
 mod support;
@@ -76,7 +76,7 @@ impl Stage {
         }
     }
 
-    /// The spare is there: its worker touches no arena beside what a test provokes.
+    /// The spare is there: its worker touches no arena but those that a test provokes.
     fn with_spare(self) -> Stage {
         let has_spare = || self.db.statistics().arenas.spare == 1;
         wait_until("there is a spare", has_spare);
@@ -212,7 +212,7 @@ fn a_panic_in_a_slice_of_a_merge() {
     }
 }
 
-/// What was begun cannot be removed either: one panic comes while another one unwinds.
+/// The half-written table cannot be removed either: one panic comes while another one unwinds.
 #[test]
 fn a_panic_while_another_one_unwinds() {
     let changes = [Operation::Write, Operation::Remove, Operation::Truncate];
@@ -305,7 +305,7 @@ fn a_panic_of_who_leads_alone() {
         .db
         .create_keyspace("none", Default::default())
         .unwrap();
-    // What goes before the keyspace's end is persisted.
+    // The writes before the keyspace's end are persisted.
     stage.panics_in("leader", |db| db.drop_keyspace("none"));
 }
 
@@ -388,7 +388,7 @@ fn a_panic_in_a_recovery() {
     }
 }
 
-/// Writers that are stopped, and all others who wait when the step panics.
+/// Writers that are stopped, and all other waiters when the step panics.
 #[test]
 fn a_panic_answers_all_who_wait_already() {
     for (purpose, step) in [
@@ -457,7 +457,7 @@ fn a_panic_answers_all_who_wait_already() {
     }
 }
 
-/// Another worker's step does not end, but whoever waits for it is answered.
+/// Another worker's step does not end, but its waiters are answered.
 #[test]
 fn a_panic_answers_those_who_wait_for_another_step() {
     for held in [Purpose::Flush, Purpose::Compaction] {

@@ -30,7 +30,7 @@ fn options(disk: &SimulatedStorage) -> Options {
 
 fn write(path: &str, disk: &SimulatedStorage, value: &[u8]) {
     let db = Db::open(path, options(disk)).unwrap();
-    // What overlaps is merged and not moved.
+    // Tables that overlap are merged and not moved.
     db.put(b"base", b"1").unwrap();
     db.put(b"key", value).unwrap();
     db.flush().unwrap();

@@ -303,7 +303,7 @@ fn a_newer_manifest_is_refused_by_its_name_and_left_alone() {
 #[test]
 fn a_newer_region_is_refused_by_its_name_and_repair_goes_on_with_the_tables() {
     let disk = with_region();
-    // What is in tables, too.
+    // The entries of tables, too.
     reopened(options_with_region(&disk)).flush().unwrap();
     let file = Path::new(REGION_DIR).join("REGION");
     let magic = *b"TerrRegn";

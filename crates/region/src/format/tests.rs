@@ -53,7 +53,7 @@ fn a_later_version_is_told_apart_from_damage() {
     assert!(matches!(Header::decode(&bytes), HeaderState::Damaged(_)));
     let sum = xxh3_64(&bytes[..12]).to_le_bytes();
     bytes[12..16].copy_from_slice(&sum[..4]);
-    // Nothing is known of what follows, the header's checksum neither.
+    // The rest of the header may be of any form, its checksum too.
     assert_eq!(Header::decode(&bytes), HeaderState::UnknownVersion(9));
 }
 

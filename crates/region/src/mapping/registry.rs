@@ -1,7 +1,7 @@
 //! The shared mappings of this process, which become read-only in a forked child.
 //!
 //! A child shares them with its parent: a store into one there would change a frame of the parent.
-//! What was read from them stays readable, so they are not taken away either.
+//! Values that point into them stay readable, so they stay mapped.
 //!
 //! Goal: a handler of `pthread_atfork` finds every mapping that some thread may store into. It runs
 //! in the child, where other threads are gone and their locks stay held, so there is no lock here:

@@ -69,7 +69,7 @@ impl RealDirectory {
             match statat(&self.descriptor, &*name, AtFlags::SYMLINK_NOFOLLOW) {
                 // Removed since the directory was read.
                 Err(Errno::NOENT) => return None,
-                // Whoever needs it gets the error.
+                // The call that needs the entry gets the error.
                 Err(_) => (0, false),
                 Ok(status) => match FileType::from_raw_mode(status.st_mode) {
                     FileType::RegularFile => (u64::try_from(status.st_size).unwrap_or(0), false),
@@ -111,7 +111,7 @@ fn check_regular(status: &Stat) -> io::Result<()> {
     }))
 }
 
-/// Returns the identity in what `stat` says of a file.
+/// Returns the identity of a file from its `stat`.
 pub(super) fn identity(status: &Stat) -> FileIdentity {
     FileIdentity {
         device: status.st_dev,

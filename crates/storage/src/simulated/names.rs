@@ -15,7 +15,7 @@ pub(super) type InodeNumber = u64;
 ///
 /// A directory has a *home*, a path that never changes and belongs to no other: a file is known by the
 /// home of its directory and its name. So an open directory stays the one that was opened when it is
-/// renamed. What happens to directories themselves is durable at once; only the names of files have a
+/// renamed. Changes of directories are durable at once; only the names of files have a
 /// history.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
@@ -117,7 +117,7 @@ impl Names {
 
     pub(super) fn add_directory(&mut self, path: &Path) {
         let mut home = path.to_path_buf();
-        // An open directory that was here before stays what it was.
+        // An open directory that was here before keeps its home.
         while !self.homes.insert(home.clone()) {
             home = PathBuf::from(format!("/#{}", self.homes.len()));
         }

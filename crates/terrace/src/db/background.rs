@@ -127,7 +127,7 @@ impl Background {
         state.last_failure = Some(error);
     }
 
-    /// Gives all who wait for a step this answer, whether the step ends or not.
+    /// Answers every waiter with the poison, also where the step never ends.
     pub(crate) fn answer(&self, poison: &Error) {
         for worker in self.workers() {
             let mut state = worker.state.lock();

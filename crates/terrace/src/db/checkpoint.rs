@@ -86,8 +86,8 @@ impl Store {
     }
 }
 
-/// Best effort: what is left is no store, and in nobody's way but the next checkpoint's. The caller
-/// holds the directory's lock, so what looks like a store's file is this checkpoint's.
+/// Removes the files of a failed checkpoint as far as possible. The caller holds the directory's lock,
+/// so every file with a store's name is this checkpoint's. Files that stay make no store.
 fn clear(to: &dyn Directory) {
     let entries = to.list().unwrap_or_default();
     for entry in entries.iter().filter(|entry| files::is_ours(&entry.name)) {

@@ -16,7 +16,7 @@ use crate::{KeyspaceId, Result};
 
 impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
-    /// a worker does, and has a worker's guard: who waits for such a job is answered after a panic.
+    /// a worker does, and has a worker's guard: the waiters of such a job are answered after a panic.
     pub(crate) fn compact_range(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         self.flush()?;
         self.guard("compact range", || self.compact_flushed(keyspace, range))

@@ -336,8 +336,8 @@ impl EventLog {
         }
     }
 
-    /// Runs what tells others of the store: code of a caller's, which may neither wait for the store
-    /// nor end what the thread is doing.
+    /// Runs a caller's code that is told of an event. It may neither wait for the store nor end the
+    /// thread's work.
     pub(crate) fn told(&self, tell: impl FnOnce()) {
         // Those who collect have no other place where a panic of theirs could be shown.
         let _ = self.listener.enclose("subscriber", tell);

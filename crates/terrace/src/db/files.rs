@@ -35,7 +35,7 @@ pub(crate) fn new_table_number(name: &str) -> Option<u64> {
     table_number(name.strip_suffix(NEW)?)
 }
 
-/// What follows the name of a whole table that an opening kept when it dropped the manifest's end.
+/// Suffix of a whole table that an opening kept when it dropped the manifest's end.
 pub(crate) const UNLISTED: &str = ".unlisted";
 
 /// The number of a table that an opening kept.
@@ -43,7 +43,7 @@ pub(crate) fn unlisted_table_number(name: &str) -> Option<u64> {
     table_number(name.strip_suffix(UNLISTED)?)
 }
 
-/// What follows the name of such a table when a repair has taken it in.
+/// Suffix of such a table once a repair has taken it in.
 pub(crate) const TAKEN: &str = ".taken";
 
 /// The number that a table has, or had before it was put aside: it is not given again.

@@ -62,7 +62,7 @@ fn has_threads(options: &Options) -> bool {
     options.background == Background::Threads && !options.read_only
 }
 
-/// Keeps what a handle refers to for as long as the process lives.
+/// Keeps a handle's store for as long as the process lives.
 pub(crate) fn leak<T: ?Sized>(kept: &Arc<T>) {
     std::mem::forget(Arc::clone(kept));
 }
@@ -94,7 +94,7 @@ impl Store {
         THREADED.fetch_sub(usize::from(has_threads(&self.options)), Ordering::Relaxed);
     }
 
-    /// Returns what a child may be shown: nothing that a lock guards.
+    /// Returns the statistics that a child may see: nothing that a lock guards.
     pub(crate) fn statistics_of_inherited(&self) -> Statistics {
         Statistics {
             durability: self.durability,

@@ -98,8 +98,8 @@ impl Store {
         Ok(())
     }
 
-    /// Fails if the directory is not this owner's any more: then another may write what the edit
-    /// would be about.
+    /// Fails if the directory is not this owner's any more: then another process may
+    /// change the files that the edit lists.
     fn check_ownership(&self, manifest: &Manifest) -> Result<()> {
         let checked = self.ownership.check();
         let checked = checked.and_then(|()| manifest.check_in_place());

@@ -250,7 +250,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses all writes from now on and answers all who wait. Returns the error that writers get,
+    /// Refuses all writes from now on and answers all waiters. Returns the error that writers get,
     /// this time included.
     pub(crate) fn poison(&self, cause: Error) -> Error {
         let poisoned = match cause {

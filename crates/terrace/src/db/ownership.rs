@@ -1,8 +1,8 @@
 //! The ownership of a store's directory: `LOCK` in it, held, and the proof that it is still there.
 //!
 //! A directory is owned, not a path: it is open, and moving it changes nothing. Two locks keep others
-//! out. `LOCK` is what people see and remove by mistake; the manifest that `CURRENT` names is locked,
-//! too, by the opening that writes it, so that whoever removes `LOCK` gets no further. Before each edit
+//! out. People see `LOCK` and remove it by mistake. So the opening that writes the manifest in use locks
+//! that file, too, and removing `LOCK` lets no second owner in. Before each edit
 //! of the manifest, the owner looks whether `LOCK` is the file that it has locked.
 
 use std::path::{Path, PathBuf};

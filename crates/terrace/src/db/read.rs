@@ -262,7 +262,8 @@ impl Store {
         }))
     }
 
-    /// Whether the newest version, which lies in `file`, is a value. The one place where kinds decide what is read.
+    /// Returns whether the newest version, which lies in `file`, is a value. Only here do kinds decide
+    /// the outcome of a read.
     pub(crate) fn is_put(&self, tag: Tag, file: impl FnOnce() -> Option<PathBuf>) -> Result<bool> {
         match tag.kind() {
             Some(Kind::Put) => Ok(true),

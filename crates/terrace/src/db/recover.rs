@@ -182,7 +182,7 @@ pub(crate) fn read_live(
     let in_header = match found.header {
         HeaderState::Intact(header) => header.generation,
         HeaderState::Blank => 0,
-        // What is damaged is judged with its frames.
+        // A damaged header is judged with its frames.
         _ => return Ok(found),
     };
     if live.may_have_in_header(in_header, generation) {

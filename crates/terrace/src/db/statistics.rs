@@ -43,7 +43,7 @@ pub(crate) struct Counters {
     /// Gets that were timed, and the tables that these asked.
     pub(crate) sampled_gets: AtomicU64,
     pub(crate) tables_asked: AtomicU64,
-    /// Connections to the inspection socket by users who may not ask.
+    /// Connections to the inspection socket by users without permission.
     pub(crate) strangers_refused: AtomicU64,
 }
 

@@ -205,7 +205,7 @@ impl Store {
         records: u32,
         sync: bool,
     ) -> Result<()> {
-        // Again: what was called for room, or a caller's code, may have forked since.
+        // Again: a listener or a condition may have forked since.
         self.check_process()?;
         let first_sequence = writer.last_sequence + 1;
         let last_sequence = writer.last_sequence + u64::from(records);

@@ -52,8 +52,8 @@ pub(super) enum SwitchError {
     Unknown(Error),
 }
 
-/// Makes `CURRENT` name a manifest, durably. The first one of a store replaces none: who made one
-/// meanwhile owns the directory.
+/// Makes `CURRENT` name a manifest, durably. The first one of a store replaces none: a
+/// process that made one meanwhile owns the directory.
 pub(super) fn switch(
     directory: &dyn Directory,
     number: u64,

@@ -88,7 +88,7 @@ pub(crate) struct ArenaIssued {
     pub(crate) generation: u64,
     pub(crate) slot: u64,
     pub(crate) capacity_bytes: u64,
-    /// What the slot's header says until it takes the generation; 0 if it is blank, `None` if that
+    /// Generation in the slot's header until it takes this one; 0 if it is blank, `None` if that
     /// is not known.
     pub(crate) replaced_generation: Option<u64>,
 }

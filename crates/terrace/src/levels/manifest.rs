@@ -219,7 +219,7 @@ pub(crate) struct Manifest {
     directory: Arc<dyn Directory>,
     options: ManifestOptions,
     file: Arc<dyn File>,
-    /// On the file, by the opening that writes it: whoever removes `LOCK` gets no further.
+    /// Lock on the file, by the opening that writes it: removing `LOCK` lets no second owner in.
     lock: Option<Box<dyn Lock>>,
     number: u64,
     /// Where the next record goes.

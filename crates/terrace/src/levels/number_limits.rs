@@ -1,6 +1,6 @@
 //! Numbers that no store gives: those that leave no room for the ones to come.
 //!
-//! Good checksums prove nothing about what a record says. A number near the end of its range would
+//! Good checksums prove nothing about the numbers in a record. A number near the end of its range would
 //! make the next one overflow, so a manifest that holds one is damaged.
 
 use super::edit::Edit;
@@ -10,7 +10,7 @@ use crate::key::MAX_STORED_SEQUENCE;
 /// Of names, generations, ages, slots and seconds. Half of the range stays free.
 pub(super) const MAX_NUMBER: u64 = u64::MAX / 2;
 const MAX_KEYSPACE: u32 = u32::MAX / 2;
-/// Of the bytes of all tables, and of what is counted in them.
+/// Maximum sum of the bytes, and of each count, of all tables.
 const MAX_TOTAL: u64 = 1 << 56;
 
 /// Refuses an edit with a number that leaves no room for the next one.

@@ -192,7 +192,7 @@ impl<'a> Records<'a> {
         Err(Error::corruption(self.file, edit.end, detail))
     }
 
-    /// What is wrong with the bytes from a damaged edit on; `None` if they are a dropped tail.
+    /// Returns the fault of the bytes from a damaged edit on; `None` if they are a dropped tail.
     fn damage_behind(&self, damaged: usize) -> Option<String> {
         let mut budget_bytes = self.bytes.len().saturating_mul(SEARCH_BUDGET_FACTOR);
         for offset in (damaged + ALIGNMENT..self.bytes.len()).step_by(ALIGNMENT) {

@@ -19,7 +19,7 @@ use crate::key::{KeyspaceId, SequenceNumber};
 pub(crate) struct LiveArena {
     pub(crate) slot: u64,
     pub(crate) capacity_bytes: u64,
-    /// What the slot's header says if the arena was never activated; 0 if it is blank then, `None`
+    /// Generation in the slot's header if the arena was never activated; 0 if it is blank then, `None`
     /// if that is not known.
     pub(crate) replaced_generation: Option<u64>,
 }

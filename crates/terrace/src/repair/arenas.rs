@@ -230,7 +230,7 @@ impl ArenasFound {
         Ok(Some(Error::corruption(&file, tail.offset, detail)))
     }
 
-    /// Takes what the next opening would take: a new manifest names no arenas.
+    /// Takes the writes that the next opening would take: a new manifest names no arenas.
     pub(super) fn take_unflushed(&mut self) {
         if let Some(recovered) = self.unflushed.take() {
             self.memtables = recovered.memtables;
@@ -312,7 +312,7 @@ fn is_of_another_time(found: &Recovered, state: &ManifestState) -> bool {
     !found.is_activated && !is_youngest && found.header != HeaderState::Blank
 }
 
-/// Reads an arena where no manifest tells what should be in its slot.
+/// Reads an arena of a slot that no manifest describes.
 fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
     match slot.generation {
         _ if slot.is_stranger => Ok(Reading::Absent),

@@ -96,7 +96,7 @@ pub fn repair(
     repair_with(path, options, RepairOptions::default(), progress)
 }
 
-/// Does what [`repair`] does, with decisions that the files alone do not make.
+/// Repairs a store as [`repair`] does, with decisions that the files alone do not make.
 ///
 /// # Errors
 /// As [`repair`]; [`Error::InvalidArgument`] if another store's arenas are chosen while the

@@ -1,4 +1,4 @@
-//! What the caller of a repair decides.
+//! Decisions of a repair's caller.
 
 /// Decisions that a store's files alone do not make.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Which store a directory without a manifest was: what its arenas and `REGION` say.
+//! The store that a directory without a manifest belongs to, by its arenas and `REGION`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Owner {
             return Ok(owner);
         }
         for directory in directories {
-            // Whose it is shows in the headers, whatever number the region is opened with.
+            // The headers name the store, with any number that the region is opened with.
             let region = open_region(&site.storage, &directory, 0, &site.options, durability)?;
             for slot in region.slots().map_err(region_error)? {
                 if let HeaderState::Intact(header) | HeaderState::Foreign(header) = slot.header

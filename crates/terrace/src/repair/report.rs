@@ -17,7 +17,7 @@ pub enum ManifestRepair {
     Kept,
     /// It was not, for this reason, and a new one was made from tables and arenas.
     Rebuilt(Error),
-    /// It was whole, and a new one was made that lists what was taken in, too.
+    /// It was whole, and a new one lists the unlisted tables' entries, too.
     Extended,
 }
 
@@ -107,7 +107,7 @@ pub struct RepairReport {
     /// Files that are not taken into the store, or not whole: damaged arenas, those of other stores, and
     /// files of another release.
     pub left: Vec<LeftFile>,
-    /// Tables among [`RepairReport::left`] that the manifest listed: what they hold is not in the
+    /// Tables among [`RepairReport::left`] that the manifest listed. Their entries are not in the
     /// store any more.
     pub tables_unlisted: usize,
     /// Names given to keyspaces whose own are not known any more.

@@ -194,7 +194,7 @@ fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// The error, if it tells of damage. What cannot be read, or is of another release, is not damaged.
+/// The error, if it tells of damage. A file that cannot be read, or is of another release, is not damaged.
 fn damage(error: Error) -> Result<Error> {
     if matches!(error, Error::Corruption { .. }) || is_missing(&error) {
         return Ok(error);
@@ -228,7 +228,7 @@ fn meta_of_file(
         ));
     }
     let listed = basis.meta_of(number);
-    // Numbers are not used twice, so even an old list tells what a number stands for.
+    // Numbers are not used twice, so even an old list describes a number's table.
     if listed.is_some_and(|meta| meta.identity != properties.identity) {
         return Err(another_table(&site.directory.shown(&table_name(number))));
     }
@@ -280,7 +280,7 @@ impl DamagedTable {
     }
 }
 
-/// Copies what is readable within bounds.
+/// Copies the readable entries within bounds.
 pub(super) fn copy_readable(
     reader: &TableReader,
     bounds: &KeyRange,

@@ -276,7 +276,7 @@ const BEFORE_ALL: Tag = Tag(u64::MAX);
 
 /// A position in a block, or none. Holds the block.
 ///
-/// Keys ascend strictly from one position to the next, whatever the bytes are: each entry is
+/// Keys ascend strictly from one position to the next, for any bytes: each entry is
 /// compared with its predecessor as it is decoded.
 #[derive(Debug)]
 pub(super) struct BlockCursor {

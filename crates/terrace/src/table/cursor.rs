@@ -19,7 +19,7 @@ use crate::time_profile::{Stage, leaf, stage};
 /// is; the two above then name that block.
 ///
 /// Keys ascend strictly from one position to the next, and a seek ends at its target or behind,
-/// whatever the bytes are: loops over cursors end because of that. Blocks see to the order within
+/// for any bytes: loops over cursors end because of that. Blocks see to the order within
 /// them; at a block's edges the cursor holds its keys against the index, or the footer.
 pub(crate) struct TableCursor {
     table: Arc<TableReader>,

@@ -1,6 +1,6 @@
 //! Lies under good checksums: for tests and fuzzers only.
 //!
-//! A checksum proves that nobody damaged a block by accident. Whoever writes a file can write any
+//! A checksum proves that nobody damaged a block by accident. An attacker who writes a file can write any
 //! block and its checksum, so readers must hold out against contents that no writer makes.
 
 use std::ops::Range;
@@ -20,11 +20,11 @@ use crate::Result;
 use crate::key::{InternalKey, KeyspaceId, Kind, Tag};
 
 const SEED: u64 = 0x5eed;
-/// What follows a block's contents: its compression, its length, and then its checksum.
+/// Bytes behind a block's contents: compression, length, checksum.
 const LENGTH_BYTES: usize = 5;
 const CHECKSUM_BYTES: usize = 8;
 
-/// What the blocks of a table are for, and where they lie.
+/// Roles and places of a table's blocks.
 pub(crate) type Blocks = Vec<(BlockRole, Range<usize>)>;
 
 pub(crate) fn blocks(table: &[u8]) -> Result<Blocks> {

@@ -334,7 +334,7 @@ impl TableReader {
     }
 }
 
-/// Reads what a table says of itself, and no more: filter and index stay in the file.
+/// Reads a table's trailer and footer only: filter and index stay in the file.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a table of another release; corruption of trailer or footer.

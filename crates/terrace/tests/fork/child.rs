@@ -40,7 +40,7 @@ pub struct Child(libc::pid_t);
 
 /// Forks a child that runs `body` and ends with success if that returns true.
 pub fn fork(body: impl FnOnce() -> bool) -> Child {
-    // SAFETY: the child uses the thread that it has; what the others held is what is tested.
+    // SAFETY: the child uses the thread that it has; the test is about locks of the others.
     let child = Child(unsafe { libc::fork() });
     assert!(child.0 >= 0);
     if child.0 == 0 {

@@ -15,7 +15,7 @@ use terrace_storage::{
 use crate::child::{in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_forked, key, options, put};
 
-/// Calls everything that a handle has; what it was that was not refused.
+/// Calls every method of a handle, and returns those that were not refused.
 fn not_refused(db: &Db) -> Vec<&'static str> {
     let batch = || {
         let mut batch = WriteBatch::new();

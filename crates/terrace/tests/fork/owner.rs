@@ -1,4 +1,4 @@
-//! What the parent keeps: its writes, its lock, its socket.
+//! The parent keeps its writes, its lock and its socket.
 
 use std::cell::RefCell;
 use std::io::{Read, pipe};
@@ -22,7 +22,7 @@ fn a_childs_writes_are_refused_and_its_parent_loses_none() {
                 });
                 put(&db, 150..1_200);
                 child.succeeds();
-                // It dies and does not close: what counts is what the arenas hold.
+                // It dies and does not close: the arenas alone hold the writes.
                 exit(true)
             });
             check_reopened(&place.store(), options(method), 1_200);

@@ -1,11 +1,11 @@
-//! What was read before, and stores of a child's own.
+//! Values read before the fork, and stores of a child's own.
 
 use terrace::{Db, Error, IterOptions, Options, PersistMethod};
 
 use crate::child::{fork, in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_forked, key, options, put};
 
-/// Larger than what is copied out of an arena.
+/// Larger than values that are copied out of an arena.
 fn large(number: u8) -> Vec<u8> {
     vec![number; 20_000]
 }

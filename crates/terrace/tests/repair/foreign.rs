@@ -189,7 +189,7 @@ fn a_live_arena_of_another_store_is_refused_by_name_and_repaired() {
     }
 }
 
-/// What a plain copy of the store came to when it was opened and written to.
+/// Returns a plain copy of the store that was opened and written to.
 fn copy_opened(image: &Image, seed: u64) -> (SimulatedStorage, Image) {
     let disk = image.disk(BOOT);
     let seeded = Options {

@@ -1,4 +1,4 @@
-//! Bounds on time: a test of what must not wait for ever fails instead of hanging.
+//! Bounds on time: a test fails instead of hanging.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Far more than anything here takes on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Returns what `work` returns, or fails if it is still at it after the longest time.
+/// Returns the outcome of `work`, or fails after the longest time.
 pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = channel();
     thread::spawn(move || {

@@ -153,7 +153,7 @@ fn a_shared_lock_asks_only_to_read() {
     );
     drop(directory.lock("LOCK", LockKind::Exclusive).unwrap());
     let file = directory.open_regular("LOCK", OFlags::RDONLY).unwrap();
-    // The superuser passes every permission check, so look at what was asked for.
+    // The superuser passes every permission check, so the test looks at the flags of the opening.
     assert_eq!(
         fcntl_getfl(&file).unwrap() & OFlags::ACCMODE,
         OFlags::RDONLY

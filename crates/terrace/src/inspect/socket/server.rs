@@ -121,7 +121,7 @@ impl Server {
         let accepting = Arc::clone(&shared);
         let acceptor = thread::Builder::new()
             .name("terrace-inspect".to_owned())
-            // After a panic the socket hangs up on those who come.
+            // After a panic the socket hangs up on later clients.
             .spawn(move || {
                 let _ = accepting.guard(|| accepting.accept(&listener, &woken));
             })
@@ -226,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// Runs what a thread of the server's does. A panic poisons the store.
+    /// Runs the work of one of the server's threads. A panic poisons the store.
     fn guard<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         catch("inspection", || Ok(work())).map_err(|panic| match self.store.upgrade() {
             Some(store) => store.poison(panic),

@@ -1,4 +1,4 @@
-//! Users who may not ask.
+//! Connections of users without permission.
 
 use rustix::fs::Mode;
 use rustix::process::{Uid, umask};
@@ -34,7 +34,7 @@ fn a_socket_is_private_from_the_moment_it_has_a_name() {
     assert_eq!(mode(&directory.path().join(NEW_SOCKET)), 0o600);
 }
 
-/// What another user's client, already connected, is told; `None` if this process may not become
+/// Returns the answer to another user's client; `None` if this process may not become
 /// another user.
 fn told_to_a_stranger(store: &Path, request: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
@@ -54,7 +54,7 @@ fn told_to_a_stranger(store: &Path, request: &str) -> Option<String> {
 fn another_user_is_hung_up_on_and_has_no_directory_made() {
     let (directory, path, db) = owner();
     db.put(b"key", b"value").unwrap();
-    // Whatever the modes are.
+    // The modes do not matter here.
     for opened in [directory.path(), &path, &path.join("inspect")] {
         open_up(opened);
     }

@@ -29,7 +29,7 @@ fn every_truncation_is_a_prefix_or_an_error() {
     }
 }
 
-/// Number and checksum are good; what the record says leaves no room for the numbers to come.
+/// Number and checksum are good; the record's numbers leave no room for those to come.
 #[test]
 fn a_forged_number_near_the_end_of_its_range_is_damage_of_the_manifest() {
     let storage = shared(&new_storage());
