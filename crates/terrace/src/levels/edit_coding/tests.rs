@@ -1,0 +1,134 @@
+use super::*;
+use crate::levels::state::ManifestState;
+use crate::levels::testing::{added, flush_place, new_state};
+
+#[test]
+fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
+    let id = KeyspaceId(2);
+    let formed = |level_ratio| Edit {
+        keyspaces_created: vec![KeyspaceCreated {
+            id,
+            name: "second".to_owned(),
+        }],
+        keyspaces_formed: vec![KeyspaceFormed {
+            id,
+            options: KeyspaceOptions {
+                level_ratio,
+                compression: vec![Compression::Zstd],
+                ..KeyspaceOptions::default()
+            },
+        }],
+        ..Edit::default()
+    };
+    let state = applied(&new_state(), &formed(7));
+    let again = Edit::decode(&state.as_edit().encode()).unwrap();
+    let again = ManifestState::begin(&again).unwrap();
+    let options = again.version.keyspace(id).unwrap().options.clone();
+    assert_eq!(*options.unwrap(), formed(7).keyspaces_formed[0].options);
+    assert!(Edit::decode(&formed(1).encode()).is_err());
+}
+
+fn applied(state: &ManifestState, edit: &Edit) -> ManifestState {
+    let read = Edit::decode(&edit.encode()).unwrap();
+    assert_eq!(&read, edit);
+    state.apply(&read).unwrap()
+}
+
+#[test]
+fn the_bits_of_an_opening_and_what_an_arena_replaces_outlive_a_rewrite() {
+    let issued = |generation, replaced| Edit {
+        arenas_issued: vec![ArenaIssued {
+            generation,
+            slot: 3,
+            capacity_bytes: 8192,
+            replaced_generation: replaced,
+        }],
+        opening_bits: Some(0x0123_4567_89ab_cdef),
+        ..Edit::default()
+    };
+    let edit = issued(9, Some(7));
+    assert!(edit.to_string().contains("opening 0123456789abcdef"));
+    let state = applied(&new_state(), &edit);
+    // An edit of the same opening does not repeat them.
+    let state = applied(&state, &Edit::default());
+    let again = Edit::decode(&state.as_edit().encode()).unwrap();
+    assert_eq!(again.arenas_issued, edit.arenas_issued);
+    assert_eq!(again.opening_bits, edit.opening_bits);
+    let field = [&[26 << 1, 8][..], &0x0123_4567_89ab_cdef_u64.to_le_bytes()].concat();
+    assert!(edit.encode().ends_with(&field));
+    assert!(Edit::decode(&edit.encode()[..edit.encode().len() - 1]).is_err());
+    for possible in [None, Some(0), Some(8)] {
+        applied(&new_state(), &issued(9, possible));
+    }
+    for impossible in [9, 10] {
+        assert!(Edit::decode(&issued(9, Some(impossible)).encode()).is_err());
+    }
+}
+
+#[test]
+fn the_age_of_tombstones_outlives_a_rewrite_and_may_be_skipped() {
+    let mut added = added(flush_place(1), 7, "a", "z");
+    added.table.oldest_tombstone_seconds = Some(1_764_000_000);
+    let edit = Edit {
+        tables_added: vec![added],
+        ..Edit::default()
+    };
+    assert!(edit.to_string().contains("the oldest of second 1764000000"));
+    let state = applied(&new_state(), &edit);
+    let again = Edit::decode(&state.as_edit().encode()).unwrap();
+    assert_eq!(again.tables_added, edit.tables_added);
+    // The tag has the bit by which older versions know that they may do without.
+    let tag = u8::try_from(table::OLDEST_TOMBSTONE << 1 | 1).unwrap();
+    let stored = [tag, 5, 0x80, 0x82, 0x92, 0xc9, 0x06];
+    assert!(edit.encode().windows(7).any(|bytes| bytes == stored));
+}
+
+#[test]
+fn no_table_has_the_number_0_for_all_its_entries() {
+    let edit = |sequence| {
+        let mut added = added(flush_place(1), 7, "a", "z");
+        added.table = added.table.assigned(sequence);
+        Edit {
+            tables_added: vec![added],
+            ..Edit::default()
+        }
+    };
+    assert!(Edit::decode(&edit(1).encode()).is_ok());
+    assert!(Edit::decode(&edit(0).encode()).is_err());
+}
+
+#[test]
+fn the_home_of_the_arenas_and_every_loss_outlive_a_rewrite() {
+    let region = ArenaHome::Region {
+        id: 0x0123,
+        path: PathBuf::from(OsStr::from_bytes(b"/not \xff UTF-8")),
+    };
+    let lost = |kept, promised| RegionLoss { kept, promised };
+    let mut state = new_state();
+    for (home, loss) in [
+        (Some(region.clone()), lost(3, 3)),
+        (None, lost(4, 9)),
+        (Some(ArenaHome::Store), lost(9, 9)),
+    ] {
+        let edit = Edit {
+            arena_home: home.clone(),
+            region_losses: vec![loss],
+            ..Edit::default()
+        };
+        assert!(edit.to_string().contains("writes after number"));
+        state = applied(&state, &edit);
+        let again = Edit::decode(&state.as_edit().encode()).unwrap();
+        let again = ManifestState::begin(&again).unwrap();
+        assert_eq!(again.arena_home, state.arena_home);
+        assert_eq!(again.region_losses, state.region_losses);
+        if let Some(home) = home {
+            assert_eq!(state.arena_home, home);
+        }
+    }
+    assert_eq!(state.region_losses.len(), 3);
+    let impossible = Edit {
+        region_losses: vec![lost(2, 1)],
+        ..Edit::default()
+    };
+    assert!(Edit::decode(&impossible.encode()).is_err());
+}
