@@ -13,11 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_storage::{
-    Access, Directory, DirectoryEntry, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose,
-    Storage,
+    Access, Directory, DirectoryEntry, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
 
-use crate::db::ownership::{busy, open_if_there};
+use crate::db::directory::open_if_there;
+use crate::db::ownership::lock_as_owner;
 use crate::db::{Store, files};
 use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use crate::randomness::Randomness;
@@ -97,11 +97,7 @@ fn clear(to: &dyn Directory) {
 
 /// Takes the lock of a directory that holds nothing else.
 fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
-    let lock = to.lock(files::LOCK, LockKind::Exclusive);
-    let lock = lock.map_err(|error| match error.kind() {
-        ErrorKind::Locked => busy(to),
-        _ => error.into(),
-    })?;
+    let lock = lock_as_owner(to)?;
     if is_empty(&to.list()?) {
         Ok(lock)
     } else {

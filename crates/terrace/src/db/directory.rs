@@ -1,13 +1,14 @@
-//! A store's directory: what may be in it, who owns it, and what a crash leaves there.
+//! A store's directory: its opening, the files that may be in it, and the remains of a crash.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace_region::{HEADER_BYTES, Header, HeaderState};
-use terrace_storage::{Directory, DirectoryEntry, OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{
+    Access, Directory, DirectoryEntry, ErrorKind, OpenMode, OpenOptions, Purpose, Storage,
+};
 
-use crate::db::ownership::open_if_there;
 use crate::db::unsupported_tables::stays;
 use crate::db::{Store, files};
 use crate::key::MAX_SEQUENCE;
@@ -16,6 +17,19 @@ use crate::options::Options;
 use crate::sync::atomic::Ordering;
 use crate::table::table_name;
 use crate::{Error, Result};
+
+/// Opens a directory; `None` if there is none.
+pub(crate) fn open_if_there(
+    storage: &dyn Storage,
+    path: &Path,
+    access: Access,
+) -> Result<Option<Arc<dyn Directory>>> {
+    match storage.directory(path, access) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// Opens the directory of a store, once and for all, and says whether a store is there. Refuses one
 /// that holds foreign files; makes one where that is wanted.

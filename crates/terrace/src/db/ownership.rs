@@ -5,7 +5,7 @@
 //! that file, too, and removing `LOCK` lets no second owner in. Before each edit
 //! of the manifest, the owner looks whether `LOCK` is the file that it has locked.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -34,8 +34,7 @@ impl Ownership {
     /// # Errors
     /// [`Error::Busy`] if another owner or reader holds it.
     pub(crate) fn take(directory: &Arc<dyn Directory>) -> Result<Self> {
-        let lock = directory.lock(files::LOCK, LockKind::Exclusive);
-        let lock = lock.map_err(|error| busy_or(&**directory, error))?;
+        let lock = lock_as_owner(&**directory)?;
         Ok(Ownership::of(directory, Some(lock)))
     }
 
@@ -45,11 +44,8 @@ impl Ownership {
     /// # Errors
     /// [`Error::Busy`] if an owner holds it.
     pub(crate) fn share(directory: &Arc<dyn Directory>) -> Result<Self> {
-        match directory.lock(files::LOCK, LockKind::Shared) {
-            Ok(lock) => Ok(Ownership::of(directory, Some(lock))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ownership::of(directory, None)),
-            Err(error) => Err(busy_or(&**directory, error)),
-        }
+        let lock = lock_as_reader(&**directory)?;
+        Ok(Ownership::of(directory, lock))
     }
 
     fn of(directory: &Arc<dyn Directory>, lock: Option<Box<dyn Lock>>) -> Self {
@@ -123,6 +119,26 @@ impl Ownership {
     }
 }
 
+/// Locks a directory against owners and readers.
+///
+/// # Errors
+/// [`Error::Busy`] if another owner or reader holds the lock.
+pub(crate) fn lock_as_owner(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
+    let lock = directory.lock(files::LOCK, LockKind::Exclusive);
+    lock.map_err(|error| busy_or(directory, error))
+}
+
+/// Locks a directory against owners; `None` where no file is there to be locked.
+///
+/// # Errors
+/// [`Error::Busy`] if an owner holds the lock.
+pub(crate) fn lock_as_reader(directory: &dyn Directory) -> Result<Option<Box<dyn Lock>>> {
+    match directory.lock(files::LOCK, LockKind::Shared) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        lock => lock.map(Some).map_err(|error| busy_or(directory, error)),
+    }
+}
+
 /// Returns the error of a lock that was not taken.
 fn busy_or(directory: &dyn Directory, error: terrace_storage::Error) -> Error {
     match error.kind() {
@@ -151,18 +167,5 @@ pub(crate) fn with_socket(directory: &dyn Directory, error: Error) -> Error {
     match error {
         Error::Busy { .. } => busy(directory),
         error => error,
-    }
-}
-
-/// Opens a directory; `None` if there is none.
-pub(crate) fn open_if_there(
-    storage: &dyn terrace_storage::Storage,
-    path: &Path,
-    access: terrace_storage::Access,
-) -> Result<Option<Arc<dyn Directory>>> {
-    match storage.directory(path, access) {
-        Ok(directory) => Ok(Some(directory)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }

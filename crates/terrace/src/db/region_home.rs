@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use terrace_region::{FRONT_BYTES, Front};
 use terrace_storage::{
-    Access, Directory, ErrorKind, Lock, LockKind, OpenMode, OpenOptions, Purpose, Storage,
+    Access, Directory, ErrorKind, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::coding::Decoder;
+use crate::db::directory::open_if_there;
 use crate::db::files;
-use crate::db::ownership::open_if_there;
+use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
 use crate::levels::{ArenaHome, ManifestState, read_file};
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
@@ -170,7 +171,7 @@ pub(crate) fn settle(
     let (directory, identity, lock) = if options.read_only {
         match (given.directory, found) {
             (Some(directory), Some(identity)) => {
-                let lock = share(&*directory)?;
+                let lock = lock_as_reader(&*directory)?;
                 (directory, identity, lock)
             }
             // Nothing is there to be read, nothing will be written.
@@ -296,25 +297,6 @@ fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdent
     Ok(None)
 }
 
-fn busy(directory: &dyn Directory) -> Error {
-    Error::Busy {
-        socket: None,
-        path: directory.path().to_path_buf(),
-    }
-}
-
-/// A reader's lock; `None` where no file is there to be locked.
-fn share(directory: &dyn Directory) -> Result<Option<Box<dyn Lock>>> {
-    match directory.lock(files::LOCK, LockKind::Shared) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) => match error.kind() {
-            ErrorKind::NotFound => Ok(None),
-            ErrorKind::Locked => Err(busy(directory)),
-            _ => Err(error.into()),
-        },
-    }
-}
-
 /// Makes the directory this store's, durably, if it is nobody's.
 fn claim(
     store: &Path,
@@ -322,11 +304,7 @@ fn claim(
     store_id: u128,
     found: Option<RegionIdentity>,
 ) -> Result<(RegionIdentity, Box<dyn Lock>)> {
-    let lock = directory.lock(files::LOCK, LockKind::Exclusive);
-    let lock = lock.map_err(|error| match error.kind() {
-        ErrorKind::Locked => busy(directory),
-        _ => error.into(),
-    })?;
+    let lock = lock_as_owner(directory)?;
     // Somebody else may have taken it before it was locked.
     match examine(store, directory)? {
         now if now != found => Err(busy(directory)),

@@ -7,7 +7,8 @@ use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose
 
 use super::options::RepairOptions;
 use super::report::LeftFile;
-use crate::db::ownership::{Ownership, open_if_there};
+use crate::db::directory::open_if_there;
+use crate::db::ownership::Ownership;
 use crate::db::table_files::{TableFiles, TableHome};
 use crate::db::{files, region_home};
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
