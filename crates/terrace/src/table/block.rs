@@ -37,20 +37,6 @@ struct Entry<'a> {
     value: Range<usize>,
 }
 
-impl Entry<'_> {
-    /// Whether the key is behind its predecessor's, which ends in `replaced` where the two part.
-    #[inline]
-    fn is_behind(&self, replaced: &[u8], tag: Tag) -> bool {
-        match (replaced.first(), self.user_suffix.first()) {
-            (Some(theirs), Some(ours)) if theirs != ours => theirs < ours,
-            _ => match replaced.cmp(self.user_suffix) {
-                Ordering::Equal => tag > self.tag,
-                order => order == Ordering::Less,
-            },
-        }
-    }
-}
-
 /// What a search stopped at.
 pub(super) struct Found {
     pub(super) tag: Tag,
@@ -354,6 +340,7 @@ impl BlockCursor {
         Ok(())
     }
 
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<(), Malformed> {
         match self.value.end {
             end if end < self.block.entries_end => self.read(end),
@@ -411,19 +398,43 @@ impl BlockCursor {
         self.read(self.block.restart(index))
     }
 
+    #[inline(always)]
     fn read(&mut self, position: usize) -> Result<(), Malformed> {
         let entry = self.block.entry_at(position)?;
-        let Some(replaced) = self.user_key.get(entry.shared..) else {
-            return Err(Malformed::new(position, SHARES_TOO_MUCH));
+        // Mostly the first byte behind the common part tells the order.
+        let order = match (self.user_key.get(entry.shared), entry.user_suffix.first()) {
+            (Some(theirs), Some(ours)) if theirs < ours => Ok(()),
+            _ => self.check_order(entry.shared, entry.user_suffix, entry.tag, position),
         };
-        if !entry.is_behind(replaced, self.tag) {
-            return Err(Malformed::new(position, DOES_NOT_ASCEND));
-        }
+        order?;
         self.user_key.truncate(entry.shared);
         self.user_key.extend_from_slice(entry.user_suffix);
         self.tag = entry.tag;
         self.value = entry.value;
         self.position = position;
+        Ok(())
+    }
+
+    /// Checks that an entry's key is behind the one under the cursor, its predecessor's. Apart, so that
+    /// a step stays short.
+    #[inline(never)]
+    fn check_order(
+        &self,
+        shared: usize,
+        user_suffix: &[u8],
+        tag: Tag,
+        position: usize,
+    ) -> Result<(), Malformed> {
+        let Some(replaced) = self.user_key.get(shared..) else {
+            return Err(Malformed::new(position, SHARES_TOO_MUCH));
+        };
+        let is_behind = match replaced.cmp(user_suffix) {
+            Ordering::Equal => self.tag > tag,
+            order => order == Ordering::Less,
+        };
+        if !is_behind {
+            return Err(Malformed::new(position, DOES_NOT_ASCEND));
+        }
         Ok(())
     }
 }
