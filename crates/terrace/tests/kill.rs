@@ -227,16 +227,14 @@ impl Mishap {
     }
 }
 
-/// Appends the beginning of a record to the manifest in use, as a write that was cut short leaves it.
+/// Appends half a record to the manifest in use.
 fn tear_manifest(directory: &Path) {
     let current = std::fs::read_to_string(directory.join("CURRENT")).unwrap();
     let name = current.split(' ').next().unwrap();
     let manifest = std::fs::OpenOptions::new()
         .append(true)
         .open(directory.join(name));
-    let mut torn = [0x5a; 40].to_vec();
-    // A length that the file does not have, and the kind of an edit.
-    torn[8..16].copy_from_slice(&[200, 0, 0, 0, 1, 0, 0, 0]);
+    let torn = support::half_a_record();
     manifest.unwrap().write_all(&torn).unwrap();
 }
 
