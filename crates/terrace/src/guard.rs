@@ -17,10 +17,14 @@ use crate::{Error, Result};
 
 /// Runs `work`. Returns [`Error::Panicked`], which names `step`, if it panics.
 pub(crate) fn catch<T>(step: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // A result that passes through `catch_unwind` is copied several times, which each write would pay.
-    let mut done = None;
-    match catch_unwind(AssertUnwindSafe(|| done = Some(work()))) {
-        Ok(()) => done.unwrap_or_else(|| Err(Error::Closed)),
+    // A whole result that leaves the closure is copied several times, which each write would pay.
+    let (mut value, mut failure) = (None, None);
+    let step_runs = AssertUnwindSafe(|| match work() {
+        Ok(result) => value = Some(result),
+        Err(error) => failure = Some(error),
+    });
+    match catch_unwind(step_runs) {
+        Ok(()) => value.ok_or_else(|| failure.unwrap_or(Error::Closed)),
         Err(payload) => Err(panicked(step, payload)),
     }
 }
