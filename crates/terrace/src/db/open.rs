@@ -37,6 +37,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::tombstones::{SeenTombstones, pause_between_looks};
+use crate::db::unlisted::of_missing_arena;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
@@ -106,8 +107,10 @@ impl Store {
         } else {
             stored
         };
-        let (old_region, mut recovered) =
-            recover_from(&storage, &homes.old, &options, &state, read_as)?;
+        let recovered = recover_from(&storage, &homes.old, &options, &state, read_as);
+        let (old_region, mut recovered) = recovered.map_err(|error| {
+            of_missing_arena(error, &*directory, &state, manifest_tail.as_ref())
+        })?;
         recovered.report.clean_close = state.clean_close.is_some() || !exists;
         recovered.report.manifest_tail = manifest_tail;
         let unlisted = recovered.look_for_unlisted(&*directory, &state)?;

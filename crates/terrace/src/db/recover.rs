@@ -83,10 +83,15 @@ impl RecoveredWrites {
         state: &ManifestState,
     ) -> Result<Unlisted> {
         let is_tail_dropped = self.report.manifest_tail.is_some();
-        let known = self.last_sequence;
-        let unlisted = Unlisted::find(directory, state, is_tail_dropped, known)?;
-        self.last_sequence = known.max(unlisted.last_sequence);
+        let unlisted = Unlisted::find(directory, state, is_tail_dropped, self.last_taken())?;
+        self.last_sequence = self.last_sequence.max(unlisted.last_sequence);
         Ok(unlisted)
+    }
+
+    /// Returns the last number of a write that is there. Those that were promised and are lost are above.
+    pub(crate) fn last_taken(&self) -> SequenceNumber {
+        let loss = self.report.region_loss;
+        loss.map_or(self.last_sequence, |loss| loss.kept)
     }
 
     /// Nothing behind the last write taken is left.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use terrace_storage::Directory;
 
 use crate::db::files;
-use crate::levels::ManifestState;
+use crate::levels::{ManifestState, ManifestTail};
 use crate::table::{BlockCache, TableReader, table_name};
 use crate::{Error, Result, SequenceNumber};
 
@@ -23,6 +23,9 @@ pub(crate) struct Unlisted {
     found: Vec<u64>,
     /// Numbers of those that an earlier opening has kept.
     kept: Vec<u64>,
+    /// Names of files that an earlier opening has kept and that are no readable tables of this store,
+    /// and why.
+    pub(crate) unreadable: Vec<(String, Error)>,
     /// The last sequence number in any of them.
     pub(crate) last_sequence: SequenceNumber,
     /// Above the number of every table that is or was put aside.
@@ -30,7 +33,9 @@ pub(crate) struct Unlisted {
 }
 
 impl Unlisted {
-    /// Looks for them. `known_sequence` is the last number in listed tables and in arenas.
+    /// Looks for them. `known_sequence` is the last number in listed tables and in the frames of arenas
+    /// that are taken. A load's table proves nothing by its number, which is the one that was next when
+    /// the load began: other writes may have it.
     pub(crate) fn find(
         directory: &dyn Directory,
         state: &ManifestState,
@@ -42,15 +47,20 @@ impl Unlisted {
         for entry in directory.list()? {
             let name = entry.name.as_str();
             if let Some(number) = files::unlisted_table_number(name) {
-                let last = own_table(directory, name, number, state, false)?;
-                unlisted.kept.extend(last.map(|_| number));
-                unlisted.skip(number, last.unwrap_or(0));
+                let own = own_table(directory, name, number, state, false)?;
+                unlisted.skip(number, own.as_ref().map_or(0, |own| own.last_sequence));
+                match own {
+                    Ok(_) => unlisted.kept.push(number),
+                    Err(why) => unlisted.unreadable.push((name.to_owned(), why)),
+                }
             } else if let Some(number) = files::table_number(name) {
                 if is_tail_dropped && !listed.contains(&number) {
-                    let last = own_table(directory, name, number, state, true)?;
-                    if let Some(last) = last.filter(|&last| last > known_sequence) {
+                    let own = own_table(directory, name, number, state, true)?.ok();
+                    let may_be_alone =
+                        |own: &OwnTable| own.last_sequence > known_sequence || own.may_be_load;
+                    if let Some(own) = own.filter(may_be_alone) {
                         unlisted.found.push(number);
-                        unlisted.skip(number, last);
+                        unlisted.skip(number, own.last_sequence);
                     }
                 }
             } else if let Some(number) = files::used_table_number(name) {
@@ -95,56 +105,81 @@ impl Unlisted {
         Ok(())
     }
 
-    /// Gives them the names of tables that were taken in, once their entries are in others.
-    pub(crate) fn mark_taken(&self, directory: &dyn Directory) -> Result<()> {
-        for number in self.numbers() {
-            let taken = table_name(number) + files::TAKEN;
-            directory.rename(&name_kept(number), &taken)?;
-        }
-        Ok(directory.sync()?)
-    }
-
-    /// Opens them under the names that they are kept by.
-    pub(crate) fn open(&self, directory: &dyn Directory) -> Result<Vec<Arc<TableReader>>> {
-        let open = |number| {
-            let blocks = Arc::new(BlockCache::new(0, false));
-            TableReader::open(directory, &name_kept(number), number, blocks)
-        };
-        self.numbers().map(open).collect()
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = u64> {
+    /// Returns the numbers of all.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         self.found.iter().chain(&self.kept).copied()
     }
 }
 
-fn name_kept(number: u64) -> String {
+/// Returns the error of an opening that lacks an arena. If the end of the manifest was dropped and a table
+/// is there that it may have listed, that is no lost region: a flush removes an arena of another size
+/// than usual, and its edit may have been in the end.
+pub(crate) fn of_missing_arena(
+    error: Error,
+    directory: &dyn Directory,
+    state: &ManifestState,
+    tail: Option<&ManifestTail>,
+) -> Error {
+    let (Error::RegionLost { path, .. }, Some(tail)) = (&error, tail) else {
+        return error;
+    };
+    let found = Unlisted::find(directory, state, true, state.flushed_sequence);
+    if !found.is_ok_and(|unlisted| unlisted.is_found()) {
+        return error;
+    }
+    let detail = format!(
+        "its end is dropped, a table is there that it may have listed, and {} is missing, which it may \
+         have retired",
+        path.display()
+    );
+    Error::corruption(&directory.shown(&tail.file), tail.offset, detail)
+}
+
+/// Returns the name under which a table is kept.
+pub(crate) fn name_kept(number: u64) -> String {
     table_name(number) + files::UNLISTED
 }
 
-/// Returns the last sequence number in a table of this store; `None` if it is damaged, of another
-/// store, or empty. Every block is read if it `is_to_be_whole`.
+/// What the footer of a table of this store says.
+struct OwnTable {
+    last_sequence: SequenceNumber,
+    /// All entries have one number, and none deletes.
+    may_be_load: bool,
+}
+
+/// Returns what a table of this store says; an error within if it is damaged, or of another store or
+/// release. Every block is read if it `is_to_be_whole`; if not, what a salvage needs must be readable.
 fn own_table(
     directory: &dyn Directory,
     name: &str,
     number: u64,
     state: &ManifestState,
     is_to_be_whole: bool,
-) -> Result<Option<SequenceNumber>> {
+) -> Result<std::result::Result<OwnTable, Error>> {
     let blocks = Arc::new(BlockCache::new(0, false));
-    let read = TableReader::open(directory, name, number, blocks).and_then(|reader| {
-        if is_to_be_whole {
+    let read = if is_to_be_whole {
+        TableReader::open(directory, name, number, blocks).and_then(|reader| {
             reader.verify()?;
+            Ok(reader)
+        })
+    } else {
+        TableReader::open_damaged(directory, name, number, blocks)
+    };
+    let reader = match read {
+        Ok(reader) => reader,
+        Err(error @ (Error::Corruption { .. } | Error::Unsupported { .. })) => {
+            return Ok(Err(error));
         }
-        Ok(reader)
-    });
-    match read {
-        Ok(reader) => {
-            let properties = reader.properties();
-            let is_own = properties.hash_seed == state.identity.hash_seed;
-            Ok(is_own.then_some(properties.largest_sequence))
-        }
-        Err(Error::Corruption { .. } | Error::Unsupported { .. }) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => return Err(error),
+    };
+    let properties = reader.properties();
+    if properties.hash_seed != state.identity.hash_seed {
+        let detail = "it is another store's table: its keys are hashed with another seed";
+        return Ok(Err(Error::corruption(&directory.shown(name), 0, detail)));
     }
+    let deletes = properties.tombstones > 0 || properties.range_tombstones.is_some();
+    Ok(Ok(OwnTable {
+        last_sequence: properties.largest_sequence,
+        may_be_load: !deletes && properties.smallest_sequence == properties.largest_sequence,
+    }))
 }

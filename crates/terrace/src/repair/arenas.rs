@@ -21,6 +21,7 @@ use super::tables::Examined;
 use crate::db::recover::{RecoveredWrites, facts_of, read_live, recover, take};
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
+use crate::db::unlisted::of_missing_arena;
 use crate::levels::{LiveArena, ManifestState};
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, LEAVES_NO_ROOM, Plan, frame_without_room, judge};
@@ -42,6 +43,8 @@ pub(super) struct ArenasFound {
     pub(super) dropped: Option<(SequenceNumber, SequenceNumber)>,
     /// Why they cannot stay as they are.
     pub(super) cause: Option<Error>,
+    /// Why the manifest is not believed.
+    distrust: Option<Error>,
     /// Above every generation found.
     pub(super) next_generation: u64,
     /// The generations that end with the repair.
@@ -92,10 +95,24 @@ impl ArenasFound {
     }
 
     fn with_manifest(site: &Site, basis: &Basis, region: &Region) -> Result<Self> {
+        let lost = match ArenasFound::as_listed(site, basis, region) {
+            Err(lost @ Error::RegionLost { .. }) => lost,
+            found => return found,
+        };
+        match of_missing_arena(lost, &*site.directory, &basis.state, basis.tail()) {
+            why @ Error::Corruption { .. } => Ok(ArenasFound {
+                distrust: Some(why),
+                ..ArenasFound::none(basis)
+            }),
+            lost => Err(lost),
+        }
+    }
+
+    fn as_listed(site: &Site, basis: &Basis, region: &Region) -> Result<Self> {
         match recover(region, &basis.state, &site.options) {
             Ok(recovered) => Ok(ArenasFound {
                 last_sequence: recovered.last_sequence,
-                known_sequence: recovered.last_sequence,
+                known_sequence: recovered.last_taken(),
                 unflushed: Some(recovered),
                 ..ArenasFound::none(basis)
             }),
@@ -218,6 +235,9 @@ impl ArenasFound {
     /// Returns why the manifest may have lost its end, though all that is left of it is whole: writes
     /// are missing in the arenas, and a table that it does not list may hold them.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
+        if self.distrust.is_some() {
+            return Ok(self.distrust.clone());
+        }
         let (Some(damage), Some(tail)) = (&self.cause, basis.tail()) else {
             return Ok(None);
         };

@@ -50,17 +50,23 @@ impl Site {
     /// repair that is cut short before leaves them to the next one.
     pub(super) fn rename_aside(&self, report: &mut RepairReport) -> Result<()> {
         let strangers = report.left.iter_mut();
-        for stranger in strangers.filter(|left| left.kept_as.is_none() && !left.is_newer()) {
+        for stranger in strangers.filter(|left| left.kept_as.is_none() && !left.stays()) {
             let (directory, name) = self.located(&stranger.file);
             if !is_there(directory, name)? {
                 continue;
             }
-            let (aside, _) = free_name(directory, name)?;
-            directory.rename(name, &aside)?;
+            let aside = self.rename_damaged(directory, name)?;
             directory.sync()?;
             stranger.kept_as = Some(directory.shown(&aside));
         }
         Ok(())
+    }
+
+    /// Gives a file another name, at which no store looks, and returns that.
+    pub(super) fn rename_damaged(&self, directory: &dyn Directory, name: &str) -> Result<String> {
+        let (aside, _) = free_name(directory, name)?;
+        directory.rename(name, &aside)?;
+        Ok(aside)
     }
 
     /// Returns whether a file of the store's directory has been put aside.

@@ -9,6 +9,7 @@ use super::report::RepairReport;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::{DamagedTable, Examined};
+use super::unlisted::Taken;
 use crate::db::flush::write_memtable;
 use crate::db::regions::region_error;
 use crate::levels::{
@@ -16,7 +17,6 @@ use crate::levels::{
     TableMeta, TableRemoved, write_manifest,
 };
 use crate::sync::atomic::Ordering;
-use crate::table::TableReader;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.
@@ -26,6 +26,8 @@ pub(super) struct Written {
     /// What was in arenas; with a new manifest, everything.
     added: Vec<TableAdded>,
     tables_written: usize,
+    /// For each unlisted table that is taken in, how many entries were read.
+    pub(super) entries_taken: Vec<u64>,
     /// The last number in any table, new or not, and in arenas.
     last_sequence: SequenceNumber,
 }
@@ -38,7 +40,7 @@ impl Site {
         basis: &Basis,
         tables: &Examined,
         arenas: &ArenasFound,
-        taken: &[Arc<TableReader>],
+        taken: &[Taken],
     ) -> Result<Written> {
         let written = self.write_all(basis, tables, arenas, taken);
         if written.is_err() {
@@ -53,7 +55,7 @@ impl Site {
         basis: &Basis,
         tables: &Examined,
         arenas: &ArenasFound,
-        taken: &[Arc<TableReader>],
+        taken: &[Taken],
     ) -> Result<Written> {
         let salvage = |damaged: &DamagedTable| match damaged.is_there {
             true => damaged.salvage(self, basis),
@@ -63,7 +65,7 @@ impl Site {
         let salvaged = salvaged.collect::<Result<Vec<_>>>()?;
         let taken = self.take_in(basis, taken)?;
         let mut added = self.flush(basis, arenas)?;
-        let read = salvaged.iter().flatten().chain(&taken);
+        let read = salvaged.iter().chain(&taken).flatten();
         let flushed = added.iter().map(|added| &added.table);
         let mut new: BTreeSet<u64> = read.clone().chain(flushed).map(|t| t.number).collect();
         let mut tables_written = new.len();
@@ -87,7 +89,9 @@ impl Site {
             added = rebuilt.into_iter().map(at).collect();
         }
         self.directory.sync()?;
+        let entries = |taken: &Option<TableMeta>| taken.as_ref().map_or(0, |table| table.entries);
         Ok(Written {
+            entries_taken: taken.iter().map(entries).collect(),
             salvaged,
             added,
             tables_written,

@@ -61,7 +61,7 @@ use tables::Examined;
 ///
 /// Openings keep tables that a dropped end of the manifest may have listed. With
 /// [`take_unlisted`](Options::take_unlisted) their entries are in the store again, each unless a newer
-/// version of its key is there.
+/// version of its key is there. Of a damaged one what can be read is.
 ///
 /// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
 /// table that no longer exists, cannot hide older versions any more. The report's
@@ -128,6 +128,7 @@ pub fn repair_with(
         &basis,
         &tables,
         &arenas,
+        &unlisted,
         is_resumed,
         home.damaged_region,
     );
@@ -140,15 +141,16 @@ pub fn repair_with(
     report.unlisted_tables = unlisted.names(true);
     let mut taken = Vec::new();
     if takes {
-        taken = unlisted.open(&*site.directory)?;
+        taken = site.open_unlisted(&unlisted)?;
         basis.extend();
         arenas.take_unflushed();
-        report.takes_in(&basis, &arenas);
+        report.takes_in(&basis, &arenas, &taken);
     }
     let written = site.write(&basis, &tables, &arenas, &taken)?;
-    let report = site.commit(basis, &tables, &arenas, written, report)?;
+    let entries_taken = written.entries_taken.clone();
+    let mut report = site.commit(basis, &tables, &arenas, written, report)?;
     if takes {
-        unlisted.mark_taken(&*site.directory)?;
+        site.mark_taken(&taken, &entries_taken, &mut report)?;
     }
     Ok(report)
 }

@@ -6,6 +6,8 @@ use super::arenas::ArenasFound;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::{Examined, UnsupportedTable};
+use super::unlisted::Taken;
+use crate::db::unlisted::{Unlisted, name_kept};
 use crate::levels::ManifestTail;
 use crate::table::table_name;
 use crate::{Error, SequenceNumber};
@@ -56,6 +58,8 @@ pub struct LeftFile {
     pub kept_as: Option<PathBuf>,
     /// Why it is not taken.
     pub error: Error,
+    /// It is under a name at which no store looks.
+    is_aside: bool,
 }
 
 impl LeftFile {
@@ -64,7 +68,21 @@ impl LeftFile {
             file,
             kept_as: None,
             error,
+            is_aside: false,
         }
+    }
+
+    /// A file that an opening or an earlier repair has put aside, and that this one leaves there.
+    pub(super) fn aside(file: PathBuf, error: Error) -> Self {
+        LeftFile {
+            is_aside: true,
+            ..LeftFile::new(file, error)
+        }
+    }
+
+    /// Whether a repair leaves the file under its name.
+    pub(super) fn stays(&self) -> bool {
+        self.is_newer() || self.is_aside
     }
 
     /// Whether the file is of another release and keeps its name.
@@ -95,7 +113,7 @@ pub struct RepairReport {
     pub tables: usize,
     /// Tables that the repair wrote.
     pub tables_written: usize,
-    /// Tables that were not whole.
+    /// Tables that were not whole, unlisted ones that are taken in among them.
     pub damaged: Vec<DamagedTable>,
     /// What was wrong with the arenas.
     pub arena_damage: Option<Error>,
@@ -104,8 +122,8 @@ pub struct RepairReport {
     /// Writes that can be read but lie behind damage in the arenas: first and last number. Not all
     /// between may be meant. They are not in the store; copies of their files are beside it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
-    /// Files that are not taken into the store, or not whole: damaged arenas, those of other stores, and
-    /// files of another release.
+    /// Files that are not taken into the store, or not whole: damaged arenas, those of other stores, files
+    /// of another release, and unlisted tables that cannot be read.
     pub left: Vec<LeftFile>,
     /// Tables among [`RepairReport::left`] that the manifest listed. Their entries are not in the
     /// store any more.
@@ -120,6 +138,7 @@ impl RepairReport {
         basis: &Basis,
         tables: &Examined,
         arenas: &ArenasFound,
+        unlisted: &Unlisted,
         is_resumed: bool,
         region_damage: Option<Error>,
     ) -> Self {
@@ -139,19 +158,32 @@ impl RepairReport {
             arena_damage: arenas.cause.clone(),
             writes_from_arenas: arenas.writes,
             dropped: arenas.dropped,
-            left: left(site, tables, arenas),
+            left: left(site, tables, arenas, unlisted),
             tables_unlisted: tables.unsupported.iter().flat_map(|t| &t.meta).count(),
             named: Vec::new(),
         }
     }
 
-    /// Notes that the unlisted tables are taken in.
-    pub(super) fn takes_in(&mut self, basis: &Basis, arenas: &ArenasFound) {
+    /// Notes that unlisted tables are taken in.
+    pub(super) fn takes_in(&mut self, basis: &Basis, arenas: &ArenasFound, taken: &[Taken]) {
         if basis.is_extended {
             self.manifest = ManifestRepair::Extended;
         }
-        self.tables_taken = std::mem::take(&mut self.unlisted_tables);
+        self.unlisted_tables.clear();
+        let whole = taken.iter().filter(|table| table.damage.is_none());
+        self.tables_taken = whole.map(|table| name_kept(table.number)).collect();
         self.writes_from_arenas = arenas.writes;
+    }
+
+    /// Notes what was read of a damaged table that is taken in, and where the file is kept.
+    pub(super) fn tells_of_taken(&mut self, table: &Taken, entries_kept: u64, kept_as: PathBuf) {
+        let damage = table.damage.iter();
+        self.damaged.extend(damage.map(|error| DamagedTable {
+            kept_as: Some(kept_as.clone()),
+            error: error.clone(),
+            entries_kept,
+            entries: Some(table.entries()),
+        }));
     }
 
     /// Whether anything was wrong, and so anything was done.
@@ -166,7 +198,7 @@ impl RepairReport {
             || !self.damaged.is_empty()
             || self.arena_damage.is_some()
             || self.tables_unlisted > 0
-            || self.left.iter().any(|left| !left.is_newer())
+            || self.left.iter().any(|left| !left.stays())
     }
 
     /// Whether keys may be there again that had been deleted: what deleted them may have been in
@@ -182,7 +214,12 @@ impl RepairReport {
 
 /// Returns the files that are not taken. Those that are kept aside come first, in the order in which
 /// they are put there.
-fn left(site: &Site, tables: &Examined, arenas: &ArenasFound) -> Vec<LeftFile> {
+fn left(
+    site: &Site,
+    tables: &Examined,
+    arenas: &ArenasFound,
+    unlisted: &Unlisted,
+) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
         let file = site.directory.shown(&table_name(table.number));
         LeftFile::new(file, table.error.clone())
@@ -190,5 +227,9 @@ fn left(site: &Site, tables: &Examined, arenas: &ArenasFound) -> Vec<LeftFile> {
     let region = site.newer_region.iter().cloned();
     let tables = tables.unsupported.iter().map(of_table);
     let arenas = arenas.damaged.iter().chain(&arenas.strangers).cloned();
-    arenas.chain(region).chain(tables).collect()
+    let unreadable = unlisted.unreadable.iter();
+    let unreadable =
+        unreadable.map(|(name, error)| LeftFile::aside(site.directory.shown(name), error.clone()));
+    let left = arenas.chain(region).chain(tables);
+    left.chain(unreadable).collect()
 }

@@ -7,14 +7,31 @@ use std::sync::Arc;
 
 use super::arenas::ArenasFound;
 use super::merge::REBUILT;
+use super::report::RepairReport;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::copy_readable;
-use crate::Result;
 use crate::compaction::merge::TableSink;
-use crate::db::unlisted::Unlisted;
+use crate::db::files;
+use crate::db::unlisted::{Unlisted, name_kept};
 use crate::levels::{KeyRange, TableMeta};
-use crate::table::TableReader;
+use crate::table::{TableReader, table_name};
+use crate::{Error, Result};
+
+/// A table that is taken in.
+pub(super) struct Taken {
+    pub(super) number: u64,
+    reader: Arc<TableReader>,
+    /// Why not all of it is.
+    pub(super) damage: Option<Error>,
+}
+
+impl Taken {
+    /// Returns how many entries it should have.
+    pub(super) fn entries(&self) -> u64 {
+        self.reader.properties().entries
+    }
+}
 
 impl Site {
     /// Returns the tables that were kept, or are to be. Without a manifest all others are taken.
@@ -24,32 +41,76 @@ impl Site {
         Unlisted::find(&*self.directory, &basis.state, is_tail_dropped, known)
     }
 
-    /// Copies tables into new ones.
+    /// Opens the tables that are to be taken in, under the names that they are kept by. Of a damaged one
+    /// the readable blocks are taken.
+    pub(super) fn open_unlisted(&self, unlisted: &Unlisted) -> Result<Vec<Taken>> {
+        let open = |number| {
+            let blocks = Arc::clone(&self.blocks);
+            let name = name_kept(number);
+            let reader = TableReader::open_damaged(&*self.directory, &name, number, blocks)?;
+            let damage = match reader.verify() {
+                Err(error @ Error::Corruption { .. }) => Some(error),
+                verified => verified.map(|_| None)?,
+            };
+            Ok(Taken {
+                number,
+                reader,
+                damage,
+            })
+        };
+        unlisted.numbers().map(open).collect()
+    }
+
+    /// Copies tables into new ones: for each, the new one, if it holds anything.
     pub(super) fn take_in(
         &self,
         basis: &Basis,
-        tables: &[Arc<TableReader>],
-    ) -> Result<Vec<TableMeta>> {
-        let mut copied = Vec::new();
-        for table in tables {
-            let properties = table.properties();
-            let keyspace = properties.keyspace;
-            let Some(bounds) = KeyRange::of_file(properties) else {
-                continue;
-            };
-            if basis.is_dropped(keyspace) {
-                continue;
-            }
-            let levels = basis.state.version.keyspace(keyspace);
-            let form = self.form_of(levels.map(|levels| &**levels));
-            let seed = basis.state.identity.hash_seed;
-            let mut sink = self
-                .table_files(keyspace, form, REBUILT, seed)
-                .with_oldest_tombstone(properties.oldest_tombstone_seconds);
-            copy_readable(table, &bounds, None, &mut sink)?;
-            copied.extend(sink.finish()?);
-            sink.sync()?;
+        tables: &[Taken],
+    ) -> Result<Vec<Option<TableMeta>>> {
+        tables
+            .iter()
+            .map(|table| self.take_in_one(basis, &table.reader))
+            .collect()
+    }
+
+    fn take_in_one(&self, basis: &Basis, table: &TableReader) -> Result<Option<TableMeta>> {
+        let properties = table.properties();
+        let keyspace = properties.keyspace;
+        let Some(bounds) = KeyRange::of_file(properties) else {
+            return Ok(None);
+        };
+        if basis.is_dropped(keyspace) {
+            return Ok(None);
         }
+        let levels = basis.state.version.keyspace(keyspace);
+        let form = self.form_of(levels.map(|levels| &**levels));
+        let seed = basis.state.identity.hash_seed;
+        let mut sink = self
+            .table_files(keyspace, form, REBUILT, seed)
+            .with_oldest_tombstone(properties.oldest_tombstone_seconds);
+        copy_readable(table, &bounds, None, &mut sink)?;
+        let copied = sink.finish()?;
+        sink.sync()?;
         Ok(copied)
+    }
+
+    /// Gives the tables other names once their entries are in others. A damaged one is kept as such.
+    pub(super) fn mark_taken(
+        &self,
+        tables: &[Taken],
+        entries_kept: &[u64],
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let directory = &*self.directory;
+        for (table, &entries) in tables.iter().zip(entries_kept) {
+            let kept = name_kept(table.number);
+            if table.damage.is_none() {
+                directory.rename(&kept, &(table_name(table.number) + files::TAKEN))?;
+            } else {
+                let aside = self.rename_damaged(directory, &kept)?;
+                report.tells_of_taken(table, entries, directory.shown(&aside));
+            }
+        }
+        Ok(directory.sync()?)
     }
 }

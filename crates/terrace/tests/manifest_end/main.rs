@@ -1,8 +1,11 @@
 //! The end of the manifest: damage, the remains of a power cut, and which tables are
 //! kept although no edit lists them.
 
+#[path = "../image/mod.rs"]
 mod image;
+#[path = "../support/mod.rs"]
 mod support;
+mod unlisted;
 
 use std::ops::Range;
 use std::path::Path;
