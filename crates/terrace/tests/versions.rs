@@ -323,3 +323,89 @@ fn a_newer_region_is_refused_by_its_name_and_repair_goes_on_with_the_tables() {
     let again = repair(options_with_region(&disk)).unwrap();
     assert!(again.left.len() == 1 && !again.is_changed());
 }
+
+/// What a repair of before wrote and another release is to read.
+#[test]
+fn a_newer_table_without_its_name_is_no_remains_of_a_repair() {
+    let image = specimen();
+    let name = tables(&image).remove(0);
+    let mut newer = image.files[&name].clone();
+    make_newer(&mut newer);
+    let new = format!("{name}.new");
+    // Listed: it gets its name.
+    let mut listed = image.without(&name);
+    listed.files.insert(new.clone(), newer.clone());
+    let disk = listed.disk(BOOT);
+    let report = repair(options(&disk)).unwrap();
+    assert!(report.is_resumed, "{report:?}");
+    assert!(report.left.iter().any(|left| left.file == path(&name)));
+    let after = Image::of(&disk);
+    assert!(after.files[&name] == newer && !after.files.contains_key(&new));
+    // Not listed: it stays.
+    let mut unlisted = image;
+    unlisted
+        .files
+        .insert("900.table.new".to_owned(), newer.clone());
+    let disk = unlisted.disk(BOOT);
+    assert!(!repair(options(&disk)).unwrap().is_changed());
+    let db = reopened(options(&disk));
+    put_all(&db);
+    db.close().unwrap();
+    assert!(Image::of(&disk).files["900.table.new"] == newer);
+}
+
+/// Puts a `REGION` of a newer release in the place of the store's own, which is returned.
+fn make_region_newer(disk: &SimulatedStorage) -> Vec<u8> {
+    let file = Path::new(REGION_DIR).join("REGION");
+    let own = read(disk, &file);
+    let magic = *b"TerrRegn";
+    write(disk, &file, &Front { magic, version: 3 }.encode());
+    own
+}
+
+#[test]
+fn arenas_behind_a_newer_region_stay_listed_in_a_new_manifest() {
+    let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
+    let db = Db::open(STORE, options_with_region(&disk)).unwrap();
+    put_all(&db);
+    db.flush().unwrap();
+    db.compact_range(..).unwrap();
+    db.put(&[200], &[200; 40]).unwrap();
+    db.persist().unwrap();
+    drop(db);
+    let region = make_region_newer(&disk);
+    // A listed table is gone, and one is there that is not listed.
+    let names = tables(&Image::of(&disk));
+    disk.rename(&path(&names[0]), &path("900.table")).unwrap();
+    let report = repair(options_with_region(&disk)).unwrap();
+    assert!(matches!(report.manifest, ManifestRepair::Rebuilt(_)));
+    // As the newer release would find it.
+    write(&disk, &Path::new(REGION_DIR).join("REGION"), &region);
+    let db = reopened(options_with_region(&disk));
+    assert!(db.get(&[200]).unwrap().is_some());
+    assert_eq!(keys(&db).unwrap(), usize::from(KEYS) + 1);
+}
+
+#[test]
+fn unlisted_tables_are_not_taken_in_without_the_arenas_behind_a_newer_region() {
+    let disk = with_region();
+    reopened(options_with_region(&disk)).flush().unwrap();
+    let db = reopened(options_with_region(&disk));
+    db.put(&[200], &[200; 40]).unwrap();
+    db.persist().unwrap();
+    drop(db);
+    let names = tables(&Image::of(&disk));
+    let table = read(&disk, &path(&names[0]));
+    let new = OpenOptions::buffered(OpenMode::CreateNew);
+    let file = disk.open(&path("900.table.unlisted"), new).unwrap();
+    file.write_at(&table, 0, Purpose::Other).unwrap();
+    make_region_newer(&disk);
+    let before = Image::of(&disk);
+    let options = Options {
+        take_unlisted: true,
+        ..options_with_region(&disk)
+    };
+    let refused = repair(options).unwrap_err().to_string();
+    assert!(refused.contains("REGION"), "{refused}");
+    assert_eq!(Image::of(&disk), before);
+}

@@ -156,8 +156,12 @@ impl Store {
                     self.directory.remove(&entry.name)?;
                 }
             }
-            if files::new_table_number(&entry.name).is_some() {
-                self.directory.remove(&entry.name)?;
+            if let Some(number) = files::new_table_number(&entry.name) {
+                if stays(&*self.directory, &entry.name) {
+                    self.skip_table_number(number);
+                } else {
+                    self.directory.remove(&entry.name)?;
+                }
             }
         }
         Ok(())

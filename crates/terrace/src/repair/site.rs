@@ -10,6 +10,7 @@ use super::report::LeftFile;
 use crate::db::directory::open_if_there;
 use crate::db::ownership::Ownership;
 use crate::db::table_files::{TableFiles, TableHome};
+use crate::db::unsupported_tables::stays;
 use crate::db::{files, region_home};
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
@@ -190,7 +191,7 @@ impl Site {
             if is_awaited {
                 self.directory.rename(&entry.name, &table_name(number))?;
                 is_renamed = true;
-            } else {
+            } else if !stays(&*self.directory, &entry.name) {
                 self.directory.remove(&entry.name)?;
             }
             self.skip_numbers_below(number.saturating_add(1));
@@ -214,15 +215,15 @@ impl Site {
         })
     }
 
-    /// Whether a file is the table that is listed with its number. A damaged one is, too: it is the
-    /// only one that there is.
+    /// Whether a file is the table that is listed with its number. A damaged one is, too, and one of
+    /// another release: it is the only one that there is.
     fn is_listed_as(&self, version: &Version, name: &str, number: u64) -> Result<bool> {
         let Some((_, table)) = version.tables().find(|(_, table)| table.number == number) else {
             return Ok(false);
         };
         match self.open_file(name, number) {
             Ok(reader) => Ok(table.is_described_by(reader.properties())),
-            Err(Error::Corruption { .. }) => Ok(true),
+            Err(Error::Corruption { .. } | Error::Unsupported { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }
