@@ -152,8 +152,8 @@ impl<M: FileMethod> Device for FileDevice<M> {
 
     fn list(&self) -> Result<Vec<DeviceSlot>> {
         let entries = self.directory.list()?;
-        let slots = entries.iter().filter(|entry| !entry.is_directory);
-        let slots = slots.filter_map(|entry| {
+        // Directories, too: no slot can get their names.
+        let slots = entries.iter().filter_map(|entry| {
             Some(DeviceSlot {
                 number: parse_name(&entry.name)?,
                 length_bytes: entry.length_bytes,

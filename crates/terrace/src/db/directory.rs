@@ -127,11 +127,14 @@ impl Store {
         }
     }
 
-    /// Whether a file is not another store's arena, nor that of a newer release.
+    /// Whether a file is not another store's arena, nor that of a newer release, nor a directory or link.
     fn may_remove_arena(&self, name: &str) -> Result<bool> {
         let options = OpenOptions::buffered(OpenMode::Read);
         let mut header = vec![0; HEADER_BYTES];
-        let file = self.directory.open(name, options)?;
+        let file = match self.directory.open(name, options) {
+            Err(error) if error.kind() == ErrorKind::NotAFile => return Ok(false),
+            file => file?,
+        };
         let length = file.read_at(&mut header, 0, Purpose::Recovery)?;
         header.truncate(length);
         let own = self.ledger.lock().state.identity.store_id.to_le_bytes();
