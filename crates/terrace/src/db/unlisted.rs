@@ -23,9 +23,8 @@ pub(crate) struct Unlisted {
     found: Vec<u64>,
     /// Numbers of those that an earlier opening has kept.
     kept: Vec<u64>,
-    /// Names of files that an earlier opening has kept and that are no readable tables of this store,
-    /// and why.
-    pub(crate) unreadable: Vec<(String, Error)>,
+    /// Numbers of files that were kept and that are no readable tables of this store, and why.
+    pub(crate) unreadable: Vec<(u64, Error)>,
     /// The last sequence number in any of them.
     pub(crate) last_sequence: SequenceNumber,
     /// Above the number of every table that is or was put aside.
@@ -51,7 +50,7 @@ impl Unlisted {
                 unlisted.skip(number, own.as_ref().map_or(0, |own| own.last_sequence));
                 match own {
                     Ok(_) => unlisted.kept.push(number),
-                    Err(why) => unlisted.unreadable.push((name.to_owned(), why)),
+                    Err(why) => unlisted.unreadable.push((number, why)),
                 }
             } else if let Some(number) = files::table_number(name) {
                 if is_tail_dropped && !listed.contains(&number) {

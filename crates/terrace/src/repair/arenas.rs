@@ -15,7 +15,7 @@ use terrace_region::{FrameInfo, HeaderState, Recovered, Region};
 
 use super::report::LeftFile;
 use super::site::Site;
-use super::state::{Basis, Slot};
+use super::state::{Basis, Home, Slot};
 use super::strangers::strangers;
 use super::tables::Examined;
 use crate::db::recover::{RecoveredWrites, facts_of, read_live, recover, take};
@@ -75,16 +75,17 @@ impl ArenasFound {
         }
     }
 
-    pub(super) fn read(
-        site: &Site,
-        basis: &Basis,
-        tables: &Examined,
-        regions: &[Region],
-    ) -> Result<Self> {
+    pub(super) fn read(site: &Site, basis: &Basis, tables: &Examined, home: &Home) -> Result<Self> {
+        let regions = &home.regions;
         let mut found = if basis.manifest.is_err() {
             ArenasFound::without_manifest(site, basis, tables, regions)?
-        } else if let Some(region) = regions.first() {
+        } else if let Some(region) = regions.first().filter(|_| home.has_listed) {
             ArenasFound::with_manifest(site, basis, region)?
+        } else if home.is_lost {
+            ArenasFound {
+                last_sequence: RecoveredWrites::lost(&basis.state).last_sequence,
+                ..ArenasFound::none(basis)
+            }
         } else {
             ArenasFound::none(basis)
         };

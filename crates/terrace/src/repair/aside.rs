@@ -6,12 +6,13 @@
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use super::arenas::ArenasFound;
-use super::report::RepairReport;
+use super::report::{LeftFile, RepairReport};
 use super::site::Site;
 use super::state::Basis;
 use super::tables::Examined;
 use crate::Result;
 use crate::db::files;
+use crate::db::unlisted::name_kept;
 use crate::levels::{manifest_file_name, manifests};
 use crate::table::table_name;
 
@@ -37,6 +38,11 @@ impl Site {
             let aside = self.keep_aside(directory, name)?;
             told.kept_as = aside.map(|aside| directory.shown(&aside));
         }
+        for left in &mut report.left {
+            if left.is_endangered() {
+                self.keep_endangered(left)?;
+            }
+        }
         if basis.manifest.is_err() && !basis.is_extended {
             for number in manifests(&*self.directory)? {
                 self.link_aside(&manifest_file_name(number))?;
@@ -44,6 +50,36 @@ impl Site {
         }
         self.directory.sync()?;
         Ok(())
+    }
+
+    /// Keeps the bytes of a file that keeps its name or gets another one only after the commit. An arena's
+    /// may be overwritten, so they are copied. A table of another release gets a second name under which
+    /// that release can take it in.
+    fn keep_endangered(&self, left: &mut LeftFile) -> Result<()> {
+        let (directory, name) = self.located(&left.file);
+        let aside = match files::table_number(name) {
+            Some(number) => Some(self.link_unlisted(number)?),
+            None => self.keep_aside(directory, name)?,
+        };
+        if left.stays() {
+            left.kept_as = aside.map(|aside| directory.shown(&aside));
+        }
+        Ok(())
+    }
+
+    /// Gives a table the second name of one that a manifest may have listed, or that of a damaged file if
+    /// another one has that.
+    fn link_unlisted(&self, number: u64) -> Result<String> {
+        let directory = &*self.directory;
+        let (name, kept) = (table_name(number), name_kept(number));
+        if !is_there(directory, &kept)? {
+            if directory.link(&name, directory, &kept).is_err() {
+                copy(directory, &name, &kept)?;
+            }
+        } else if !same_bytes(directory, &name, &kept)? {
+            return self.link_aside(&name);
+        }
+        Ok(kept)
     }
 
     /// After the commit: gives arenas that are not this store's names at which no store looks. A
@@ -55,18 +91,11 @@ impl Site {
             if !is_there(directory, name)? {
                 continue;
             }
-            let aside = self.rename_damaged(directory, name)?;
+            let aside = rename_damaged(directory, name)?;
             directory.sync()?;
             stranger.kept_as = Some(directory.shown(&aside));
         }
         Ok(())
-    }
-
-    /// Gives a file another name, at which no store looks, and returns that.
-    pub(super) fn rename_damaged(&self, directory: &dyn Directory, name: &str) -> Result<String> {
-        let (aside, _) = free_name(directory, name)?;
-        directory.rename(name, &aside)?;
-        Ok(aside)
     }
 
     /// Returns whether a file of the store's directory has been put aside.
@@ -101,6 +130,13 @@ impl Site {
         directory.sync()?;
         Ok(Some(aside))
     }
+}
+
+/// Gives a file another name, at which no store looks, and returns that.
+pub(super) fn rename_damaged(directory: &dyn Directory, name: &str) -> Result<String> {
+    let (aside, _) = free_name(directory, name)?;
+    directory.rename(name, &aside)?;
+    Ok(aside)
 }
 
 /// A name that is free, or that of the same bytes: an earlier repair has come so far.

@@ -142,6 +142,7 @@ impl Site {
             damaged.entries_kept = salvaged.as_ref().map_or(0, |table| table.entries);
         }
         self.put_aside(&basis, tables, arenas, &mut report)?;
+        let keeps_arenas = basis.has_unread_arenas(self);
         let misfit = |error: StructureError| {
             Error::corruption(&self.path, 0, format!("the repaired store: {error}"))
         };
@@ -160,7 +161,13 @@ impl Site {
                 state.version
             }
             Err(_) => {
-                let edit = self.rebuilt(&state, arenas, written, &mut report.named);
+                let mut edit = self.rebuilt(&state, arenas, written, &mut report.named);
+                if keeps_arenas {
+                    // Nobody has looked at them: they count from where the old manifest says.
+                    edit.arenas_issued = state.as_edit().arenas_issued;
+                    edit.flushed_sequence = Some(state.flushed_sequence);
+                    edit.persisted_until = edit.persisted_until.max(Some(state.persisted_until));
+                }
                 let state = ManifestState::begin(&edit).map_err(misfit)?;
                 write_manifest(&*self.directory, &state)?;
                 state.version

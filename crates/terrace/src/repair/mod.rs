@@ -42,14 +42,13 @@ use std::path::Path;
 pub use options::RepairOptions;
 pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
 
-#[cfg(doc)]
-use crate::Error;
-use crate::Result;
 use crate::options::{Background, Options};
 use arenas::ArenasFound;
 use site::Site;
 use state::{Basis, Home};
 use tables::Examined;
+
+use crate::{Error, Result};
 
 /// Repairs a store that nobody has open, and says what it did. A store without damage is left as
 /// it is. If the arenas are in a directory of their own, name it as
@@ -57,7 +56,8 @@ use tables::Examined;
 /// told of every table looked at, with how many there are.
 ///
 /// Tables and region directories of another release are left under their names and reported in
-/// [`left`](RepairReport::left); the repair goes on with the rest.
+/// [`left`](RepairReport::left); the repair goes on with the rest. A table that was listed is an unlisted
+/// one from then on, which the repair of that release can take in.
 ///
 /// Openings keep tables that a dropped end of the manifest may have listed. With
 /// [`take_unlisted`](Options::take_unlisted) their entries are in the store again, each unless a newer
@@ -100,7 +100,8 @@ pub fn repair(
 ///
 /// # Errors
 /// As [`repair`]; [`Error::InvalidArgument`] if another store's arenas are chosen while the
-/// store's own may hold writes.
+/// store's own may hold writes, or unlisted tables are to be taken in while only another release can
+/// read the arenas.
 pub fn repair_with(
     path: &Path,
     options: Options,
@@ -123,6 +124,12 @@ pub fn repair_with(
     let (tables, mut arenas) = examine(&site, &mut basis, &home, &mut progress)?;
     let unlisted = site.unlisted(&basis, &arenas)?;
     let takes = site.options.take_unlisted && !unlisted.is_empty();
+    if takes && basis.has_unread_arenas(&site) {
+        return Err(Error::invalid(
+            "unlisted tables cannot be taken in: the store's arenas may hold writes, and REGION is of \
+             another release, which alone can read them; run its repair",
+        ));
+    }
     let mut report = RepairReport::new(
         &site,
         &basis,
@@ -166,7 +173,7 @@ fn examine(
         let listed = Examined::listed(site, version, progress)?;
         let mut doubt = listed.doubt(site, basis)?;
         if doubt.is_none() {
-            let arenas = ArenasFound::read(site, basis, &listed, &home.regions)?;
+            let arenas = ArenasFound::read(site, basis, &listed, home)?;
             doubt = arenas.doubt(site, basis)?;
             if doubt.is_none() {
                 return Ok((listed, arenas));
@@ -177,6 +184,6 @@ fn examine(
         }
     }
     let tables = Examined::all(site, basis, progress)?;
-    let arenas = ArenasFound::read(site, basis, &tables, &home.regions)?;
+    let arenas = ArenasFound::read(site, basis, &tables, home)?;
     Ok((tables, arenas))
 }

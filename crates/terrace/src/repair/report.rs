@@ -54,12 +54,15 @@ impl DamagedTable {
 pub struct LeftFile {
     /// The file.
     pub file: PathBuf,
-    /// Where its bytes are kept; `None` if that is the file itself.
+    /// Another name of its bytes, or a copy; `None` if there is none. A file of another release keeps
+    /// its own name, too.
     pub kept_as: Option<PathBuf>,
     /// Why it is not taken.
     pub error: Error,
     /// It is under a name at which no store looks.
     is_aside: bool,
+    /// Once the commit is made, an opening may remove the file or use it again.
+    is_endangered: bool,
 }
 
 impl LeftFile {
@@ -69,7 +72,20 @@ impl LeftFile {
             kept_as: None,
             error,
             is_aside: false,
+            is_endangered: false,
         }
+    }
+
+    /// The same file, which an opening may remove or use again once the commit is made, or not.
+    pub(super) fn endangered(self, is_endangered: bool) -> Self {
+        LeftFile {
+            is_endangered,
+            ..self
+        }
+    }
+
+    pub(super) fn is_endangered(&self) -> bool {
+        self.is_endangered
     }
 
     /// A file that an opening or an earlier repair has put aside, and that this one leaves there.
@@ -158,7 +174,7 @@ impl RepairReport {
             arena_damage: arenas.cause.clone(),
             writes_from_arenas: arenas.writes,
             dropped: arenas.dropped,
-            left: left(site, tables, arenas, unlisted),
+            left: left(site, basis, tables, arenas, unlisted),
             tables_unlisted: tables.unsupported.iter().flat_map(|t| &t.meta).count(),
             named: Vec::new(),
         }
@@ -216,20 +232,33 @@ impl RepairReport {
 /// they are put there.
 fn left(
     site: &Site,
+    basis: &Basis,
     tables: &Examined,
     arenas: &ArenasFound,
     unlisted: &Unlisted,
 ) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
         let file = site.directory.shown(&table_name(table.number));
-        LeftFile::new(file, table.error.clone())
+        // The release that reads it removes a table that no edit lists. Of one that was not listed before
+        // only a lost manifest may have told more.
+        let is_endangered = table.meta.is_some() || basis.manifest.is_err();
+        LeftFile::new(file, table.error.clone()).endangered(is_endangered)
     };
     let region = site.newer_region.iter().cloned();
-    let tables = tables.unsupported.iter().map(of_table);
+    let left_tables = &tables.unsupported;
+    let tables = left_tables.iter().map(of_table);
     let arenas = arenas.damaged.iter().chain(&arenas.strangers).cloned();
-    let unreadable = unlisted.unreadable.iter();
-    let unreadable =
-        unreadable.map(|(name, error)| LeftFile::aside(site.directory.shown(name), error.clone()));
+    // A second name of a table that is named already says nothing new.
+    let is_new = |(number, _): &&(u64, Error)| {
+        let mut unsupported = left_tables.iter();
+        !unsupported.any(|table| table.number == *number)
+    };
+    let unreadable = unlisted.unreadable.iter().filter(is_new);
+    let unreadable = unreadable.map(|(number, error)| {
+        let file = site.directory.shown(&name_kept(*number));
+        LeftFile::aside(file, error.clone())
+    });
     let left = arenas.chain(region).chain(tables);
-    left.chain(unreadable).collect()
+    let left = left.chain(unreadable);
+    left.chain(basis.left_aside.iter().cloned()).collect()
 }

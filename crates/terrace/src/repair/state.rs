@@ -8,8 +8,9 @@ use terrace_region::{HeaderState, Region};
 use terrace_storage::{Directory, Lock};
 
 use super::owner::Owner;
+use super::report::LeftFile;
 use super::site::Site;
-use super::strangers::{bring_back, stranger};
+use super::strangers::{bring_back, still_aside, stranger};
 use crate::db::ownership::with_socket;
 use crate::db::recover::{check_live_keyspaces, lost_end, recover, unissued};
 use crate::db::region_home::{self, OldArenas};
@@ -35,6 +36,8 @@ pub(super) struct Basis {
     pub(super) takes_arenas: bool,
     /// Arenas of copies of this store: their writes have numbers that it gave to others.
     pub(super) of_copies: BTreeSet<PathBuf>,
+    /// Arenas of the chosen store that stay aside.
+    pub(super) left_aside: Vec<LeftFile>,
 }
 
 /// A slot that is not blank.
@@ -49,8 +52,12 @@ pub(super) struct Slot {
 
 /// Where the arenas are; locked against others as long as this lives.
 pub(super) struct Home {
-    /// The first is the one that the manifest means. None if no arena survives its process.
+    /// None if no arena survives its process.
     pub(super) regions: Vec<Region>,
+    /// Whether the arenas that the manifest names are in the first.
+    pub(super) has_listed: bool,
+    /// They are not at hand, and the caller goes on without.
+    pub(super) is_lost: bool,
     /// What was wrong with the region directory's own file, which is written anew.
     pub(super) damaged_region: Option<Error>,
     _lock: Option<Box<dyn Lock>>,
@@ -72,6 +79,7 @@ impl Basis {
                     is_extended: false,
                     takes_arenas: true,
                     of_copies: BTreeSet::new(),
+                    left_aside: Vec::new(),
                 };
                 basis.choose(site)?;
                 Ok(basis)
@@ -95,6 +103,7 @@ impl Basis {
             is_extended: false,
             takes_arenas,
             of_copies: BTreeSet::new(),
+            left_aside: Vec::new(),
         };
         basis.choose(site)?;
         Ok(basis)
@@ -106,19 +115,24 @@ impl Basis {
         let Some(chosen) = site.decisions.store else {
             return Ok(());
         };
-        bring_back(&*site.directory, chosen)?;
-        if let Some(directory) = site.given_region()? {
-            bring_back(&*directory, chosen)?;
-        }
         let own = self.state.identity.store_id;
-        if own == chosen {
-            return Ok(());
-        }
-        if self.state.may_hold_writes() {
+        if own != chosen && self.state.may_hold_writes() {
             return Err(Error::invalid(format!(
                 "the arenas of this store, number {own:032x}, may hold writes that are nowhere else; \
                  open it, flush and close it before another store's arenas are taken"
             )));
+        }
+        // A whole manifest of the chosen store says which of its arenas count: those aside do not.
+        let look = match own == chosen && self.manifest.is_ok() {
+            true => still_aside,
+            false => bring_back,
+        };
+        self.left_aside = look(&*site.directory, chosen)?;
+        if let Some(directory) = site.given_region()? {
+            self.left_aside.extend(look(&*directory, chosen)?);
+        }
+        if own == chosen {
+            return Ok(());
         }
         let detail = format!("it is of store {own:032x}, and {chosen:032x} was chosen");
         self.distrust(Error::corruption(
@@ -169,6 +183,18 @@ impl Basis {
         self.manifest = Err(why);
     }
 
+    /// Whether arenas that the manifest names may hold writes and cannot be looked at, since another
+    /// release says whose they are.
+    pub(super) fn has_unread_arenas(&self, site: &Site) -> bool {
+        let is_whole = self.manifest.is_ok() || self.is_extended;
+        let may_hold_writes = match is_whole {
+            true => self.state.may_hold_writes(),
+            // A close in order is believed of a whole manifest alone.
+            false => !self.state.live_arenas.is_empty(),
+        };
+        site.newer_region.is_some() && self.state.arena_home != ArenaHome::Store && may_hold_writes
+    }
+
     /// Where the store's arenas are: where the manifest says, and where the caller says that they
     /// are now. A manifest that knows less than they do has lost its end, and is not kept.
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
@@ -177,6 +203,8 @@ impl Basis {
             // Another release says whose the arenas are: they stay as they are.
             return Ok(Home {
                 regions: Vec::new(),
+                has_listed: false,
+                is_lost: false,
                 damaged_region: None,
                 _lock: None,
             });
@@ -191,10 +219,10 @@ impl Basis {
         let homes = region_home::settle(storage, &site.directory, given, &looking, &self.state)?;
         let is_old = homes.old.are_in(&homes.directory);
         let mut directories = vec![homes.directory];
-        if let OldArenas::In(directory) = homes.old
+        if let OldArenas::In(directory) = &homes.old
             && !is_old
         {
-            directories.insert(0, directory);
+            directories.insert(0, Arc::clone(directory));
         }
         for directory in &directories {
             if !Arc::ptr_eq(directory, &site.directory) {
@@ -205,6 +233,8 @@ impl Basis {
         let durability = Durability::of(self.state.identity.domain);
         let mut home = Home {
             regions: Vec::new(),
+            has_listed: matches!(homes.old, OldArenas::In(_)),
+            is_lost: matches!(homes.old, OldArenas::Lost),
             damaged_region,
             _lock: homes.lock,
         };
@@ -233,7 +263,10 @@ impl Basis {
         }
         let known = match recover(region, &self.state, &site.options) {
             Ok(writes) => writes.last_sequence,
-            Err(Error::Corruption { .. }) => self.state.flushed_sequence,
+            // What is there of the listed arenas is judged later.
+            Err(
+                Error::Corruption { .. } | Error::RegionLost { .. } | Error::Unsupported { .. },
+            ) => self.state.flushed_sequence,
             Err(error) => return Err(error),
         };
         for (slot, generation) in unissued {

@@ -9,6 +9,7 @@ use std::path::Path;
 use terrace_region::{Header, HeaderState, Region, SlotInfo};
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
+use super::aside::rename_damaged;
 use super::report::LeftFile;
 use super::state::Basis;
 use crate::db::files;
@@ -31,7 +32,16 @@ pub(super) fn stranger(basis: &Basis, region: &Region, slot: &SlotInfo) -> Optio
         HeaderState::Intact(header) if !basis.takes_arenas => several(&file, &header),
         _ => return None,
     };
-    Some(LeftFile::new(file, error))
+    // A new manifest may say of a generation of this store that it was issued and is not live, and of an
+    // arena of a newer release nothing.
+    let is_endangered = match slot.header {
+        HeaderState::Intact(_) => basis.manifest.is_err(),
+        HeaderState::UnknownVersion(_) => {
+            basis.manifest.is_err() || basis.state.is_in_live_slot(slot.number)
+        }
+        _ => false,
+    };
+    Some(LeftFile::new(file, error).endangered(is_endangered))
 }
 
 /// Returns the arenas of a region that are not taken.
@@ -53,37 +63,77 @@ fn several(file: &Path, header: &Header) -> Error {
     Error::corruption(file, 0, detail)
 }
 
-/// Gives the arenas of the chosen store that an earlier repair put aside their names back, where no
-/// other file has them.
-pub(super) fn bring_back(directory: &dyn Directory, store: u128) -> Result<()> {
-    let entries = directory.list()?;
-    let mut is_changed = false;
-    for entry in &entries {
-        let name = files::without_damaged(&entry.name);
-        let is_aside = name != entry.name && files::is_arena(name);
-        if !is_aside || !is_arena_of(directory, &entry.name, store)? {
-            continue;
+/// Gives the arenas of the chosen store that an earlier repair put aside their names back. The arenas in
+/// their way, of a store that holds nothing in them alone, are put aside. Returns those that stay aside,
+/// since an arena of the chosen store has the name already, or a file that no store may move.
+pub(super) fn bring_back(directory: &dyn Directory, store: u128) -> Result<Vec<LeftFile>> {
+    let (mut left, mut is_changed) = (Vec::new(), false);
+    for (aside, name) in arenas_aside(directory, store)? {
+        let renamed = directory.rename_new(&aside, &name);
+        let is_taken = |error: &terrace_storage::Error| error.kind() == ErrorKind::AlreadyExists;
+        if renamed.as_ref().is_err_and(is_taken) {
+            let (is_own, stays) = match header_of(directory, &name)? {
+                HeaderState::Intact(header) => (header.store == store.to_le_bytes(), false),
+                header => (false, header.is_left_alone()),
+            };
+            if is_own || stays {
+                let detail = format!("it stays aside: {name} is another file");
+                let file = directory.shown(&aside);
+                left.push(LeftFile::aside(
+                    file.clone(),
+                    Error::corruption(&file, 0, detail),
+                ));
+                continue;
+            }
+            rename_damaged(directory, &name)?;
+            directory.rename_new(&aside, &name)?;
+        } else {
+            renamed?;
         }
-        match directory.rename_new(&entry.name, name) {
-            Ok(()) => is_changed = true,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.into()),
-        }
+        is_changed = true;
     }
     if is_changed {
         directory.sync()?;
     }
-    Ok(())
+    Ok(left)
 }
 
-fn is_arena_of(directory: &dyn Directory, name: &str, store: u128) -> Result<bool> {
+/// Returns the arenas of a store that a repair put aside and that stay there: its manifest is whole and
+/// names others.
+pub(super) fn still_aside(directory: &dyn Directory, store: u128) -> Result<Vec<LeftFile>> {
+    let aside = arenas_aside(directory, store)?.into_iter();
+    let left = aside.map(|(aside, _)| {
+        let file = directory.shown(&aside);
+        let detail = "it stays aside: the store's manifest is whole and does not name it";
+        LeftFile::aside(file.clone(), Error::corruption(&file, 0, detail))
+    });
+    Ok(left.collect())
+}
+
+/// Returns the names of a store's arenas that a repair put aside, and the names that they had.
+fn arenas_aside(directory: &dyn Directory, store: u128) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for entry in directory.list()? {
+        let name = files::without_damaged(&entry.name);
+        if name == entry.name || !files::is_arena(name) {
+            continue;
+        }
+        let header = header_of(directory, &entry.name)?;
+        if matches!(header, HeaderState::Intact(header) if header.store == store.to_le_bytes()) {
+            found.push((entry.name.clone(), name.to_owned()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn header_of(directory: &dyn Directory, name: &str) -> Result<HeaderState> {
     let file = match directory.open(name, OpenOptions::buffered(OpenMode::Read)) {
-        Err(error) if error.kind() == ErrorKind::NotAFile => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotAFile => return Ok(HeaderState::NotAFile),
         file => file?,
     };
     let mut header = vec![0; terrace_region::HEADER_BYTES];
     let length = file.read_at(&mut header, 0, Purpose::Recovery)?;
     header.truncate(length);
-    let header = Header::decode(&header);
-    Ok(matches!(header, HeaderState::Intact(header) if header.store == store.to_le_bytes()))
+    Ok(Header::decode(&header))
 }

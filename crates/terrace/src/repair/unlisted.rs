@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::arenas::ArenasFound;
+use super::aside::rename_damaged;
 use super::merge::REBUILT;
 use super::report::RepairReport;
 use super::site::Site;
@@ -107,7 +108,7 @@ impl Site {
             if table.damage.is_none() {
                 directory.rename(&kept, &(table_name(table.number) + files::TAKEN))?;
             } else {
-                let aside = self.rename_damaged(directory, &kept)?;
+                let aside = rename_damaged(directory, &kept)?;
                 report.tells_of_taken(table, entries, directory.shown(&aside));
             }
         }

@@ -19,7 +19,7 @@ const OTHER: u128 = 0xfeed;
 const ARENA_BYTES: u64 = 16 << 10;
 
 /// An arena of another store, with synced writes of the key `theirs`.
-fn foreign(slot: u64, generation: u64) -> Vec<u8> {
+pub fn foreign(slot: u64, generation: u64) -> Vec<u8> {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let directory = Path::new(STORE);
     disk.create_directory(directory).unwrap();
@@ -52,19 +52,19 @@ fn foreign(slot: u64, generation: u64) -> Vec<u8> {
     Image::of(&disk).files.remove(&name).unwrap()
 }
 
-fn header(image: &Image, name: &str) -> Header {
+pub fn header(image: &Image, name: &str) -> Header {
     match Header::decode(&image.files[name]) {
         HeaderState::Intact(header) => header,
         other => panic!("{name}: {other:?}"),
     }
 }
 
-fn arenas(image: &Image) -> Vec<String> {
+pub fn arenas(image: &Image) -> Vec<String> {
     image.names(|name| name.starts_with("arena-") && !name.contains(".damaged"))
 }
 
 /// The arena that holds frames, and the spare.
-fn active_and_spare(image: &Image) -> (String, String) {
+pub fn active_and_spare(image: &Image) -> (String, String) {
     let mut live: Vec<_> = arenas(image)
         .into_iter()
         .map(|name| (header(image, &name).generation, name))
@@ -74,17 +74,17 @@ fn active_and_spare(image: &Image) -> (String, String) {
     (live.pop().unwrap().1, spare)
 }
 
-fn own_number(image: &Image) -> u128 {
+pub fn own_number(image: &Image) -> u128 {
     u128::from_le_bytes(header(image, &active_and_spare(image).0).store)
 }
 
-fn repaired_as(disk: &SimulatedStorage, store: u128) -> RepairReport {
+pub fn repaired_as(disk: &SimulatedStorage, store: u128) -> RepairReport {
     let decisions = RepairOptions { store: Some(store) };
     repair_with(STORE.as_ref(), options(disk), decisions, |_, _| {}).unwrap()
 }
 
 /// Repairs again, and asserts that nothing changes, byte by byte.
-fn assert_settled(disk: &SimulatedStorage) {
+pub fn assert_settled(disk: &SimulatedStorage) {
     let before = Image::of(disk);
     let again = repaired(disk);
     assert!(!again.is_changed(), "{again:?}");
@@ -190,7 +190,7 @@ fn a_live_arena_of_another_store_is_refused_by_name_and_repaired() {
 }
 
 /// Returns a plain copy of the store that was opened and written to.
-fn copy_opened(image: &Image, seed: u64) -> (SimulatedStorage, Image) {
+pub fn copy_opened(image: &Image, seed: u64) -> (SimulatedStorage, Image) {
     let disk = image.disk(BOOT);
     let seeded = Options {
         randomness: Randomness::seeded(seed),
@@ -320,7 +320,7 @@ fn an_arena_of_a_copy_with_numbers_given_here_does_not_displace_synced_writes() 
 }
 
 /// The same arena as if it had been written in another slot.
-fn moved_to_slot(arena: &[u8], slot: u64) -> Vec<u8> {
+pub fn moved_to_slot(arena: &[u8], slot: u64) -> Vec<u8> {
     let mut bytes = arena.to_vec();
     bytes[56..64].copy_from_slice(&slot.to_le_bytes());
     let covered = [&bytes[..16], &bytes[24..80]].concat();
@@ -400,7 +400,11 @@ fn an_arena_of_a_newer_release_keeps_its_name() {
     let report = repaired(&disk);
     assert!(report.is_changed());
     let left = report.left.iter().find(|left| left.is_newer()).unwrap();
-    assert!(left.file.ends_with(&active) && left.kept_as.is_none());
+    assert!(left.file.ends_with(&active));
+    // The newer release takes the slot again, since no edit names it any more.
+    let copy = format!("{active}.damaged");
+    assert!(left.kept_as.as_ref().unwrap().ends_with(&copy));
+    assert!(Image::of(&disk).files[&copy] == newer);
     assert_settled(&disk);
     let found = of_default(&open(&disk));
     assert!(found.len() >= 551);
@@ -418,7 +422,9 @@ fn an_arena_of_a_newer_release_keeps_its_name() {
         assert!(report.left.iter().any(|left| left.is_newer()));
         assert_settled(&disk);
         assert_eq!(of_default(&open(&disk)), content);
-        assert!(Image::of(&disk).files["arena-7"] == newer);
+        let after = Image::of(&disk);
+        assert!(after.files["arena-7"] == newer);
+        assert_eq!(after.files.contains_key("arena-7.damaged"), is_bare);
     }
 }
 

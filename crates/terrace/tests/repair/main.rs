@@ -9,6 +9,7 @@ mod interruption;
 mod manifest;
 mod random;
 mod specimen;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
