@@ -409,3 +409,42 @@ fn an_option_out_of_range_is_refused_before_anything_is_made() {
         "a directory was made"
     );
 }
+
+/// `CURRENT` is gone, and nothing but the manifest is left in the store's own directory.
+#[test]
+fn a_first_manifest_is_the_remains_of_a_creation_only_if_no_edit_is_behind_its_first() {
+    let mut image = specimen_without_tables();
+    let name = "MANIFEST-000001";
+    image.files.retain(|file, _| file == name);
+    let length = u32::from_le_bytes(image.files[name][40..44].try_into().unwrap());
+    let end = 32 + 16 + length.next_multiple_of(8) as usize;
+    let refused = |image: &Image| {
+        let disk = image.disk(BOOT);
+        let error = Db::open(STORE, options(&disk)).unwrap_err();
+        assert!(Image::of(&disk) == *image, "{error}");
+        error
+    };
+    let whole = |_: &mut Vec<u8>| {};
+    let header = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
+    let edit = |bytes: &mut Vec<u8>| bytes[50] ^= 1;
+    let changes: [fn(&mut Vec<u8>); 3] = [whole, header, edit];
+    for change in changes {
+        let error = refused(&image.with(name, change));
+        assert!(matches!(error, Error::Corruption { .. }), "{error}");
+        says(&error, &["CURRENT", name]);
+    }
+    let newer = terrace_region::Front {
+        magic: *b"TerrMani",
+        version: 3,
+    };
+    let newer = image.with(name, |bytes| bytes[..16].copy_from_slice(&newer.encode()));
+    let error = refused(&newer);
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    says(&error, &[name, "format 3"]);
+    // The first edit and its mark reach the disk in any order.
+    let first = image.with(name, |bytes| bytes.truncate(end + 32));
+    for change in changes {
+        let disk = first.with(name, change).disk(BOOT);
+        Db::open(STORE, options(&disk)).unwrap().close().unwrap();
+    }
+}

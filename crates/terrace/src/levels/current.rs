@@ -5,7 +5,7 @@ use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
-use super::record::Records;
+use super::record::{Records, holds_more_than_first};
 use crate::{Error, Result};
 
 pub(super) const NAME: &str = "CURRENT";
@@ -129,13 +129,17 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
 }
 
 /// Returns whether the first manifest can be what an interrupted creation left. The first thing that
-/// an open store does is to record an arena, so a second edit means that there was a store.
+/// an open store does is to record an arena, so an edit behind the first means that there was a store,
+/// whatever became of the first and of the header.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a manifest of another version, of which nothing is known.
 fn holds_one_edit_at_most(directory: &dyn Directory, name: &str) -> Result<bool> {
     let bytes = read_file(directory, name, LONGEST_BYTES, Purpose::Manifest)?;
-    Ok(match Records::new(&directory.shown(name), &bytes, 1) {
-        Ok(records) => records.take(2).filter(Result::is_ok).count() < 2,
-        Err(_) => true,
-    })
+    match Records::new(&directory.shown(name), &bytes, 1) {
+        Err(error @ Error::Unsupported { .. }) => Err(error),
+        _ => Ok(!holds_more_than_first(&bytes, 1)),
+    }
 }
 
 #[cfg(test)]

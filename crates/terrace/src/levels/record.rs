@@ -219,6 +219,36 @@ impl<'a> Records<'a> {
     }
 }
 
+/// Returns whether a record lies in manifest `number` that is neither its first edit nor the mark of that.
+/// Its header, and the first edit, may be damaged.
+pub(super) fn holds_more_than_first(bytes: &[u8], number: u64) -> bool {
+    let records = Records {
+        file: Path::new(""),
+        bytes,
+        number,
+        offset: HEADER_BYTES,
+        is_ended: false,
+    };
+    let mut budget_bytes = bytes.len().saturating_mul(SEARCH_BUDGET_FACTOR);
+    for offset in (HEADER_BYTES + ALIGNMENT..bytes.len()).step_by(ALIGNMENT) {
+        let Some(candidate) = records.candidate_at(offset) else {
+            continue;
+        };
+        let Some(left) = budget_bytes.checked_sub(candidate.body.len()) else {
+            return true;
+        };
+        budget_bytes = left;
+        let record = records.record_at(offset);
+        let mark = record.as_ref().map(|record| record.mark());
+        let is_another =
+            |mark: Option<Mark>| mark.is_none_or(|mark| mark.offset != HEADER_BYTES as u64);
+        if mark.is_some_and(is_another) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Bytes whose header could be a record's.
 struct Candidate<'a> {
     body: &'a [u8],
