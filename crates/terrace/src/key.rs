@@ -13,6 +13,9 @@ pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// writes to come; at a million writes a second a store gets there after 2,000 years.
 pub(crate) const MAX_STORED_SEQUENCE: SequenceNumber = MAX_SEQUENCE - (1 << 40);
 
+/// Above the number of every keyspace that is believed of a file.
+pub(crate) const MAX_KEYSPACE: u32 = u32::MAX / 2;
+
 /// The longest key that can be stored, in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = 65_535;
 

@@ -448,3 +448,47 @@ fn a_first_manifest_is_the_remains_of_a_creation_only_if_no_edit_is_behind_its_f
         Db::open(STORE, options(&disk)).unwrap().close().unwrap();
     }
 }
+
+/// The number behind such a one would be none that a name may have.
+#[test]
+fn files_with_the_last_number_are_in_nobodys_way() {
+    let last = u64::MAX / 2;
+    for name in [
+        format!("MANIFEST-{last}"),
+        format!("{last}.table.damaged"),
+        format!("{last}.table.taken"),
+        format!("{last}.table.unlisted"),
+        format!("{last}.table.new"),
+        format!("{last}.table"),
+    ] {
+        let mut image = specimen();
+        let tables = image.names(|name| name.ends_with(".table"));
+        let stray = match name.starts_with("MANIFEST") {
+            true => b"stray".to_vec(),
+            false => image.files[&tables[0]].clone(),
+        };
+        image.files.insert(name.clone(), stray);
+        let (repaired, opened) = (image.disk(BOOT), image.disk(BOOT));
+        let mut bare = image;
+        bare.files
+            .retain(|file, _| file != "CURRENT" && file != "MANIFEST-000001");
+        let bare = bare.disk(BOOT);
+        for disk in [&repaired, &bare] {
+            let report = terrace::repair(STORE.as_ref(), options(disk), |_, _| {});
+            report.unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        for disk in [opened, repaired, bare] {
+            for round in 0..3u8 {
+                let db = Db::open(STORE, options(&disk));
+                let db = db.unwrap_or_else(|error| panic!("{name}, {round}: {error}"));
+                // Edits until the manifest is rewritten.
+                for number in 0..60u8 {
+                    db.put(&[number], &[round; 50]).unwrap();
+                    db.flush().unwrap();
+                }
+                assert!(db.get(b"last").unwrap().is_some());
+                db.close().unwrap();
+            }
+        }
+    }
+}

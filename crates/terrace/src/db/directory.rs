@@ -11,7 +11,6 @@ use terrace_storage::{
 
 use crate::db::unsupported_tables::stays;
 use crate::db::{Store, files};
-use crate::key::MAX_SEQUENCE;
 use crate::levels::ManifestState;
 use crate::options::Options;
 use crate::sync::atomic::Ordering;
@@ -119,10 +118,9 @@ impl Store {
         Ok(())
     }
 
-    /// Gives no table the number of a file that stays. Numbers beyond those of writes are never
-    /// reached.
+    /// Gives no table the number of a file that stays.
     fn skip_table_number(&self, number: u64) {
-        if number < MAX_SEQUENCE {
+        if files::leaves_room(number) {
             self.next_table.fetch_max(number + 1, Ordering::Relaxed);
         }
     }

@@ -1,12 +1,19 @@
 //! The names of a store's files.
 
 use crate::inspect::socket::{NEW_SOCKET, SOCKET};
+use crate::key::MAX_SEQUENCE;
 
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// The largest number in a file's name; a larger one leaves no room for the next.
 const MAX_NUMBER: u64 = u64::MAX / 2;
+
+/// Whether the next number behind that of a file may be given. Numbers beyond those of writes are never
+/// reached: a file with one is in nobody's way.
+pub(crate) fn leaves_room(number: u64) -> bool {
+    number < MAX_SEQUENCE
+}
 
 /// The number in a table's file name.
 pub(crate) fn table_number(name: &str) -> Option<u64> {

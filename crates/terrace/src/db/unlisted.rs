@@ -71,7 +71,9 @@ impl Unlisted {
 
     /// Notes numbers that are not to be given again: a table's, and the last one in it.
     fn skip(&mut self, table: u64, last_sequence: SequenceNumber) {
-        self.next_table_number = self.next_table_number.max(table.saturating_add(1));
+        if files::leaves_room(table) {
+            self.next_table_number = self.next_table_number.max(table + 1);
+        }
         self.last_sequence = self.last_sequence.max(last_sequence);
     }
 

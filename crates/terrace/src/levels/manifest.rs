@@ -26,6 +26,7 @@ use super::number_limits::MAX_NUMBER;
 use super::record::{HEADER_BYTES, Records, encode_header, encode_record};
 use super::state::ManifestState;
 use super::tail::ManifestTail;
+use crate::key::MAX_SEQUENCE;
 use crate::{Error, Result};
 
 const PREFIX: &str = "MANIFEST-";
@@ -572,13 +573,16 @@ pub(crate) fn manifests(directory: &dyn Directory) -> Result<Vec<u64>> {
         .collect())
 }
 
-/// Above every manifest in the directory, leftovers included.
+/// Above every manifest in the directory, leftovers included, but for files that no store has written:
+/// numbers beyond those of writes are never reached.
 fn next_number(directory: &dyn Directory, current: u64) -> Result<u64> {
-    let largest = manifests(directory)?.into_iter().max();
-    largest
-        .unwrap_or(0)
-        .max(current)
-        .checked_add(1)
+    let numbers = manifests(directory)?.into_iter();
+    let largest = numbers.filter(|&number| number < MAX_SEQUENCE).max();
+    let next = largest.unwrap_or(0).max(current).saturating_add(1);
+    // `CURRENT` must not name a file that no opening looks at.
+    let is_given = manifest_number(&manifest_file_name(next)).is_some();
+    is_given
+        .then_some(next)
         .ok_or_else(|| Error::invalid("manifest numbers are used up"))
 }
 

@@ -51,6 +51,7 @@ pub(crate) use manifest::{
     Manifest, ManifestError, ManifestOptions, load, lock_current, manifest_file_name,
     manifest_number, manifests, read_file, remains, write_manifest,
 };
+pub(crate) use number_limits::MAX_NUMBER;
 pub(crate) use state::{LiveArena, ManifestState};
 pub(crate) use sub_level_cursor::SubLevelCursor;
 pub(crate) use table_meta::{Bounds, KeyRange, ObsoleteTables, Table, TableMeta};

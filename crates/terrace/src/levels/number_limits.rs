@@ -5,11 +5,12 @@
 
 use super::edit::Edit;
 use super::version::{StructureError, Version};
-use crate::key::MAX_STORED_SEQUENCE;
+use crate::key::{MAX_KEYSPACE, MAX_STORED_SEQUENCE};
 
 /// Of names, generations, ages, slots and seconds. Half of the range stays free.
-pub(super) const MAX_NUMBER: u64 = u64::MAX / 2;
-const MAX_KEYSPACE: u32 = u32::MAX / 2;
+pub(crate) const MAX_NUMBER: u64 = u64::MAX / 2;
+/// Of a number that is given: its successor is the next one, which is written, too.
+const MAX_GIVEN: u64 = MAX_NUMBER - 1;
 /// Maximum sum of the bytes, and of each count, of all tables.
 const MAX_TOTAL: u64 = 1 << 56;
 
@@ -32,29 +33,30 @@ pub(super) fn check_numbers(edit: &Edit) -> Result<(), StructureError> {
                 .map(|added| added.table.max_sequence),
         ),
     )?;
-    let created = edit.keyspaces_created.iter().map(|created| created.id.0);
-    check(
-        "keyspace",
-        MAX_KEYSPACE.into(),
-        created.chain(edit.next_keyspace).map(u64::from),
-    )?;
+    let created = edit.keyspaces_created.iter();
+    let created = created.map(|created| created.id.0.into());
+    check("keyspace", u64::from(MAX_KEYSPACE) - 1, created)?;
+    let next = edit.next_keyspace.map(u64::from);
+    check("next keyspace", MAX_KEYSPACE.into(), next.into_iter())?;
     let added = edit.tables_added.iter().map(|added| &added.table);
     let tables = added.clone().map(|table| table.number);
-    check("table", MAX_NUMBER, tables.chain(edit.next_table_number))?;
+    check("table", MAX_GIVEN, tables)?;
+    let next = edit.next_table_number.into_iter();
+    check("next table", MAX_NUMBER, next)?;
     let ages = added.filter_map(|table| table.oldest_tombstone_seconds);
     check("second", MAX_NUMBER, ages)?;
     let added = edit.tables_added.iter().map(|added| added.place);
     let places = added.chain(edit.tables_moved.iter().map(|moved| moved.to));
     let names = places.clone().map(|place| place.sub_level);
-    check("sub-level", MAX_NUMBER, names.chain(edit.next_sub_level))?;
+    check("sub-level", MAX_GIVEN, names)?;
+    let next = edit.next_sub_level.into_iter();
+    check("next sub-level", MAX_NUMBER, next)?;
     check("age", MAX_NUMBER, places.map(|place| place.age))?;
     let issued = edit.arenas_issued.iter();
     let generations = issued.clone().map(|issued| issued.generation);
-    check(
-        "generation",
-        MAX_NUMBER,
-        generations.chain(edit.next_generation),
-    )?;
+    check("generation", MAX_GIVEN, generations)?;
+    let next = edit.next_generation.into_iter();
+    check("next generation", MAX_NUMBER, next)?;
     check("slot", MAX_NUMBER, issued.clone().map(|issued| issued.slot))?;
     check(
         "capacity",
@@ -199,5 +201,41 @@ mod tests {
             added.table.max_sequence = MAX_STORED_SEQUENCE
         });
         new_state().apply(&honest).unwrap();
+    }
+
+    /// The successor of a number that is taken is a number that may be written.
+    #[test]
+    fn the_state_behind_the_largest_numbers_can_be_written() {
+        let keyspace = |number| Edit {
+            keyspaces_created: vec![KeyspaceCreated {
+                id: KeyspaceId(number),
+                name: "last".to_owned(),
+            }],
+            ..Edit::default()
+        };
+        let mut edits = Vec::new();
+        for below in 0..3 {
+            edits.push(keyspace(MAX_KEYSPACE - below as u32));
+            let mut table_edit = Edit::default();
+            table(&mut table_edit, |_| ());
+            table_edit.tables_added[0].table.number = MAX_NUMBER - below;
+            edits.push(table_edit);
+            let mut place_edit = Edit::default();
+            table(&mut place_edit, |_| ());
+            place_edit.tables_added[0].place.sub_level = MAX_NUMBER - below;
+            edits.push(place_edit);
+            let mut arena_edit = Edit::default();
+            issued(&mut arena_edit, |_| ());
+            arena_edit.arenas_issued[0].generation = MAX_NUMBER - below;
+            edits.push(arena_edit);
+        }
+        let mut taken = 0;
+        for edit in edits {
+            if let Ok(state) = new_state().apply(&edit) {
+                taken += 1;
+                crate::levels::ManifestState::begin(&state.as_edit()).unwrap();
+            }
+        }
+        assert_eq!(taken, 8);
     }
 }

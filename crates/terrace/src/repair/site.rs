@@ -68,7 +68,7 @@ impl Site {
         }
         let numbers = entries.iter().filter_map(|entry| {
             let name = entry.name.as_str();
-            files::used_table_number(name)
+            files::used_table_number(name).filter(|&number| files::leaves_room(number))
         });
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
         let blocks = Arc::new(BlockCache::new(0, false));
@@ -194,7 +194,9 @@ impl Site {
             } else if !stays(&*self.directory, &entry.name) {
                 self.directory.remove(&entry.name)?;
             }
-            self.skip_numbers_below(number.saturating_add(1));
+            if files::leaves_room(number) {
+                self.skip_numbers_below(number + 1);
+            }
         }
         if is_renamed {
             self.directory.sync()?;

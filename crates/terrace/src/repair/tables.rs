@@ -10,6 +10,7 @@ use super::site::Site;
 use super::state::Basis;
 use crate::compaction::merge::TableSink;
 use crate::compaction::slices::Slice;
+use crate::db::files;
 use crate::db::table_files::TableFiles;
 use crate::key::{InternalKey, Tag};
 use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
@@ -228,6 +229,14 @@ fn meta_of_file(
         ));
     }
     let listed = basis.meta_of(number);
+    if listed.is_none() && !files::leaves_room(number) {
+        let detail = "its number leaves no room for those to come";
+        return Err(Error::corruption(
+            &site.directory.shown(&table_name(number)),
+            0,
+            detail,
+        ));
+    }
     // Numbers are not used twice, so even an old list describes a number's table.
     if listed.is_some_and(|meta| meta.identity != properties.identity) {
         return Err(another_table(&site.directory.shown(&table_name(number))));
