@@ -13,6 +13,7 @@ use terrace_storage::Directory;
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::Unlisted;
+use crate::key::MAX_KEYSPACE;
 use crate::levels::{LiveArena, ManifestState, ManifestTail, RegionLoss};
 use crate::options::Options;
 use crate::write_buffer::memtable::MemTable;
@@ -345,6 +346,33 @@ fn build(
         }
     }
     Ok(memtable)
+}
+
+/// Takes the frames from the first on that is whole and holds no records of a store out of what is read
+/// of an arena: they are evidence, and none is taken.
+pub(crate) fn cut_at_bad_records(
+    found: &mut Recovered,
+    index_budget_bytes: u64,
+    hash_seed: u64,
+) -> Result<()> {
+    let frames = &found.scan.frames;
+    let no_keyspace = unissued_keyspace(found, MAX_KEYSPACE);
+    let no_keyspace = no_keyspace.map_or(u64::MAX, |(offset, _)| offset as u64);
+    let bad = match build(&found.arena, frames, index_budget_bytes, hash_seed) {
+        Err(Error::Corruption { offset, .. }) => offset.min(no_keyspace),
+        built => {
+            built?;
+            no_keyspace
+        }
+    };
+    let cut = frames.partition_point(|frame| frame.next_offset() as u64 <= bad);
+    let mut behind = found.scan.frames.split_off(cut);
+    if let Some(first) = behind.first() {
+        found.scan.end_bytes = first.offset;
+        behind.append(&mut found.scan.behind);
+        found.scan.behind = behind;
+    }
+    Ok(())
 }
 
 fn count_writes(frames: &[FrameInfo]) -> u64 {

@@ -18,7 +18,7 @@ use super::site::Site;
 use super::state::{Basis, Home, Slot};
 use super::strangers::strangers;
 use super::tables::Examined;
-use crate::db::recover::{RecoveredWrites, facts_of, read_live, recover, take};
+use crate::db::recover::{RecoveredWrites, cut_at_bad_records, facts_of, read_live, recover, take};
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::of_missing_arena;
@@ -139,7 +139,7 @@ impl ArenasFound {
                 None if site.options.accept_region_loss => continue,
                 None => return Err(lost(state, &file)),
             }
-            match read(region, live.slot, generation, Some(live))? {
+            match read(site, basis, region, live.slot, generation, Some(live))? {
                 Reading::Arena(arena) => arenas.push(*arena),
                 Reading::Unreadable(error) => unreadable.push(LeftFile::new(file, error)),
                 Reading::Absent => {}
@@ -183,7 +183,7 @@ impl ArenasFound {
             for slot in basis.slots(region)? {
                 let following = slot.generation.unwrap_or(0).saturating_add(1);
                 next_generation = following.max(next_generation);
-                match read_slot(region, slot)? {
+                match read_slot(site, basis, region, slot)? {
                     Reading::Arena(arena) => arenas.push(*arena),
                     Reading::Unreadable(error) => {
                         damage.get_or_insert_with(|| error.clone());
@@ -334,10 +334,10 @@ fn is_of_another_time(found: &Recovered, state: &ManifestState) -> bool {
 }
 
 /// Reads an arena of a slot that no manifest describes.
-fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
+fn read_slot(site: &Site, basis: &Basis, region: &Region, slot: Slot) -> Result<Reading> {
     match slot.generation {
         _ if slot.is_stranger => Ok(Reading::Absent),
-        Some(generation) => read(region, slot.number, generation, None),
+        Some(generation) => read(site, basis, region, slot.number, generation, None),
         None => {
             let detail = "the header is damaged, and nobody knows the generation";
             let error = Error::corruption(&region.file(slot.number), 0, detail);
@@ -346,21 +346,30 @@ fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
     }
 }
 
-fn read(region: &Region, slot: u64, generation: u64, live: Option<&LiveArena>) -> Result<Reading> {
+fn read(
+    site: &Site,
+    basis: &Basis,
+    region: &Region,
+    slot: u64,
+    generation: u64,
+    live: Option<&LiveArena>,
+) -> Result<Reading> {
     use terrace_region::Error as Fault;
     let found = match live {
         Some(live) => read_live(region, generation, live),
         None => region.recover(slot, generation),
     };
     match found {
-        Ok(found) => Ok(match frame_without_room(found.scan.all_frames()) {
-            None => Reading::Arena(Box::new(found)),
-            Some(frame) => {
+        Ok(mut found) => {
+            if let Some(frame) = frame_without_room(found.scan.all_frames()) {
                 let offset = frame.offset as u64;
-                let file = region.file(slot);
-                Reading::Unreadable(Error::corruption(&file, offset, LEAVES_NO_ROOM))
+                let error = Error::corruption(&region.file(slot), offset, LEAVES_NO_ROOM);
+                return Ok(Reading::Unreadable(error));
             }
-        }),
+            let seed = basis.state.identity.hash_seed;
+            cut_at_bad_records(&mut found, site.options.arena_index_bytes, seed)?;
+            Ok(Reading::Arena(Box::new(found)))
+        }
         Err(Fault::Missing { .. }) => Ok(Reading::Absent),
         Err(error @ (Fault::Corruption { .. } | Fault::Foreign { .. })) => {
             Ok(Reading::Unreadable(region_error(error)))

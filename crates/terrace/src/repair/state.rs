@@ -16,8 +16,8 @@ use crate::db::recover::{check_live_keyspaces, lost_end, recover, unissued};
 use crate::db::region_home::{self, OldArenas};
 use crate::db::regions::{open_region, region_error};
 use crate::levels::{
-    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, TableMeta,
-    Version, remains,
+    ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
+    TableMeta, Version, remains,
 };
 use crate::options::{Durability, Options};
 use crate::{Error, KeyspaceId, Result};
@@ -257,7 +257,8 @@ impl Basis {
     /// the manifest only lost its end, the writes of younger generations had later numbers.
     fn weigh_evidence(&mut self, site: &Site, region: &Region) -> Result<()> {
         let slots = region.slots().map_err(region_error)?;
-        let unissued: Vec<_> = unissued(&slots, &self.state).collect();
+        let unissued = unissued(&slots, &self.state);
+        let unissued: Vec<_> = unissued.filter(|(_, given)| *given < MAX_NUMBER).collect();
         if unissued.is_empty() {
             return self.weigh_keyspaces(site, region);
         }
@@ -363,6 +364,7 @@ impl Basis {
             let known = live.find(|(_, arena)| arena.slot == slot.number);
             let known = known.map(|(&generation, _)| generation);
             let generation = match slot.header {
+                HeaderState::Intact(header) if header.generation >= MAX_NUMBER => None,
                 HeaderState::Intact(header) => Some(header.generation),
                 HeaderState::Blank if known.is_none() => return None,
                 HeaderState::Blank | HeaderState::Damaged(_) => known,

@@ -14,6 +14,7 @@ use super::report::LeftFile;
 use super::state::Basis;
 use crate::db::files;
 use crate::db::regions::region_error;
+use crate::levels::MAX_NUMBER;
 use crate::{Error, Result};
 
 /// Returns why the arena in a slot is not taken; `None` if it is this store's, or damaged.
@@ -28,6 +29,9 @@ pub(super) fn stranger(basis: &Basis, region: &Region, slot: &SlotInfo) -> Optio
         HeaderState::Intact(_) if basis.of_copies.contains(&file) => {
             let detail = "it is of a copy of this store, which gave its numbers to other writes";
             Error::corruption(&file, 0, detail)
+        }
+        HeaderState::Intact(header) if header.generation >= MAX_NUMBER => {
+            Error::corruption(&file, 0, "its generation leaves no room for those to come")
         }
         HeaderState::Intact(header) if !basis.takes_arenas => several(&file, &header),
         _ => return None,

@@ -13,7 +13,10 @@ use super::format::{BlockHandle, Malformed};
 use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
-use crate::key::{InternalKey, KeyspaceId, MAX_STORED_SEQUENCE, SequenceNumber};
+use crate::key::{InternalKey, KeyspaceId, MAX_KEYSPACE, MAX_STORED_SEQUENCE, SequenceNumber};
+
+/// The latest time that is believed. A manifest that listed a later one would be damaged.
+const MAX_SECONDS: u64 = u64::MAX / 2;
 
 /// The numbers of the fields; never reused, 0 is invalid.
 mod field {
@@ -258,10 +261,12 @@ impl TableProperties {
 
 impl TableProperties {
     /// Whether what belongs to entries is there if there are entries, and not if there are none; a
-    /// table without entries holds range tombstones. Sequence numbers leave room for those to come.
+    /// table without entries holds range tombstones. Numbers leave room for those to come.
     fn is_complete(&self) -> bool {
         if self.smallest_sequence > self.largest_sequence
             || self.largest_sequence > MAX_STORED_SEQUENCE
+            || self.keyspace.0 >= MAX_KEYSPACE
+            || self.oldest_tombstone_seconds > Some(MAX_SECONDS)
         {
             return false;
         }
@@ -382,6 +387,30 @@ mod tests {
             range_tombstones: None,
             oldest_tombstone_seconds: None,
             file_bytes: 9000,
+        }
+    }
+
+    #[test]
+    fn a_footer_with_a_number_that_leaves_no_room_is_damaged() {
+        let largest = TableProperties {
+            keyspace: KeyspaceId(MAX_KEYSPACE - 1),
+            oldest_tombstone_seconds: Some(u64::MAX / 2),
+            ..sample(None)
+        };
+        let decode = |properties: &TableProperties| {
+            TableProperties::decode(&properties.encode(), properties.file_bytes)
+        };
+        assert_eq!(decode(&largest).unwrap(), largest);
+        let keyspace = TableProperties {
+            keyspace: KeyspaceId(MAX_KEYSPACE),
+            ..sample(None)
+        };
+        let second = TableProperties {
+            oldest_tombstone_seconds: Some(u64::MAX / 2 + 1),
+            ..sample(None)
+        };
+        for damaged in [keyspace, second] {
+            assert!(decode(&damaged).is_err(), "{damaged:?}");
         }
     }
 

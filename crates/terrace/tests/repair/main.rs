@@ -3,6 +3,7 @@
 
 mod arenas;
 mod foreign;
+mod forged;
 #[path = "../image/mod.rs"]
 mod image;
 mod interruption;
