@@ -118,6 +118,9 @@ fn of_table(table: &DamagedTable) -> String {
 
 fn of_left(left: &LeftFile) -> String {
     let kept = match &left.kept_as {
+        Some(file) if left.is_newer() => {
+            format!("it keeps its name and has a second one, {}", file.display())
+        }
         Some(file) => format!("it is kept as {}", file.display()),
         None => "it keeps its name".to_owned(),
     };
