@@ -1,9 +1,10 @@
 //! Who answers: one thread that accepts, and one for each connection, few at a time.
 //!
 //! The threads know the store by a weak reference and hold it only while they put an answer
-//! together. Closing wakes all of them: the accepting one by a pipe's end that is dropped, those
+//! together. Closing wakes all of them: the accepting one by a stream that is shut down, those
 //! that wait for a client by shutting their connections down, those that follow events by a
-//! condition variable. It returns when they have ended.
+//! condition variable. It returns when they have ended. Nothing is left to the end of a descriptor:
+//! a child of a fork has a copy of each, and would keep it open.
 //!
 //! A thread that carries out an administrative request holds the store for as long as that takes,
 //! which keeps no handle from closing it. Such a request ends when background work does, later in
@@ -43,8 +44,8 @@ pub(crate) struct Server {
     directory: Arc<dyn Directory>,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
-    /// Its other end hangs up when this is dropped.
-    wake: Option<UnixStream>,
+    /// Its other end hangs up when this is shut down.
+    wake: UnixStream,
 }
 
 /// What the threads share.
@@ -130,7 +131,7 @@ impl Server {
             directory,
             shared,
             acceptor: Some(acceptor),
-            wake: Some(wake),
+            wake,
         })
     }
 
@@ -147,7 +148,7 @@ impl Server {
                 .partition(|connection| connection.administers)
         };
         self.shared.closed.notify_all();
-        self.wake = None;
+        let _ = self.wake.shutdown(Shutdown::Both);
         for connection in &connections {
             let _ = connection.stream.shutdown(Shutdown::Both);
         }
