@@ -284,6 +284,44 @@ fn an_owner_whose_manifest_was_replaced_refuses_writes_and_says_why() {
     assert_eq!(keys(&Db::open(&path, small()).unwrap()), ["a"]);
 }
 
+/// Copies a store's files, each to a new file, as an archive restores them.
+fn restore(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = to.join(entry.file_name());
+        let _ = fs::remove_file(&path);
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), path).unwrap();
+        }
+    }
+}
+
+/// Removes every file of a store.
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+#[test]
+fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    let options = Options {
+        inspect: true,
+        ..small()
+    };
+    let owner = Db::open(&path, options.clone()).unwrap();
+    fill(&owner, "a", 10);
+    owner.checkpoint(&backup).unwrap();
+    empty(&path);
+    restore(&backup, &path);
+    let next = Db::open(&path, options).unwrap();
+    let _ = owner.close();
+    assert!(terrace::inspect::statistics(&path).is_ok());
+    next.close().unwrap();
+    assert!(!path.join("inspect").exists());
+}
 #[test]
 fn readers_share_a_store_and_keep_an_owner_out_though_the_lock_is_gone() {
     let root = tempfile::tempdir().unwrap();

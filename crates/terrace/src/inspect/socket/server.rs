@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use terrace_storage::Directory;
+use terrace_storage::{Directory, FileIdentity};
 
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
@@ -43,6 +43,8 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Server {
     directory: Arc<dyn Directory>,
     shared: Arc<Shared>,
+    /// The socket's file. Another owner may have put its own in its place.
+    socket: FileIdentity,
     acceptor: Option<JoinHandle<()>>,
     /// Its other end hangs up when this is shut down.
     wake: UnixStream,
@@ -110,7 +112,7 @@ impl Server {
             detail: error.to_string(),
         };
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let listener = address::listen(&*directory).map_err(failed)?;
+        let (listener, socket) = address::listen(&*directory).map_err(failed)?;
         // Whoever hangs up between poll and accept must not block it.
         listener.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -130,6 +132,7 @@ impl Server {
         Ok(Server {
             directory,
             shared,
+            socket,
             acceptor: Some(acceptor),
             wake,
         })
@@ -139,7 +142,7 @@ impl Server {
     /// thread of the server's is left.
     pub(crate) fn close(mut self) -> UnderWay {
         // What is left of it is replaced by the next owner.
-        let _ = address::remove_socket(&*self.directory);
+        let _ = address::remove_socket(&*self.directory, self.socket);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
             state.is_closed = true;
