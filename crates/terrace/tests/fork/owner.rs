@@ -166,3 +166,28 @@ fn a_close_waits_for_no_child() {
         check_reopened(&place.store(), inspected(), 10);
     });
 }
+
+/// A socket that a dead owner's child holds accepts connections, and nobody serves them.
+#[test]
+fn a_client_of_a_dead_owner_is_told_so_though_a_child_of_it_lives() {
+    in_own_process(|| {
+        let place = Place::new();
+        let path = place.store();
+        let (mut end, hold) = pipe().unwrap();
+        let mut hold = Some(hold);
+        fork(|| {
+            let db = Db::open(&path, inspected()).unwrap();
+            put(&db, 0..10);
+            let _youngest = fork(|| {
+                drop(hold.take());
+                let _until_the_test_lets_go = end.read(&mut [0]);
+                true
+            });
+            exit(true)
+        })
+        .succeeds();
+        let error = inspect::statistics(&path).unwrap_err().to_string();
+        assert!(error.contains("has ended"), "{error}");
+        drop(hold);
+    });
+}

@@ -93,6 +93,18 @@ impl Drop for HangsUp {
     }
 }
 
+/// Turns clients away when it is dropped, those that are not accepted yet included. A child's copy of
+/// the listener would keep them waiting.
+struct TurnsAway(UnixListener);
+
+impl Drop for TurnsAway {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+        // Those that wait are handed out still, and then an error.
+        while self.0.accept().is_ok() {}
+    }
+}
+
 fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     for thread in threads {
         // It has a guard, so it ends without a panic.
@@ -113,8 +125,9 @@ impl Server {
         };
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let (listener, socket) = address::listen(&*directory).map_err(failed)?;
+        let listener = TurnsAway(listener);
         // Whoever hangs up between poll and accept must not block it.
-        listener.set_nonblocking(true).map_err(failed)?;
+        listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store: Arc::downgrade(store),
             turns: Turns::default(),
@@ -126,7 +139,7 @@ impl Server {
             .name("terrace-inspect".to_owned())
             // After a panic the socket hangs up on later clients.
             .spawn(move || {
-                let _ = accepting.guard(|| accepting.accept(&listener, &woken));
+                let _ = accepting.guard(|| accepting.accept(&listener.0, &woken));
             })
             .map_err(failed)?;
         Ok(Server {
