@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use terrace_storage::{Directory, FileIdentity};
+use terrace_storage::{Directory, FileIdentity, ForkMark};
 
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
@@ -53,6 +53,7 @@ pub(crate) struct Server {
 /// What the threads share.
 struct Shared {
     store: Weak<Store>,
+    mark: ForkMark,
     turns: Turns,
     state: Mutex<State>,
     closed: Condvar,
@@ -84,12 +85,17 @@ impl UnderWay {
 }
 
 /// Hangs up when it is dropped, however that comes: the other copy of the stream, kept for closing,
-/// would hold the connection open.
-struct HangsUp(UnixStream);
+/// would hold the connection open. A child that was forked in a request leaves it to its parent.
+struct HangsUp {
+    stream: UnixStream,
+    mark: ForkMark,
+}
 
 impl Drop for HangsUp {
     fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Both);
+        if !self.mark.is_inherited() {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -130,6 +136,7 @@ impl Server {
         listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store: Arc::downgrade(store),
+            mark: store.mark,
             turns: Turns::default(),
             state: Mutex::default(),
             closed: Condvar::new(),
@@ -229,9 +236,12 @@ impl Shared {
             .name("terrace-inspect".to_owned())
             // A client that hangs up, or none that can be served, is nothing to the store.
             .spawn(move || {
-                let own = HangsUp(own);
-                if let Err(panic) = shared.guard(|| shared.serve(&own.0)) {
-                    refuse(&own.0, &panic.to_string());
+                let own = HangsUp {
+                    stream: own,
+                    mark: shared.mark,
+                };
+                if let Err(panic) = shared.guard(|| shared.serve(&own.stream)) {
+                    refuse(&own.stream, &panic.to_string());
                 }
             });
         if let Ok(thread) = thread {
@@ -310,6 +320,10 @@ impl Shared {
             return Ok(());
         };
         let ended = wanted.carry_out(&store);
+        // A listener's code may have forked: the parent answers.
+        if self.mark.is_inherited() {
+            return Ok(());
+        }
         drop(store);
         // Who hears that it is done may ask for the next at once.
         drop(turn);
