@@ -71,6 +71,7 @@ use crate::db::commit_queue::CommitQueue;
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
+use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
@@ -179,6 +180,8 @@ pub(crate) struct Store {
     /// Tells running merges to give up.
     pub(crate) closing: AtomicBool,
     close_outcome: Mutex<Option<Result<()>>>,
+    /// Until it is closed.
+    counted: Mutex<Option<Counted>>,
     /// Answers those who ask about the store, if that was wanted.
     inspection: Mutex<Option<Server>>,
     /// A reader's on the manifest, and that on the region directory; held until the store is dropped,

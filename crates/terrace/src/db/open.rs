@@ -20,6 +20,7 @@ use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
+use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
@@ -190,6 +191,7 @@ impl Store {
             close_outcome: Mutex::new(None),
             inspection: Mutex::new(None),
             ownership,
+            counted: Mutex::new(Some(Counted::new(mark))),
             locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
             arena_home: homes.new,
             arena_directory: homes.directory,
@@ -209,7 +211,6 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            store.threads_begin();
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;

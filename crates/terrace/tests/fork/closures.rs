@@ -208,3 +208,26 @@ fn a_request_whose_thread_forks_is_answered_by_the_parent_alone() {
         check_reopened(&place.store(), inline(METHODS[0]), 10);
     });
 }
+
+/// A thread of the parent's own may have waited for a lock of the store's.
+#[test]
+fn a_child_of_a_store_without_threads_has_none_either() {
+    in_own_process(|| {
+        let place = Place::new();
+        let db = Db::open(place.store(), inline(METHODS[0])).unwrap();
+        put(&db, 0..10);
+        in_child(|| {
+            let refused = |read_only| {
+                let options = Options {
+                    read_only,
+                    ..options(METHODS[0])
+                };
+                let opened = Db::open(place.other("child's"), options);
+                matches!(opened, Err(terrace::Error::InvalidArgument(_)))
+            };
+            drop(Db::open(place.other("child's"), inline(METHODS[0])).unwrap());
+            refused(false) && refused(true)
+        });
+        drop(db);
+    });
+}
