@@ -322,6 +322,45 @@ fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
     next.close().unwrap();
     assert!(!path.join("inspect").exists());
 }
+
+/// The copy's manifest has another number, so the owner's own stays beside it.
+#[test]
+fn an_owner_whose_current_was_replaced_refuses_writes_and_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    let options = Options {
+        manifest_bytes: 4 << 10,
+        ..small()
+    };
+    let current = |path: &Path| fs::read_to_string(path.join("CURRENT")).unwrap();
+    for rewrites in [false, true] {
+        for made in [&path, &backup] {
+            let _ = fs::remove_dir_all(made);
+        }
+        let mut owner = Db::open(&path, options.clone()).unwrap();
+        owner.put(b"a", b"1").unwrap();
+        owner.close().unwrap();
+        restore(&path, &backup);
+        owner = Db::open(&path, options.clone()).unwrap();
+        let old = current(&path);
+        while current(&path) == old {
+            owner.put(b"b", b"2").unwrap();
+            owner.flush().unwrap();
+        }
+        if !rewrites {
+            // The manifest in use is the one that the opening found.
+            owner.close().unwrap();
+            owner = Db::open(&path, options.clone()).unwrap();
+        }
+        restore(&backup, &path);
+        owner.put(b"c", b"3").unwrap();
+        let error = owner.flush().unwrap_err().to_string();
+        assert!(error.contains("CURRENT was removed or replaced"), "{error}");
+        assert!(owner.put(b"d", b"4").is_err());
+        let _ = owner.close();
+        assert_eq!(keys(&Db::open(&path, options.clone()).unwrap()), ["a"]);
+    }
+}
 #[test]
 fn readers_share_a_store_and_keep_an_owner_out_though_the_lock_is_gone() {
     let root = tempfile::tempdir().unwrap();
