@@ -303,6 +303,43 @@ fn empty(path: &Path) {
         fs::remove_file(entry.unwrap().path()).unwrap();
     }
 }
+
+#[test]
+fn an_owner_of_a_restored_copys_directory_leaves_the_copys_tables_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    for notices_first in [false, true] {
+        for made in [&path, &backup] {
+            let _ = fs::remove_dir_all(made);
+        }
+        let owner = Db::open(&path, small()).unwrap();
+        let expected = fill(&owner, "a", 2_000);
+        owner.flush().unwrap();
+        owner.checkpoint(&backup).unwrap();
+        // Whoever reads keeps the old tables.
+        let mut reader = owner.iter(IterOptions::default()).unwrap();
+        reader.seek_to_first().unwrap();
+        fill(&owner, "a", 2_000);
+        owner.flush().unwrap();
+        owner.compact_range(..).unwrap();
+        assert!(owner.statistics().tables_to_delete == 0);
+        empty(&path);
+        restore(&backup, &path);
+        if notices_first {
+            owner.put(b"b", b"").unwrap();
+            let error = owner.flush().unwrap_err().to_string();
+            assert!(error.contains("was removed or replaced"), "{error}");
+        }
+        drop(reader);
+        let _ = owner.compact();
+        let _ = owner.flush();
+        let _ = owner.close();
+        let db = Db::open(&path, small()).unwrap();
+        assert_eq!(keys(&db), expected);
+        let problems = db.verify(|_, _| {}).unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+}
 #[test]
 fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
     let root = tempfile::tempdir().unwrap();
