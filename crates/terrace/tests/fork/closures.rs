@@ -209,6 +209,32 @@ fn a_request_whose_thread_forks_is_answered_by_the_parent_alone() {
     });
 }
 
+#[test]
+fn a_repair_that_forks_changes_no_file_in_the_child() {
+    in_own_process(|| {
+        let place = Place::new();
+        let options = inline(METHODS[0]);
+        let db = Db::open(place.store(), options.clone()).unwrap();
+        put(&db, 0..1_000);
+        db.flush().unwrap();
+        drop(db);
+        std::fs::remove_file(place.store().join("CURRENT")).unwrap();
+        let mut forks = 0;
+        let mut is_child = false;
+        let repaired = terrace::repair(&place.store(), options.clone(), |_, _| {
+            if !is_child && forks == 0 {
+                forks += 1;
+                is_child = fork_here();
+            }
+        });
+        if is_child {
+            exit(is_forked(repaired));
+        }
+        repaired.unwrap();
+        assert_eq!(forks, 1);
+        check_reopened(&place.store(), options, 1_000);
+    });
+}
 /// A thread of the parent's own may have waited for a lock of the store's.
 #[test]
 fn a_child_of_a_store_without_threads_has_none_either() {
