@@ -398,6 +398,23 @@ fn an_owner_whose_current_was_replaced_refuses_writes_and_says_why() {
         assert_eq!(keys(&Db::open(&path, options.clone()).unwrap()), ["a"]);
     }
 }
+
+#[test]
+fn nobody_repairs_a_store_whose_owner_lives_though_lock_and_current_are_gone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("store");
+    let owner = Db::open(&path, small()).unwrap();
+    fill(&owner, "a", 1_000);
+    fs::remove_file(path.join("LOCK")).unwrap();
+    fs::remove_file(path.join("CURRENT")).unwrap();
+    match terrace::repair(&path, small(), |_, _| {}) {
+        Err(Error::Busy { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let _ = owner.close();
+    terrace::repair(&path, small(), |_, _| {}).unwrap();
+    assert_eq!(keys(&Db::open(&path, small()).unwrap()).len(), 1_000);
+}
 #[test]
 fn readers_share_a_store_and_keep_an_owner_out_though_the_lock_is_gone() {
     let root = tempfile::tempdir().unwrap();

@@ -153,7 +153,8 @@ fn named_and_missing(directory: &dyn Directory, name: &str, error: Error) -> Err
 /// damage. `None` if there is none.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a manifest of another version, and failed reads.
+/// [`Error::Busy`] if an owner or a reader has one of them locked, [`Error::Unsupported`] for a
+/// manifest of another version, and failed reads.
 pub(crate) fn remains(
     directory: &dyn Directory,
     is_believed: impl Fn(&ManifestState) -> bool,
@@ -165,7 +166,8 @@ pub(crate) fn remains(
     for number in numbers.into_iter().rev() {
         let name = manifest_file_name(number);
         let path = directory.shown(&name);
-        let bytes = match read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest) {
+        let read = || read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest);
+        let bytes = match check_unlocked(directory, &name).and_then(|()| read()) {
             Err(Error::Corruption { .. }) => continue,
             read => read?,
         };
@@ -190,6 +192,16 @@ pub(crate) fn remains(
         unbelieved = unbelieved.or(state);
     }
     Ok(unbelieved)
+}
+
+/// Checks that nobody has a manifest locked: with `LOCK` and `CURRENT` gone, its lock alone tells of an
+/// owner that lives.
+///
+/// # Errors
+/// [`Error::Busy`] if somebody has.
+fn check_unlocked(directory: &dyn Directory, name: &str) -> Result<()> {
+    let file = directory.open(name, OpenOptions::buffered(OpenMode::ReadWrite))?;
+    lock_file(directory, &*file, LockKind::Exclusive).map(drop)
 }
 
 /// The whole of a file that is no longer than `longest_bytes`.

@@ -35,6 +35,8 @@ pub(super) struct Basis {
     pub(super) takes_arenas: bool,
     /// Arenas of copies of this store: their writes have numbers that it gave to others.
     pub(super) of_copies: BTreeSet<PathBuf>,
+    /// On a manifest that is not kept: `LOCK` may be gone, and this is what keeps others out.
+    lock: Option<Box<dyn Lock>>,
 }
 
 /// A slot that is not blank.
@@ -72,6 +74,7 @@ impl Basis {
                     is_extended: false,
                     takes_arenas: true,
                     of_copies: BTreeSet::new(),
+                    lock: None,
                 };
                 basis.choose(site)?;
                 Ok(basis)
@@ -82,7 +85,8 @@ impl Basis {
     }
 
     fn without_manifest(site: &Site, why: Error) -> Result<Self> {
-        let found = remains(&*site.directory, |state| !site.is_unfinished(state))?;
+        let found = remains(&*site.directory, |state| !site.is_unfinished(state))
+            .map_err(|error| with_socket(&*site.directory, error))?;
         let is_known = found.is_some();
         let (state, takes_arenas) = match found {
             Some(state) => (state, true),
@@ -95,6 +99,7 @@ impl Basis {
             is_extended: false,
             takes_arenas,
             of_copies: BTreeSet::new(),
+            lock: None,
         };
         basis.choose(site)?;
         Ok(basis)
@@ -160,13 +165,15 @@ impl Basis {
     pub(super) fn extend(&mut self) {
         if self.manifest.is_ok() {
             self.is_extended = true;
-            self.manifest = Err(Error::invalid("it does not list what is taken in"));
+            self.distrust(Error::invalid("it does not list what is taken in"));
         }
     }
 
     /// The manifest is not to be kept, for this reason.
     pub(super) fn distrust(&mut self, why: Error) {
-        self.manifest = Err(why);
+        if let Ok(manifest) = std::mem::replace(&mut self.manifest, Err(why)) {
+            self.lock = manifest.into_lock();
+        }
     }
 
     /// Where the store's arenas are: where the manifest says, and where the caller says that they
