@@ -186,6 +186,7 @@ impl Store {
             time_profile: Arc::new(TimeProfiler::default()),
             recovery: recovered.report.clone(),
             poison: OnceLock::new(),
+            untold_poison: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
