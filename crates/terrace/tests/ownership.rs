@@ -11,7 +11,10 @@ use terrace::{
     Background, Db, Durability, Error, FileAccess, IterOptions, Options, PersistMethod, Result,
     WriteBatch, WriteOptions,
 };
-use terrace_storage::{CrashSwitch, LockKind, RealStorage, SimulatedStorage, Storage};
+use terrace_storage::{
+    CrashSwitch, FailingStorage, FaultFilter, FaultPlan, LockKind, Operation, RealStorage,
+    SimulatedStorage, Storage,
+};
 
 fn small() -> Options {
     Options {
@@ -340,6 +343,7 @@ fn an_owner_of_a_restored_copys_directory_leaves_the_copys_tables_alone() {
         assert!(problems.is_empty(), "{problems:?}");
     }
 }
+
 #[test]
 fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
     let root = tempfile::tempdir().unwrap();
@@ -399,6 +403,41 @@ fn an_owner_whose_current_was_replaced_refuses_writes_and_says_why() {
     }
 }
 
+/// Both find an empty directory, and the second has made its store before the first locks it.
+#[test]
+fn an_opening_that_was_overtaken_finds_the_store_that_was_made() {
+    for error_if_exists in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("store");
+        let locks = FaultFilter::everything().operations(&[Operation::Lock]);
+        let gate = FaultPlan::new(locks.path_contains("LOCK"));
+        gate.hold_from(0);
+        let options = Options {
+            storage: Arc::new(FailingStorage::new(Arc::new(RealStorage), gate.clone())),
+            error_if_exists,
+            ..small()
+        };
+        let opening = {
+            let path = path.clone();
+            std::thread::spawn(move || Db::open(path, options))
+        };
+        while gate.held() == 0 {
+            std::thread::yield_now();
+        }
+        let db = Db::open(&path, small()).unwrap();
+        db.put(b"a", b"1").unwrap();
+        db.close().unwrap();
+        gate.heal();
+        match opening.join().unwrap() {
+            Ok(db) => assert_eq!((keys(&db), error_if_exists), (vec!["a".to_owned()], false)),
+            Err(error) => {
+                assert!(error_if_exists, "{error}");
+                assert!(error.to_string().contains("error_if_exists"), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nobody_repairs_a_store_whose_owner_lives_though_lock_and_current_are_gone() {
     let root = tempfile::tempdir().unwrap();
@@ -415,6 +454,7 @@ fn nobody_repairs_a_store_whose_owner_lives_though_lock_and_current_are_gone() {
     terrace::repair(&path, small(), |_, _| {}).unwrap();
     assert_eq!(keys(&Db::open(&path, small()).unwrap()).len(), 1_000);
 }
+
 #[test]
 fn readers_share_a_store_and_keep_an_owner_out_though_the_lock_is_gone() {
     let root = tempfile::tempdir().unwrap();

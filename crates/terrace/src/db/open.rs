@@ -85,6 +85,8 @@ impl Store {
             true => Ownership::share(&directory)?,
             false => Ownership::take(&directory)?,
         };
+        // Another process may have made the store before this one got the lock.
+        let exists = exists || directory::has_been_made(&*directory, &options)?;
         fork::check_threads(&options)?;
         let Opened {
             manifest,
