@@ -235,6 +235,7 @@ fn a_repair_that_forks_changes_no_file_in_the_child() {
         check_reopened(&place.store(), options, 1_000);
     });
 }
+
 /// A thread of the parent's own may have waited for a lock of the store's.
 #[test]
 fn a_child_of_a_store_without_threads_has_none_either() {
