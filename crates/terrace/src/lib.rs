@@ -39,6 +39,7 @@ pub mod internal;
 mod key;
 mod key_prefixes;
 mod levels;
+mod made_once;
 mod options;
 mod parallel;
 mod persist_method;

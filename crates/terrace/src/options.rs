@@ -108,7 +108,8 @@ pub enum Background {
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do
-    /// the same work in the same order. For simulations and tests.
+    /// the same work in the same order. For simulations and tests; and the only choice in a forked
+    /// child whose parent had a store open, where one thread alone may use the store.
     Inline,
 }
 

@@ -11,7 +11,10 @@ use terrace::{
     Background, Db, Durability, Error, FileAccess, IterOptions, Options, PersistMethod, Result,
     WriteBatch, WriteOptions,
 };
-use terrace_storage::{CrashSwitch, LockKind, RealStorage, SimulatedStorage, Storage};
+use terrace_storage::{
+    CrashSwitch, FailingStorage, FaultFilter, FaultPlan, LockKind, Operation, RealStorage,
+    SimulatedStorage, Storage,
+};
 
 fn small() -> Options {
     Options {
@@ -282,6 +285,174 @@ fn an_owner_whose_manifest_was_replaced_refuses_writes_and_says_why() {
     assert!(owner.put(b"b", b"2").is_err());
     let _ = owner.close();
     assert_eq!(keys(&Db::open(&path, small()).unwrap()), ["a"]);
+}
+
+/// Copies a store's files, each to a new file, as an archive restores them.
+fn restore(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = to.join(entry.file_name());
+        let _ = fs::remove_file(&path);
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), path).unwrap();
+        }
+    }
+}
+
+/// Removes every file of a store.
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+
+#[test]
+fn an_owner_of_a_restored_copys_directory_leaves_the_copys_tables_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    for notices_first in [false, true] {
+        for made in [&path, &backup] {
+            let _ = fs::remove_dir_all(made);
+        }
+        let owner = Db::open(&path, small()).unwrap();
+        let expected = fill(&owner, "a", 2_000);
+        owner.flush().unwrap();
+        owner.checkpoint(&backup).unwrap();
+        // Whoever reads keeps the old tables.
+        let mut reader = owner.iter(IterOptions::default()).unwrap();
+        reader.seek_to_first().unwrap();
+        fill(&owner, "a", 2_000);
+        owner.flush().unwrap();
+        owner.compact_range(..).unwrap();
+        assert!(owner.statistics().tables_to_delete == 0);
+        empty(&path);
+        restore(&backup, &path);
+        if notices_first {
+            owner.put(b"b", b"").unwrap();
+            let error = owner.flush().unwrap_err().to_string();
+            assert!(error.contains("was removed or replaced"), "{error}");
+        }
+        drop(reader);
+        let _ = owner.compact();
+        let _ = owner.flush();
+        let _ = owner.close();
+        let db = Db::open(&path, small()).unwrap();
+        assert_eq!(keys(&db), expected);
+        let problems = db.verify(|_, _| {}).unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+}
+
+#[test]
+fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    let options = Options {
+        inspect: true,
+        ..small()
+    };
+    let owner = Db::open(&path, options.clone()).unwrap();
+    fill(&owner, "a", 10);
+    owner.checkpoint(&backup).unwrap();
+    empty(&path);
+    restore(&backup, &path);
+    let next = Db::open(&path, options).unwrap();
+    let _ = owner.close();
+    assert!(terrace::inspect::statistics(&path).is_ok());
+    next.close().unwrap();
+    assert!(!path.join("inspect").exists());
+}
+
+/// The copy's manifest has another number, so the owner's own stays beside it.
+#[test]
+fn an_owner_whose_current_was_replaced_refuses_writes_and_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, backup) = (root.path().join("store"), root.path().join("backup"));
+    let options = Options {
+        manifest_bytes: 4 << 10,
+        ..small()
+    };
+    let current = |path: &Path| fs::read_to_string(path.join("CURRENT")).unwrap();
+    for rewrites in [false, true] {
+        for made in [&path, &backup] {
+            let _ = fs::remove_dir_all(made);
+        }
+        let mut owner = Db::open(&path, options.clone()).unwrap();
+        owner.put(b"a", b"1").unwrap();
+        owner.close().unwrap();
+        restore(&path, &backup);
+        owner = Db::open(&path, options.clone()).unwrap();
+        let old = current(&path);
+        while current(&path) == old {
+            owner.put(b"b", b"2").unwrap();
+            owner.flush().unwrap();
+        }
+        if !rewrites {
+            // The manifest in use is the one that the opening found.
+            owner.close().unwrap();
+            owner = Db::open(&path, options.clone()).unwrap();
+        }
+        restore(&backup, &path);
+        owner.put(b"c", b"3").unwrap();
+        let error = owner.flush().unwrap_err().to_string();
+        assert!(error.contains("CURRENT was removed or replaced"), "{error}");
+        assert!(owner.put(b"d", b"4").is_err());
+        let _ = owner.close();
+        assert_eq!(keys(&Db::open(&path, options.clone()).unwrap()), ["a"]);
+    }
+}
+
+/// Both find an empty directory, and the second has made its store before the first locks it.
+#[test]
+fn an_opening_that_was_overtaken_finds_the_store_that_was_made() {
+    for error_if_exists in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("store");
+        let locks = FaultFilter::everything().operations(&[Operation::Lock]);
+        let gate = FaultPlan::new(locks.path_contains("LOCK"));
+        gate.hold_from(0);
+        let options = Options {
+            storage: Arc::new(FailingStorage::new(Arc::new(RealStorage), gate.clone())),
+            error_if_exists,
+            ..small()
+        };
+        let opening = {
+            let path = path.clone();
+            std::thread::spawn(move || Db::open(path, options))
+        };
+        while gate.held() == 0 {
+            std::thread::yield_now();
+        }
+        let db = Db::open(&path, small()).unwrap();
+        db.put(b"a", b"1").unwrap();
+        db.close().unwrap();
+        gate.heal();
+        match opening.join().unwrap() {
+            Ok(db) => assert_eq!((keys(&db), error_if_exists), (vec!["a".to_owned()], false)),
+            Err(error) => {
+                assert!(error_if_exists, "{error}");
+                assert!(error.to_string().contains("error_if_exists"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_repairs_a_store_whose_owner_lives_though_lock_and_current_are_gone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("store");
+    let owner = Db::open(&path, small()).unwrap();
+    fill(&owner, "a", 1_000);
+    fs::remove_file(path.join("LOCK")).unwrap();
+    fs::remove_file(path.join("CURRENT")).unwrap();
+    match terrace::repair(&path, small(), |_, _| {}) {
+        Err(Error::Busy { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let _ = owner.close();
+    terrace::repair(&path, small(), |_, _| {}).unwrap();
+    assert_eq!(keys(&Db::open(&path, small()).unwrap()).len(), 1_000);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! What a subscriber of `tracing` is told. Alone in its program: an event's place is asked once for
 //! who cares, and a test beside it that nobody listens to may answer first.
 
+mod support;
+
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use support::within::within;
 use terrace::{Background, Db, Options};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -64,4 +67,58 @@ fn a_subscriber_is_told_of_openings_flushes_and_failures() {
     told(Level::INFO, "flush of 1 arenas begun");
     told(Level::INFO, "flush of 1 arenas ended");
     told(Level::ERROR, "writes are refused");
+}
+
+/// Asks the store for its statistics when it is told of an error.
+#[derive(Clone, Default)]
+struct Asks {
+    db: Arc<Mutex<Option<Db>>>,
+    poisoned: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Subscriber for Asks {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "terrace"
+    }
+    fn event(&self, event: &tracing::Event<'_>) {
+        let db = self.db.lock().unwrap().clone();
+        if let Some(db) = db
+            && *event.metadata().level() == Level::ERROR
+        {
+            let poisoned = db.statistics().poisoned.is_some();
+            self.poisoned.lock().unwrap().push(poisoned);
+        }
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// An edit fails while the manifest is locked; who is told of that may ask all the same.
+#[test]
+fn a_subscriber_may_ask_for_statistics_when_an_edit_poisons_the_store() {
+    within("flush", || {
+        let asks = Asks::default();
+        subscriber::with_default(asks.clone(), || {
+            let directory = tempfile::tempdir().unwrap();
+            let options = Options {
+                background: Background::Inline,
+                ..Options::default()
+            };
+            let db = Db::open(directory.path().join("store"), options).unwrap();
+            *asks.db.lock().unwrap() = Some(db.clone());
+            db.put(b"key", b"value").unwrap();
+            std::fs::remove_file(directory.path().join("store/MANIFEST-000001")).unwrap();
+            db.flush().unwrap_err();
+            db.put(b"key", b"value").unwrap_err();
+            let _ = db.close();
+            *asks.db.lock().unwrap() = None;
+        });
+        let poisoned = asks.poisoned.lock().unwrap();
+        assert_eq!(*poisoned, [true]);
+    });
 }

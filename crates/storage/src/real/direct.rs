@@ -46,7 +46,10 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 impl DirectFile {
     pub(super) fn new(file: fs::File, is_polled: bool) -> io::Result<Self> {
         Ok(DirectFile {
-            pace: is_polled.then(|| pace_of(&file)).transpose()?,
+            pace: match is_polled {
+                true => pace_of(&file)?,
+                false => None,
+            },
             file,
             write_turn: Mutex::new(()),
         })

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat, fcntl_getfl, fcntl_setfl, fstat,
@@ -22,6 +24,10 @@ use crate::{
     Access, Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind,
     OpenMode, OpenOptions, Operation, Result,
 };
+
+/// How long the holder of a lease has to give it up, and the pause between two looks.
+const LEASE_PATIENCE: Duration = Duration::from_secs(5);
+const LEASE_PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) struct RealDirectory {
@@ -46,12 +52,17 @@ impl RealDirectory {
         Error::new(operation, &self.shown(name), source.into())
     }
 
-    /// Opens a regular file. Nothing is waited for: a FIFO without a writer is an error at once.
+    /// Opens a regular file. Nothing is waited for but a lease, for a moment: a FIFO without a writer is
+    /// an error at once.
     fn open_regular(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
         let guarded = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(self.access.file_mode());
-        let opened = retry_on_intr(|| openat(&self.descriptor, name, guarded, mode));
-        let descriptor = opened.map_err(|errno| match errno {
+        let open = || retry_on_intr(|| openat(&self.descriptor, name, guarded, mode));
+        let descriptor = unleased(open).map_err(|errno| match errno {
+            Errno::AGAIN => io::Error::other(
+                "another process holds a lease on the file, as file servers and programs for backups \
+                 do, and did not give it up in time",
+            ),
             Errno::LOOP => not_a_file("a symbolic link"),
             Errno::ISDIR => not_a_file("a directory"),
             // A socket, or a device without a driver.
@@ -93,6 +104,18 @@ impl RealDirectory {
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+}
+
+/// Opens a file until no lease is in the way. Without `O_NONBLOCK` the kernel would wait for the holder
+/// of a lease, whom the first attempt has told, for as long as 45 s.
+fn unleased<T>(open: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    let began = Instant::now();
+    loop {
+        match open() {
+            Err(Errno::AGAIN) if began.elapsed() < LEASE_PATIENCE => thread::sleep(LEASE_PAUSE),
+            opened => return opened,
+        }
     }
 }
 

@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -31,6 +30,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use self::ring::Ring;
+use crate::ForkMark;
 
 /// Longer than a read of a solid-state device, shorter than one of a disk.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -44,6 +44,8 @@ const LONGEST_BYTES: usize = 64 << 10;
 const TRIAL: u32 = 32;
 /// A read moves what is known of a device by so much of it: a part too small for one to decide.
 const LEARNING: u32 = 32;
+/// So often a lock is tried that is held for less than a microsecond.
+const MOST_LOOKS: usize = 100;
 
 /// How long reads of a device take, waited for the one way and the other: medians, as far as one can
 /// follow them, since a few reads take many times what the others do.
@@ -69,7 +71,7 @@ impl Pace {
         let begun = Instant::now();
         let watched = self
             .is_to_watch()
-            .then(|| rings().read(file, buffer, offset))
+            .then(|| rings()?.read(file, buffer, offset))
             .flatten();
         let (count, median_us) = match watched {
             Some(count) => (count, &self.watched_us),
@@ -105,38 +107,59 @@ fn learn(median_us: &AtomicU32, took: Duration) {
 }
 
 /// What is known of a device is shared by all its files that are open.
-pub(super) fn pace_of(file: &fs::File) -> io::Result<Arc<Pace>> {
-    static PACES: Mutex<BTreeMap<u64, Weak<Pace>>> = Mutex::new(BTreeMap::new());
+///
+/// None while another thread is at it for long: in a child of a fork it may be one of the parent's, and
+/// its lock stays held. Such a file is read asleep.
+pub(super) fn pace_of(file: &fs::File) -> io::Result<Option<Arc<Pace>>> {
     let device = file.metadata()?.dev();
-    let mut paces = PACES.lock();
+    let look = |_| {
+        PACES.try_lock().or_else(|| {
+            thread::yield_now();
+            None
+        })
+    };
+    let Some(mut paces) = (0..MOST_LOOKS).find_map(look) else {
+        return Ok(None);
+    };
     if let Some(known) = paces.get(&device).and_then(Weak::upgrade) {
-        return Ok(known);
+        return Ok(Some(known));
     }
     let pace = Arc::new(Pace::default());
     paces.insert(device, Arc::downgrade(&pace));
-    Ok(pace)
+    Ok(Some(pace))
 }
+
+static PACES: Mutex<BTreeMap<u64, Weak<Pace>>> = Mutex::new(BTreeMap::new());
 
 /// Whether this process may wait for reads so: there is more than one processor, and the kernel knows
 /// how (5.19) and lets it, which not every container does.
 pub(super) fn is_possible() -> bool {
-    rings().are_of_this_process() && !rings().slots.is_empty()
+    rings().is_some_and(|rings| rings.are_of_this_process() && !rings.slots.is_empty())
 }
 
-fn rings() -> &'static Rings {
+/// The rings; none while another thread makes them, which in a child of a fork may be one of the
+/// parent's, and never ends.
+fn rings() -> Option<&'static Rings> {
     static RINGS: OnceLock<Rings> = OnceLock::new();
-    RINGS.get_or_init(|| {
+    static MAKING: Mutex<()> = Mutex::new(());
+    if let Some(rings) = RINGS.get() {
+        return Some(rings);
+    }
+    // With it nobody else is inside the next call.
+    let _turn = MAKING.try_lock()?;
+    Some(RINGS.get_or_init(|| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Rings::new((processors / 2).min(MOST_RINGS))
-    })
+    }))
 }
 
 /// The rings of this process, and when they may be watched again.
 struct Rings {
     /// None in the place of a ring that the kernel did not serve.
     slots: Vec<Mutex<Option<Ring>>>,
-    /// A fork shares the rings' memory, but not the locks on them.
-    process: u32,
+    /// A fork shares the rings' memory, but not the locks on them. The number of a process would not
+    /// tell a child: the first one of a namespace has the number 1 in its own.
+    mark: Option<ForkMark>,
     epoch: Instant,
     retreat_ends_us: AtomicU64,
 }
@@ -147,14 +170,14 @@ impl Rings {
         let slots = (0..count).map(|_| Ring::new().map(|ring| Mutex::new(Some(ring))));
         Rings {
             slots: slots.collect::<io::Result<_>>().unwrap_or_default(),
-            process: process::id(),
+            mark: ForkMark::new().ok(),
             epoch: Instant::now(),
             retreat_ends_us: AtomicU64::new(0),
         }
     }
 
     fn are_of_this_process(&self) -> bool {
-        self.process == process::id()
+        self.mark.is_some_and(|mark| !mark.is_inherited())
     }
 
     fn now_us(&self) -> u64 {
@@ -269,7 +292,7 @@ mod tests {
         assert_eq!(read(&rings), None, "not served");
         rings.slots.push(Mutex::new(Ring::new().ok()));
         assert_eq!(read(&rings), Some(PAGE), "by the next one");
-        rings.process += 1;
+        rings.mark = None;
         assert_eq!(read(&rings), None, "a parent's");
     }
 
@@ -345,10 +368,14 @@ mod tests {
     #[test]
     fn files_of_one_device_share_what_is_known_of_it() {
         let (one, other) = (numbered_pages(1), numbered_pages(2));
-        let [one, other] = [&one, &other].map(|file| pace_of(file).unwrap());
+        let [one, other] = [&one, &other].map(|file| pace_of(file).unwrap().unwrap());
         assert!(Arc::ptr_eq(&one, &other));
         let elsewhere = fs::File::open("/proc/self/stat").unwrap();
-        assert!(!Arc::ptr_eq(&one, &pace_of(&elsewhere).unwrap()));
+        let elsewhere = pace_of(&elsewhere).unwrap().unwrap();
+        assert!(!Arc::ptr_eq(&one, &elsewhere));
+        // As a child finds it whose parent had another thread here.
+        let _held = PACES.lock();
+        assert!(pace_of(&numbered_pages(1)).unwrap().is_none());
     }
 
     #[test]

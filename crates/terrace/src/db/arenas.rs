@@ -61,6 +61,8 @@ impl Store {
             }
             self.make_urgent();
             failed = self.background.wait_for_spare(self).err();
+            // Inline work tells listeners, and one may have forked.
+            self.check_process()?;
             self.check_writable()?;
         }
     }
@@ -69,6 +71,7 @@ impl Store {
     fn wait_for_room(&self) -> Result<()> {
         while self.view.load().memtables.len() >= self.options.max_arenas {
             let waited = self.background.wait_for_flush(self);
+            self.check_process()?;
             if self.view.load().memtables.len() >= self.options.max_arenas {
                 waited?;
             }

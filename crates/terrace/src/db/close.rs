@@ -37,7 +37,7 @@ impl Store {
             self.stop_background();
             Ok(())
         });
-        self.threads_ended();
+        *self.counted.lock() = None;
         self.visitors.close();
         self.closed.store(true, Ordering::Release);
         if let Some(asked_for) = asked_for {

@@ -514,6 +514,7 @@ impl Store {
     pub(crate) fn settle(&self) -> Result<()> {
         self.check_writable()?;
         while self.background.wait_for_compaction(self)? {
+            self.check_process()?;
             self.check_writable()?;
         }
         Ok(())

@@ -10,6 +10,9 @@
 //! A file that is cut must have no reader. The obsolete list sees to that: a table enters it when the
 //! last version and the last listing of it are gone, and whoever reads a table holds one of the two
 //! as long: a lookup its view, a cursor over a sub-level and a merge the tables themselves.
+//!
+//! Files are cut and removed by their names, so each step looks first whether the directory is still
+//! the owner's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,6 +58,9 @@ impl Store {
             self.pause();
             return Ok(true);
         }
+        if self.tables_to_delete() == 0 || !self.owns_tables() {
+            return Ok(false);
+        }
         let mut waiting = self.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);
         let Some(&number) = waiting.numbers.front() else {
@@ -84,6 +90,18 @@ impl Store {
         }
     }
 
+    /// Whether the tables in the directory are those of this store, as far as one can know. An older
+    /// copy that was restored into the directory lists the very tables that are obsolete here. After an
+    /// edit that failed nobody knows what the manifest lists. What stays is an orphan at most, which the
+    /// next opening removes.
+    fn owns_tables(&self) -> bool {
+        let ledger = self.ledger.lock();
+        let Some(manifest) = &ledger.manifest else {
+            return false;
+        };
+        self.poisoned().is_none() && self.check_ownership(manifest).is_ok()
+    }
+
     /// Tables whose files wait to be deleted.
     pub(crate) fn tables_to_delete(&self) -> usize {
         self.deletions.count.load(Ordering::Relaxed) + self.obsolete.count()
@@ -91,6 +109,9 @@ impl Store {
 
     /// Removes every file that waits, at once: its space is needed.
     pub(crate) fn delete_now(&self) {
+        if !self.owns_tables() {
+            return;
+        }
         let mut removed = Vec::new();
         let mut waiting = self.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);

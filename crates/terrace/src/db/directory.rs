@@ -56,10 +56,7 @@ pub(crate) fn prepare(
     let exists = entries.iter().any(|entry| entry.name == "CURRENT");
     let foreign = entries.iter().find(|entry| !files::is_ours(&entry.name));
     match (exists, foreign) {
-        (true, _) if options.error_if_exists => Err(Error::invalid(format!(
-            "{} holds a store already, and error_if_exists is set",
-            path.display()
-        ))),
+        (true, _) if options.error_if_exists => Err(exists_already(path)),
         (true, _) => Ok((directory, true)),
         (false, Some(entry)) => Err(Error::NoStore {
             path: path.to_path_buf(),
@@ -76,6 +73,23 @@ pub(crate) fn prepare(
         (false, None) if !creates => no_store("the directory is empty"),
         (false, None) => Ok((directory, false)),
     }
+}
+
+/// Returns whether a store is in an open directory by now, whose lock is held.
+pub(crate) fn has_been_made(directory: &dyn Directory, options: &Options) -> Result<bool> {
+    match directory.identity_of("CURRENT") {
+        Ok(_) if options.error_if_exists => Err(exists_already(directory.path())),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn exists_already(path: &Path) -> Error {
+    Error::invalid(format!(
+        "{} holds a store already, and error_if_exists is set",
+        path.display()
+    ))
 }
 
 /// Tables and arenas exist only after the manifest that names them: without `CURRENT` they are not

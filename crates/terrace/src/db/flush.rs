@@ -234,7 +234,9 @@ impl Store {
             }
         };
         while waits() {
-            self.background.wait_for_flush(self)?;
+            let waited = self.background.wait_for_flush(self);
+            self.check_process()?;
+            waited?;
             self.check_writable()?;
         }
         Ok(())

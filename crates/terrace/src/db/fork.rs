@@ -7,7 +7,7 @@
 //!
 //! A child may open stores of its own. But `parking_lot` keeps a table of the threads that wait, and
 //! it still names those of the parent, on stacks that new threads get: their wakes would be lost. So
-//! a child of a process that had threads at work does without threads.
+//! a child of a process that had a store open does without threads, and uses its stores in one.
 //!
 //! A caller's code may fork in the middle of a call. So a change of a file is refused as well
 //! ([`CountingStorage`](terrace_storage::CountingStorage)), and a leader looks again before it
@@ -15,7 +15,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_storage::{self as storage, ForkMark, Operation};
 
@@ -24,12 +24,28 @@ use crate::db::statistics::Statistics;
 use crate::options::{Background, Options};
 use crate::{Error, Result};
 
-/// The process that the next two are about.
-static PROCESS: AtomicU64 = AtomicU64::new(0);
-/// Its open stores that have threads.
-static THREADED: AtomicUsize = AtomicUsize::new(0);
-/// Those of all its ancestors that it inherited.
-static INHERITED: AtomicUsize = AtomicUsize::new(0);
+/// What is known of the open stores of this process. One word: two first openings at the same time
+/// must not take each other's stores for a parent's.
+static STORES: AtomicU64 = AtomicU64::new(0);
+/// Above it is the number of the process that the rest is about; below, how many stores it has open.
+const PROCESS_SHIFT: u32 = 32;
+/// An ancestor had a store open when it forked.
+const IS_INHERITED: u64 = 1 << (PROCESS_SHIFT - 1);
+
+/// Returns the word as the process with a number goes on with it: the stores of another one are its
+/// parent's.
+fn entered(stores: u64, process: u64) -> u64 {
+    let own = process << PROCESS_SHIFT;
+    let (of, open) = (
+        stores >> PROCESS_SHIFT << PROCESS_SHIFT,
+        stores % IS_INHERITED,
+    );
+    if of == own {
+        return stores;
+    }
+    let is_inherited = open > 0 || stores & IS_INHERITED != 0;
+    own | if is_inherited { IS_INHERITED } else { 0 }
+}
 
 /// Makes the mark of an opening.
 pub(crate) fn mark(path: &Path) -> Result<ForkMark> {
@@ -38,28 +54,44 @@ pub(crate) fn mark(path: &Path) -> Result<ForkMark> {
     let _ = rand::rng().reseed();
     let mark = ForkMark::new()
         .map_err(|error| Error::from(storage::Error::new(Operation::Open, path, error)))?;
-    if PROCESS.swap(mark.process(), Ordering::Relaxed) != mark.process() {
-        INHERITED.fetch_add(THREADED.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-    }
+    let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+    let _ = STORES.fetch_update(set, fetch, |stores| Some(entered(stores, mark.process())));
     Ok(mark)
 }
 
-/// Refuses a store with threads where they would not work.
+/// Refuses a store with threads where they would not work: those of a store, and those that open one
+/// for reading.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] in a child of a process that had such a store open.
+/// [`Error::InvalidArgument`] in a child of a process that had a store open.
 pub(crate) fn check_threads(options: &Options) -> Result<()> {
-    if has_threads(options) && INHERITED.load(Ordering::Relaxed) > 0 {
+    let is_inherited = STORES.load(Ordering::Relaxed) & IS_INHERITED != 0;
+    if is_inherited && options.background == Background::Threads {
         return Err(Error::invalid(
-            "this process was forked while a store with background threads was open, whose locks \
-             stay held here; open the store with Background::Inline, or call exec first",
+            "this process was forked while a store was open, whose locks may stay held here; open \
+             the store with Background::Inline and use it in one thread, or call exec first",
         ));
     }
     Ok(())
 }
 
-fn has_threads(options: &Options) -> bool {
-    options.background == Background::Threads && !options.read_only
+/// An open store among those of its process, until it is dropped. Whatever its options are, threads of
+/// the program may wait for its locks, or use it for reading.
+pub(crate) struct Counted(ForkMark);
+
+impl Counted {
+    pub(crate) fn new(mark: ForkMark) -> Self {
+        STORES.fetch_add(1, Ordering::Relaxed);
+        Counted(mark)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if !self.0.is_inherited() {
+            STORES.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Keeps a handle's store for as long as the process lives.
@@ -84,16 +116,6 @@ impl Store {
         Ok(())
     }
 
-    /// Counts the store among those with threads, if it is to have some.
-    pub(crate) fn threads_begin(&self) {
-        THREADED.fetch_add(usize::from(has_threads(&self.options)), Ordering::Relaxed);
-    }
-
-    /// The threads have ended.
-    pub(crate) fn threads_ended(&self) {
-        THREADED.fetch_sub(usize::from(has_threads(&self.options)), Ordering::Relaxed);
-    }
-
     /// Returns the statistics that a child may see: nothing that a lock guards.
     pub(crate) fn statistics_of_inherited(&self) -> Statistics {
         Statistics {
@@ -101,5 +123,22 @@ impl Store {
             poisoned: Some(Error::Forked),
             ..Statistics::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_stores_are_inherited_by_children_and_not_by_their_own_process() {
+        let first = entered(0, 1);
+        assert_eq!(first & IS_INHERITED, 0);
+        assert_eq!(entered(first + 1, 1), first + 1, "another opening");
+        assert_eq!(entered(first, 2) & IS_INHERITED, 0, "none was open");
+        let child = entered(first + 2, 2);
+        assert_eq!(child, 2 << PROCESS_SHIFT | IS_INHERITED);
+        assert_eq!(entered(child, 2), child);
+        assert_eq!(entered(child, 3), 3 << PROCESS_SHIFT | IS_INHERITED);
     }
 }

@@ -99,8 +99,8 @@ impl Store {
     }
 
     /// Fails if the directory is not this owner's any more: then another process may
-    /// change the files that the edit lists.
-    fn check_ownership(&self, manifest: &Manifest) -> Result<()> {
+    /// change the files that the edit lists, and the tables that are to go.
+    pub(crate) fn check_ownership(&self, manifest: &Manifest) -> Result<()> {
         let checked = self.ownership.check();
         let checked = checked.and_then(|()| manifest.check_in_place());
         checked.map_err(|error| self.ownership_lost(error))

@@ -71,6 +71,7 @@ use crate::db::commit_queue::CommitQueue;
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
+use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::ledger::Ledger;
@@ -175,10 +176,14 @@ pub(crate) struct Store {
     pub(crate) recovery: Recovery,
 
     poison: OnceLock<Error>,
+    /// Subscribers are to be told of the poison.
+    untold_poison: AtomicBool,
     closed: AtomicBool,
     /// Tells running merges to give up.
     pub(crate) closing: AtomicBool,
     close_outcome: Mutex<Option<Result<()>>>,
+    /// Until it is closed.
+    counted: Mutex<Option<Counted>>,
     /// Answers those who ask about the store, if that was wanted.
     inspection: Mutex<Option<Server>>,
     /// A reader's on the manifest, and that on the region directory; held until the store is dropped,
@@ -227,7 +232,10 @@ impl Store {
     }
 
     pub(crate) fn check_poison(&self) -> Result<()> {
-        self.poison.get().map_or(Ok(()), |cause| Err(cause.clone()))
+        self.poison.get().map_or(Ok(()), |cause| {
+            self.tell_of_poison();
+            Err(cause.clone())
+        })
     }
 
     pub(crate) fn check_can_persist(&self) -> Result<()> {
@@ -265,18 +273,34 @@ impl Store {
             poisoned
         });
         if is_first {
-            self.events.told(|| trace::poisoned(&self.path, poison));
             self.background.answer(poison);
             self.jobs.ended(Err(poison.clone()));
+            self.untold_poison.store(true, Ordering::Release);
+            self.tell_of_poison();
         }
         poison.clone()
+    }
+
+    /// Tells subscribers of the poison, once. Not while somebody has the ledger, who may be this very
+    /// thread: a subscriber is a caller's code and may ask for statistics, which need it. So everybody
+    /// who meets the poison comes here again, the close at the latest.
+    #[cold]
+    fn tell_of_poison(&self) {
+        let is_free = self.untold_poison.load(Ordering::Acquire)
+            && self.ledger.try_lock().is_some()
+            && self.untold_poison.swap(false, Ordering::AcqRel);
+        if let Some(poison) = self.poison.get().filter(|_| is_free) {
+            self.events.told(|| trace::poisoned(&self.path, poison));
+        }
     }
 
     /// Runs a step. A panic in it, or in a thread that it started, poisons the store.
     pub(crate) fn guard<T>(&self, step: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut done = catch(step, work);
-        if let Err(error @ Error::Panicked { .. }) = &mut done {
-            *error = self.poison(error.clone());
+        match &mut done {
+            Err(error @ Error::Panicked { .. }) => *error = self.poison(error.clone()),
+            Err(_) => self.tell_of_poison(),
+            Ok(_) => {}
         }
         done
     }

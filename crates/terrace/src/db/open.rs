@@ -20,6 +20,7 @@ use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
+use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
@@ -85,6 +86,8 @@ impl Store {
             true => Ownership::share(&directory)?,
             false => Ownership::take(&directory)?,
         };
+        // Another process may have made the store before this one got the lock.
+        let exists = exists || directory::has_been_made(&*directory, &options)?;
         fork::check_threads(&options)?;
         let Opened {
             manifest,
@@ -188,11 +191,13 @@ impl Store {
             time_profile: Arc::new(TimeProfiler::default()),
             recovery: recovered.report.clone(),
             poison: OnceLock::new(),
+            untold_poison: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
             inspection: Mutex::new(None),
             ownership,
+            counted: Mutex::new(Some(Counted::new(mark))),
             locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
             arena_home: homes.new,
             arena_directory: homes.directory,
@@ -212,7 +217,6 @@ impl Store {
             store.remove_orphans()?;
             store.finish_recovery(recovered)?;
             store.begin_writing()?;
-            store.threads_begin();
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;

@@ -65,6 +65,10 @@ impl Timer {
                 (self.step)(store);
                 Ok(())
             });
+            // A caller's code may have forked: this copy of the thread is the whole child.
+            if store.is_inherited() {
+                return;
+            }
             state = self.state.lock();
         }
     }

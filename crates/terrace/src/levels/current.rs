@@ -1,7 +1,9 @@
 //! `CURRENT`: one line that names the manifest in use. It is replaced by a rename, so that it
 //! names the old manifest or the new one and never half of either.
 
-use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
+use std::sync::Arc;
+
+use terrace_storage::{Directory, ErrorKind, File, FileIdentity, OpenMode, OpenOptions, Purpose};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
@@ -44,6 +46,37 @@ pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
     manifest_number(name).filter(|&number| line(number) == text)
 }
 
+/// The file that an owner found or made as `CURRENT`. It stays open, so that no other file gets its
+/// identity.
+#[derive(Debug)]
+pub(super) struct Current {
+    identity: FileIdentity,
+    _file: Arc<dyn File>,
+}
+
+impl Current {
+    /// Opens the file that is there.
+    pub(super) fn open(directory: &dyn Directory) -> Result<Self> {
+        let file = directory.open(NAME, OpenOptions::buffered(OpenMode::Read))?;
+        Ok(Current {
+            identity: directory.identity_of(NAME)?,
+            _file: file,
+        })
+    }
+
+    /// Returns whether the file is still the one under its name.
+    ///
+    /// # Errors
+    /// The directory cannot be asked.
+    pub(super) fn is_in_place(&self, directory: &dyn Directory) -> Result<bool> {
+        match directory.identity_of(NAME) {
+            Ok(found) => Ok(found == self.identity),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 /// A way in which [`switch`] failed.
 pub(super) enum SwitchError {
     /// `CURRENT` is as it was.
@@ -58,8 +91,8 @@ pub(super) fn switch(
     directory: &dyn Directory,
     number: u64,
     is_first: bool,
-) -> std::result::Result<(), SwitchError> {
-    write_temporary(directory, number)?;
+) -> std::result::Result<Current, SwitchError> {
+    let current = write_temporary(directory, number)?;
     let renamed = if is_first {
         directory.rename_new(TEMPORARY_NAME, NAME)
     } else {
@@ -75,10 +108,14 @@ pub(super) fn switch(
     }
     directory
         .sync()
-        .map_err(|error| SwitchError::Unknown(error.into()))
+        .map_err(|error| SwitchError::Unknown(error.into()))?;
+    Ok(current)
 }
 
-fn write_temporary(directory: &dyn Directory, number: u64) -> std::result::Result<(), SwitchError> {
+fn write_temporary(
+    directory: &dyn Directory,
+    number: u64,
+) -> std::result::Result<Current, SwitchError> {
     let unchanged = |error: terrace_storage::Error| SwitchError::Unchanged(error.into());
     match directory.remove(TEMPORARY_NAME) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(unchanged(error)),
@@ -89,8 +126,13 @@ fn write_temporary(directory: &dyn Directory, number: u64) -> std::result::Resul
         .map_err(unchanged)?;
     file.write_at(line(number).as_bytes(), 0, Purpose::Manifest)
         .map_err(unchanged)?;
+    let identity = directory.identity_of(TEMPORARY_NAME).map_err(unchanged)?;
     file.sync(Purpose::Manifest)
-        .map_err(|error| SwitchError::Unknown(error.into()))
+        .map_err(|error| SwitchError::Unknown(error.into()))?;
+    Ok(Current {
+        identity,
+        _file: file,
+    })
 }
 
 /// What a directory without `CURRENT` is: no store yet, or a damaged one.

@@ -15,9 +15,8 @@
 //! written when level *i - 1* is full, and where that has little, room is kept for it. What is out of
 //! date is mostly small and soon merged. And bits depend on the logarithm of the entries.
 
-use std::sync::LazyLock;
-
 use super::version::{KeyspaceLevels, Place};
+use crate::made_once::MadeOnce;
 use crate::table::{FilterForm, FilterKind};
 
 /// Bits a key from one to the next of which a filter's chance is looked at.
@@ -148,8 +147,15 @@ fn kind_of(level: u8, parts: &[Part]) -> FilterKind {
 /// worth a common price. The price is searched that takes the memory there is.
 fn divide(parts: &[Part], bits_per_key: f64, keys_per_table: u64) -> Vec<f64> {
     let fuse = Gains::of(FilterKind::Fuse, keys_per_table);
+    let own;
     let of_level0 = match kind_of(0, parts) {
-        FilterKind::SplitBlock => &*SPLIT_BLOCK,
+        FilterKind::SplitBlock => match SPLIT_BLOCK.get(Gains::of_split_block) {
+            Some(known) => known,
+            None => {
+                own = Gains::of_split_block();
+                &own
+            }
+        },
         FilterKind::Fuse => &fuse,
     };
     let gains = |part: &Part| if part.level == 0 { of_level0 } else { &fuse };
@@ -188,9 +194,14 @@ fn divide(parts: &[Part], bits_per_key: f64, keys_per_table: u64) -> Vec<f64> {
 /// What each step of bits takes off the chance of one kind of filter, a bit; it only falls.
 struct Gains(Vec<f64>);
 
-static SPLIT_BLOCK: LazyLock<Gains> = LazyLock::new(|| Gains::of(FilterKind::SplitBlock, 0));
+static SPLIT_BLOCK: MadeOnce<Gains> = MadeOnce::new();
 
 impl Gains {
+    /// They do not depend on the number of keys.
+    fn of_split_block() -> Self {
+        Gains::of(FilterKind::SplitBlock, 0)
+    }
+
     fn of(kind: FilterKind, keys_per_table: u64) -> Self {
         let keys = usize::try_from(keys_per_table).unwrap_or(usize::MAX);
         let steps = ((MOST_BITS - LEAST_BITS) / STEP) as u32;

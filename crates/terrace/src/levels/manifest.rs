@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, OpenOptions, Purpose};
 
-use super::current::{self, SwitchError};
+use super::current::{self, Current, SwitchError};
 use super::edit::{Edit, Identity};
 use super::mark::{MARK_BYTES, encode_mark};
 use super::number_limits::MAX_NUMBER;
@@ -154,7 +154,8 @@ fn named_and_missing(directory: &dyn Directory, name: &str, error: Error) -> Err
 /// damage. `None` if there is none.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a manifest of another version, and failed reads.
+/// [`Error::Busy`] if an owner or a reader has one of them locked, [`Error::Unsupported`] for a
+/// manifest of another version, and failed reads.
 pub(crate) fn remains(
     directory: &dyn Directory,
     is_believed: impl Fn(&ManifestState) -> bool,
@@ -166,7 +167,8 @@ pub(crate) fn remains(
     for number in numbers.into_iter().rev() {
         let name = manifest_file_name(number);
         let path = directory.shown(&name);
-        let bytes = match read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest) {
+        let read = || read_file(directory, &name, LONGEST_BYTES, Purpose::Manifest);
+        let bytes = match check_unlocked(directory, &name).and_then(|()| read()) {
             Err(Error::Corruption { .. }) => continue,
             read => read?,
         };
@@ -191,6 +193,16 @@ pub(crate) fn remains(
         unbelieved = unbelieved.or(state);
     }
     Ok(unbelieved)
+}
+
+/// Checks that nobody has a manifest locked: with `LOCK` and `CURRENT` gone, its lock alone tells of an
+/// owner that lives.
+///
+/// # Errors
+/// [`Error::Busy`] if somebody has.
+fn check_unlocked(directory: &dyn Directory, name: &str) -> Result<()> {
+    let file = directory.open(name, OpenOptions::buffered(OpenMode::ReadWrite))?;
+    lock_file(directory, &*file, LockKind::Exclusive).map(drop)
 }
 
 /// The whole of a file that is no longer than `longest_bytes`.
@@ -222,6 +234,8 @@ pub(crate) struct Manifest {
     file: Arc<dyn File>,
     /// Lock on the file, by the opening that writes it: removing `LOCK` lets no second owner in.
     lock: Option<Box<dyn Lock>>,
+    /// Names the file.
+    current: Current,
     number: u64,
     /// Where the next record goes.
     end: u64,
@@ -256,14 +270,16 @@ impl Manifest {
         let edit = ManifestState::first_edit(identity);
         let state = ManifestState::begin(&edit)?;
         let fresh = Fresh::write(&*directory, 1, &edit).map_err(ManifestError::into_cause)?;
-        current::switch(&*directory, fresh.number, true).map_err(|error| match error {
-            SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
-        })?;
+        let current =
+            current::switch(&*directory, fresh.number, true).map_err(|error| match error {
+                SwitchError::Unchanged(error) | SwitchError::Unknown(error) => error,
+            })?;
         let manifest = Manifest {
             directory,
             options,
             file: fresh.file,
             lock: fresh.lock,
+            current,
             number: fresh.number,
             end: fresh.end,
             tail_unclean: false,
@@ -285,7 +301,12 @@ impl Manifest {
         directory: Arc<dyn Directory>,
         options: ManifestOptions,
     ) -> Result<(Manifest, ManifestState)> {
-        let Locked { number, file, lock } = lock_current(&*directory, LockKind::Exclusive)?;
+        let Locked {
+            number,
+            file,
+            lock,
+            current,
+        } = lock_current(&*directory, LockKind::Exclusive)?;
         let loaded = load_number(&*directory, number)?;
         file.sync(Purpose::Manifest)?;
         directory.sync()?;
@@ -294,6 +315,7 @@ impl Manifest {
             options,
             file,
             lock,
+            current,
             number: loaded.number,
             end: loaded.end,
             tail_unclean: loaded.tail.is_some(),
@@ -304,26 +326,40 @@ impl Manifest {
         Ok((manifest, loaded.state))
     }
 
-    /// Checks that the file under the manifest's name is the one that is written.
+    /// Checks that the file under the manifest's name is the one that is written, and that `CURRENT`
+    /// still names it: a copy that was restored into the directory may have a manifest of another number.
     ///
     /// # Errors
-    /// [`Error::OwnershipLost`] if it is another, or none.
+    /// [`Error::OwnershipLost`] if one of them is another file, or none.
     pub(crate) fn check_in_place(&self) -> Result<()> {
         let Some(lock) = &self.lock else {
             return Ok(());
         };
         let name = manifest_file_name(self.number);
         match self.directory.identity_of(&name) {
-            Ok(found) if found == lock.identity()? => Ok(()),
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Err(Error::OwnershipLost {
-                path: self.directory.path().to_path_buf(),
-                detail: format!(
-                    "its {name} was removed or replaced while the store was open; close it, and \
-                     see with `terrace verify` what the directory holds"
-                ),
-            }),
+            Ok(found) if found == lock.identity()? => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => return Err(self.lost(&name)),
         }
+        if !self.current.is_in_place(&*self.directory)? {
+            return Err(self.lost(current::NAME));
+        }
+        Ok(())
+    }
+
+    fn lost(&self, name: &str) -> Error {
+        Error::OwnershipLost {
+            path: self.directory.path().to_path_buf(),
+            detail: format!(
+                "its {name} was removed or replaced while the store was open; close it, and see \
+                 with `terrace verify` what the directory holds"
+            ),
+        }
+    }
+
+    /// Returns the lock on the file for an owner that goes on without the manifest.
+    pub(crate) fn into_lock(self) -> Option<Box<dyn Lock>> {
+        self.lock
     }
 
     /// Lets another owner in.
@@ -423,15 +459,16 @@ impl Manifest {
         let directory = &*self.directory;
         let number = next_number(directory, self.number).map_err(not_written)?;
         let fresh = Fresh::write(directory, number, &state.as_edit())?;
-        match current::switch(directory, number, false) {
-            Ok(()) => {}
+        let current = match current::switch(directory, number, false) {
+            Ok(current) => current,
             Err(SwitchError::Unchanged(error)) => {
                 // Best effort: a manifest that CURRENT does not name is garbage, not a danger.
                 let _ = directory.remove(&manifest_file_name(number));
                 return Err(not_written(error));
             }
             Err(SwitchError::Unknown(error)) => return Err(ManifestError::Poison(error)),
-        }
+        };
+        self.current = current;
         self.file = fresh.file;
         self.lock = fresh.lock;
         self.number = number;
@@ -503,6 +540,7 @@ pub(crate) struct Locked {
     file: Arc<dyn File>,
     /// `None` where locks are mandatory, and would keep others from reading.
     pub(crate) lock: Option<Box<dyn Lock>>,
+    current: Current,
 }
 
 /// Opens and locks the manifest that `CURRENT` names. Another owner may make it name another one
@@ -522,9 +560,17 @@ pub(crate) fn lock_current(directory: &dyn Directory, kind: LockKind) -> Result<
             .open(&name, OpenOptions::buffered(mode))
             .map_err(Error::from)
             .and_then(|file| Ok((lock_file(directory, &*file, kind)?, file)));
+        let current = Current::open(directory);
         let is_current = current::read(directory)? == number;
         match locked {
-            Ok((lock, file)) if is_current => return Ok(Locked { number, file, lock }),
+            Ok((lock, file)) if is_current => {
+                return Ok(Locked {
+                    number,
+                    file,
+                    lock,
+                    current: current?,
+                });
+            }
             Err(error) if is_current => return Err(named_and_missing(directory, &name, error)),
             _ => {}
         }

@@ -11,7 +11,7 @@ use crate::db::directory::open_if_there;
 use crate::db::ownership::Ownership;
 use crate::db::table_files::{TableFiles, TableHome};
 use crate::db::unsupported_tables::stays;
-use crate::db::{files, region_home};
+use crate::db::{files, fork, region_home};
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
@@ -48,7 +48,9 @@ impl Site {
         mut options: Options,
         decisions: RepairOptions,
     ) -> Result<Self> {
-        let storage = Arc::new(CountingStorage::new(Arc::clone(&options.storage)));
+        let medium = Arc::clone(&options.storage);
+        // A caller's code, the progress it is told of, may fork.
+        let storage = Arc::new(CountingStorage::new(medium).owned_by(fork::mark(path)?));
         let no_store = |detail: &str| Error::NoStore {
             path: path.to_path_buf(),
             detail: detail.to_owned(),

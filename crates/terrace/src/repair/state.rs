@@ -38,6 +38,8 @@ pub(super) struct Basis {
     pub(super) of_copies: BTreeSet<PathBuf>,
     /// Arenas of the chosen store that stay aside.
     pub(super) left_aside: Vec<LeftFile>,
+    /// On a manifest that is not kept: `LOCK` may be gone, and this is what keeps others out.
+    lock: Option<Box<dyn Lock>>,
 }
 
 /// A slot that is not blank.
@@ -80,6 +82,7 @@ impl Basis {
                     takes_arenas: true,
                     of_copies: BTreeSet::new(),
                     left_aside: Vec::new(),
+                    lock: None,
                 };
                 basis.choose(site)?;
                 Ok(basis)
@@ -90,7 +93,8 @@ impl Basis {
     }
 
     fn without_manifest(site: &Site, why: Error) -> Result<Self> {
-        let found = remains(&*site.directory, |state| !site.is_unfinished(state))?;
+        let found = remains(&*site.directory, |state| !site.is_unfinished(state))
+            .map_err(|error| with_socket(&*site.directory, error))?;
         let is_known = found.is_some();
         let (state, takes_arenas) = match found {
             Some(state) => (state, true),
@@ -104,6 +108,7 @@ impl Basis {
             takes_arenas,
             of_copies: BTreeSet::new(),
             left_aside: Vec::new(),
+            lock: None,
         };
         basis.choose(site)?;
         Ok(basis)
@@ -174,13 +179,15 @@ impl Basis {
     pub(super) fn extend(&mut self) {
         if self.manifest.is_ok() {
             self.is_extended = true;
-            self.manifest = Err(Error::invalid("it does not list what is taken in"));
+            self.distrust(Error::invalid("it does not list what is taken in"));
         }
     }
 
     /// The manifest is not to be kept, for this reason.
     pub(super) fn distrust(&mut self, why: Error) {
-        self.manifest = Err(why);
+        if let Ok(manifest) = std::mem::replace(&mut self.manifest, Err(why)) {
+            self.lock = manifest.into_lock();
+        }
     }
 
     /// Whether arenas that the manifest names may hold writes and cannot be looked at, since another

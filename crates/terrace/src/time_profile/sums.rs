@@ -1,12 +1,13 @@
 //! The sums of one store, which watched operations add to when they end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::current::{Aside, Stages, Watch, aside, stage};
 use super::report::{PathProfile, StageProfile, TimeProfile};
 use super::{Path, STAGES, Stage};
+use crate::made_once::MadeOnce;
 
 /// Shuttle's threads share those of the system, whose watch would be everybody's. Time stands still
 /// there, too.
@@ -182,8 +183,8 @@ impl Drop for Exact<'_> {
 fn reading_nanoseconds() -> f64 {
     const ROUNDS: usize = 20;
     const READINGS: usize = 50;
-    static MEASURED: OnceLock<f64> = OnceLock::new();
-    *MEASURED.get_or_init(|| {
+    static MEASURED: MadeOnce<f64> = MadeOnce::new();
+    let measure = || {
         let averages = (0..ROUNDS).map(|_| {
             let mut watch = Watch::begin(Stage::Queue, 1);
             for _ in 0..READINGS {
@@ -194,5 +195,6 @@ fn reading_nanoseconds() -> f64 {
             all(|spent| spent.nanoseconds) as f64 / all(|spent| spent.readings).max(1) as f64
         });
         averages.fold(f64::MAX, f64::min)
-    })
+    };
+    MEASURED.get(measure).copied().unwrap_or_else(measure)
 }

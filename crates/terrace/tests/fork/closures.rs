@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use terrace::{Db, Event, EventKind, EventListener, Options};
+use terrace::{Background, Db, Event, EventKind, EventListener, Options};
+use terrace_storage::{FailingStorage, Fault, FaultFilter, FaultPlan, Purpose, RealStorage};
 
-use crate::child::{exit, fork_here, in_own_process};
+use crate::child::{exit, fork_here, in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_forked, key, options, put};
 
 #[test]
@@ -36,19 +37,47 @@ fn an_update_that_forks_is_written_by_its_parent_alone() {
     });
 }
 
-/// Forks at the first flush, which with inline work is in the middle of a write: the arena was full
-/// and the write goes on in another.
-#[derive(Debug, Default)]
-struct ForksAtFlush {
+/// Forks at the first event of a kind.
+#[derive(Debug)]
+struct ForksAt {
+    is_awaited: fn(&EventKind) -> bool,
     has_forked: AtomicBool,
     is_child: AtomicBool,
+    /// The child has ended well: a panic in a listener is shown to nobody.
+    has_succeeded: AtomicBool,
 }
 
-impl EventListener for ForksAtFlush {
+impl ForksAt {
+    fn event(is_awaited: fn(&EventKind) -> bool) -> Arc<Self> {
+        Arc::new(ForksAt {
+            is_awaited,
+            has_forked: AtomicBool::new(false),
+            is_child: AtomicBool::new(false),
+            has_succeeded: AtomicBool::new(false),
+        })
+    }
+
+    /// At the first flush, which with inline work is in the middle of a write: the arena was full
+    /// and the write goes on in another.
+    fn flush() -> Arc<Self> {
+        ForksAt::event(|kind| matches!(kind, EventKind::FlushBegun { .. }))
+    }
+
+    fn is_child(&self) -> bool {
+        self.is_child.load(Ordering::Relaxed)
+    }
+
+    fn has_succeeded(&self) -> bool {
+        self.has_succeeded.load(Ordering::Relaxed)
+    }
+}
+
+impl EventListener for ForksAt {
     fn event(&self, event: &Event) {
-        let is_flush = matches!(event.kind, EventKind::FlushBegun { .. });
-        if is_flush && !self.has_forked.swap(true, Ordering::Relaxed) {
-            self.is_child.store(fork_here(), Ordering::Relaxed);
+        if (self.is_awaited)(&event.kind) && !self.has_forked.swap(true, Ordering::Relaxed) {
+            let is_child = fork_here();
+            self.is_child.store(is_child, Ordering::Relaxed);
+            self.has_succeeded.store(!is_child, Ordering::Relaxed);
         }
     }
 }
@@ -58,7 +87,7 @@ fn a_leader_that_forks_stores_no_frame_in_the_child() {
     in_own_process(|| {
         for method in METHODS {
             let place = Place::new();
-            let listener = Arc::new(ForksAtFlush::default());
+            let listener = ForksAt::flush();
             let options = Options {
                 event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
                 ..inline(method)
@@ -67,12 +96,13 @@ fn a_leader_that_forks_stores_no_frame_in_the_child() {
             let mut count = 0;
             while !listener.has_forked.load(Ordering::Relaxed) {
                 let written = db.put(&key(count), &key(count));
-                if listener.is_child.load(Ordering::Relaxed) {
+                if listener.is_child() {
                     exit(is_forked(written));
                 }
                 written.unwrap();
                 count += 1;
             }
+            assert!(listener.has_succeeded());
             put(&db, count..count + 100);
             db.flush().unwrap();
             drop(db);
@@ -87,7 +117,7 @@ fn a_worker_that_forks_changes_no_file_in_the_child() {
     in_own_process(|| {
         for method in METHODS {
             let place = Place::new();
-            let listener = Arc::new(ForksAtFlush::default());
+            let listener = ForksAt::flush();
             let options = Options {
                 event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
                 ..options(method)
@@ -96,10 +126,135 @@ fn a_worker_that_forks_changes_no_file_in_the_child() {
             put(&db, 0..1_000);
             // The parent's listener returns when the child has ended.
             db.flush().unwrap();
-            assert!(listener.has_forked.load(Ordering::Relaxed));
+            assert!(listener.has_succeeded());
             assert_eq!(db.statistics().retries, 0);
             drop(db);
             check_reopened(&place.store(), options, 1_000);
         }
+    });
+}
+
+/// The store is still behind when the leader is told that it goes on: in the child nobody catches up.
+#[test]
+fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
+    in_own_process(|| {
+        for method in METHODS {
+            let place = Place::new();
+            let listener = ForksAt::event(|kind| matches!(kind, EventKind::WritersStopped { .. }));
+            let filter = FaultFilter::everything().purpose(Purpose::Compaction);
+            let merges = FaultPlan::new(filter);
+            let options = Options {
+                event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
+                storage: Arc::new(FailingStorage::new(Arc::new(RealStorage), merges.clone())),
+                background: Background::Threads,
+                compaction_threads: 1,
+                level0_merge: 1,
+                level0_slowdown: 2,
+                level0_stop: 3,
+                ..options(method)
+            };
+            let db = Db::open(place.store(), options).unwrap();
+            let keyspaces: Vec<_> = (0..8)
+                .map(|n| {
+                    db.create_keyspace(&format!("k{n}"), Default::default())
+                        .unwrap()
+                })
+                .collect();
+            for round in 0..4 {
+                for keyspace in &keyspaces {
+                    keyspace.put(&key(1), &[7; 10_000]).unwrap();
+                }
+                db.flush().unwrap();
+                if round == 0 {
+                    // Down to the level that the next ones are merged with.
+                    db.compact().unwrap();
+                    merges.fail_from(merges.count(), Fault::Io);
+                }
+            }
+            merges.heal();
+            let mut number = 0;
+            while !listener.has_forked.load(Ordering::Relaxed) {
+                let written = db.put(&key(number), &key(number));
+                if listener.is_child() {
+                    exit(is_forked(written));
+                }
+                // The last failure of a merge may be told once more.
+                number += u32::from(written.is_ok());
+            }
+            assert!(listener.has_succeeded());
+            db.compact().unwrap();
+            drop((db, keyspaces));
+            check_reopened(&place.store(), inline(method), number);
+        }
+    });
+}
+
+/// With inline work the flush is in the thread that serves the client.
+#[test]
+fn a_request_whose_thread_forks_is_answered_by_the_parent_alone() {
+    in_own_process(|| {
+        let place = Place::new();
+        let listener = ForksAt::flush();
+        let options = Options {
+            event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
+            inspect: true,
+            ..inline(METHODS[0])
+        };
+        let db = Db::open(place.store(), options).unwrap();
+        put(&db, 0..10);
+        terrace::inspect::flush(&place.store()).unwrap();
+        assert!(listener.has_succeeded());
+        drop(db);
+        check_reopened(&place.store(), inline(METHODS[0]), 10);
+    });
+}
+
+#[test]
+fn a_repair_that_forks_changes_no_file_in_the_child() {
+    in_own_process(|| {
+        let place = Place::new();
+        let options = inline(METHODS[0]);
+        let db = Db::open(place.store(), options.clone()).unwrap();
+        put(&db, 0..1_000);
+        db.flush().unwrap();
+        drop(db);
+        std::fs::remove_file(place.store().join("CURRENT")).unwrap();
+        let mut forks = 0;
+        let mut is_child = false;
+        let repaired = terrace::repair(&place.store(), options.clone(), |_, _| {
+            if !is_child && forks == 0 {
+                forks += 1;
+                is_child = fork_here();
+            }
+        });
+        if is_child {
+            exit(is_forked(repaired));
+        }
+        repaired.unwrap();
+        assert_eq!(forks, 1);
+        check_reopened(&place.store(), options, 1_000);
+    });
+}
+
+/// A thread of the parent's own may have waited for a lock of the store's.
+#[test]
+fn a_child_of_a_store_without_threads_has_none_either() {
+    in_own_process(|| {
+        let place = Place::new();
+        let db = Db::open(place.store(), inline(METHODS[0])).unwrap();
+        put(&db, 0..10);
+        in_child(|| {
+            let refused = |read_only| {
+                let options = Options {
+                    read_only,
+                    ..options(METHODS[0])
+                };
+                let opened = Db::open(place.other("child's"), options);
+                matches!(opened, Err(terrace::Error::InvalidArgument(_)))
+            };
+            drop(Db::open(place.other("child's"), inline(METHODS[0])).unwrap());
+            refused(false) && refused(true)
+        });
+        drop(db);
     });
 }

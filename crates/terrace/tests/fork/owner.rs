@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{Read, pipe};
 
-use terrace::{Db, IterOptions, Options};
+use terrace::{Db, Error, IterOptions, Options, inspect};
 
 use crate::child::{exit, fork, in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_busy, is_forked, key, options, put};
@@ -133,5 +133,61 @@ fn a_child_keeps_the_lock_of_a_parent_that_died_until_it_ends() {
         });
         assert!(opened);
         check_reopened(&path, Options::default(), 10);
+    });
+}
+
+/// A store that can be asked.
+fn inspected() -> Options {
+    Options {
+        inspect: true,
+        ..options(METHODS[0])
+    }
+}
+
+/// The child has every end of every socket and pipe of its parent.
+#[test]
+fn a_close_waits_for_no_child() {
+    in_own_process(|| {
+        let place = Place::new();
+        let db = Db::open(place.store(), inspected()).unwrap();
+        put(&db, 0..10);
+        let (mut end, hold) = pipe().unwrap();
+        let mut hold = Some(hold);
+        let child = fork(|| {
+            drop(hold.take());
+            let _until_the_test_lets_go = end.read(&mut [0]);
+            true
+        });
+        db.close().unwrap();
+        let asked = inspect::statistics(&place.store());
+        assert!(matches!(asked, Err(Error::Owner(_))), "{asked:?}");
+        drop(hold);
+        child.succeeds();
+        check_reopened(&place.store(), inspected(), 10);
+    });
+}
+
+/// A socket that a dead owner's child holds accepts connections, and nobody serves them.
+#[test]
+fn a_client_of_a_dead_owner_is_told_so_though_a_child_of_it_lives() {
+    in_own_process(|| {
+        let place = Place::new();
+        let path = place.store();
+        let (mut end, hold) = pipe().unwrap();
+        let mut hold = Some(hold);
+        fork(|| {
+            let db = Db::open(&path, inspected()).unwrap();
+            put(&db, 0..10);
+            let _youngest = fork(|| {
+                drop(hold.take());
+                let _until_the_test_lets_go = end.read(&mut [0]);
+                true
+            });
+            exit(true)
+        })
+        .succeeds();
+        let error = inspect::statistics(&path).unwrap_err().to_string();
+        assert!(error.contains("has ended"), "{error}");
+        drop(hold);
     });
 }

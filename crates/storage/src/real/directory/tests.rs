@@ -159,3 +159,35 @@ fn a_shared_lock_asks_only_to_read() {
         OFlags::RDONLY
     );
 }
+
+/// Takes a lease on an open file, or gives it up. Returns whether the file system grants it.
+#[expect(unsafe_code, reason = "no crate in use knows leases")]
+fn lease(file: &fs::File, kind: i32) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: both take numbers only. The signal of a broken lease would end the process.
+    unsafe {
+        libc::signal(libc::SIGIO, libc::SIG_IGN);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0
+    }
+}
+
+/// A file server or a backup program may hold a lease for a moment.
+#[test]
+fn a_leased_file_is_waited_for_and_is_not_taken_for_a_locked_one() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = opened(root.path());
+    drop(directory.open("f", CREATE).unwrap());
+    let leased = fs::File::open(root.path().join("f")).unwrap();
+    if !lease(&leased, libc::F_RDLCK) {
+        eprintln!("no leases here");
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            assert!(lease(&leased, libc::F_UNLCK));
+        });
+        let options = OpenOptions::buffered(OpenMode::ReadWrite);
+        directory.open("f", options).unwrap();
+    });
+}

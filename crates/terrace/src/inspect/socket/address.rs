@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net;
-use terrace_storage::{Directory, ErrorKind};
+use terrace_storage::{Directory, ErrorKind, FileIdentity};
 
 use super::{NEW_SOCKET, SOCKET};
 
@@ -52,13 +52,16 @@ fn through(directory: BorrowedFd<'_>, name: &str) -> PathBuf {
 
 /// Listens in a store's directory, in place of a socket that a crash left. Only for who holds the
 /// store's lock.
-pub(super) fn listen(directory: &dyn Directory) -> io::Result<UnixListener> {
+pub(super) fn listen(directory: &dyn Directory) -> io::Result<(UnixListener, FileIdentity)> {
     let socket = bind(directory)?;
     net::listen(&socket, BACKLOG)?;
+    let identity = directory
+        .identity_of(NEW_SOCKET)
+        .map_err(io::Error::other)?;
     directory
         .rename(NEW_SOCKET, SOCKET)
         .map_err(io::Error::other)?;
-    Ok(socket.into())
+    Ok((socket.into(), identity))
 }
 
 /// Gives a socket its first name. It is private before that: the kernel makes the file with the mode
@@ -84,8 +87,12 @@ pub(super) fn is_trusted(stream: &UnixStream) -> bool {
     peer.is_ok_and(|peer| peer == own || peer.is_root())
 }
 
-/// Removes the socket. Only for who holds the store's lock.
-pub(super) fn remove_socket(directory: &dyn Directory) -> io::Result<()> {
+/// Removes a socket, if it is there: a copy that was restored into the directory may have an owner
+/// with a socket of its own. The kernel gives the identity to no other file while the socket is bound.
+pub(super) fn remove_socket(directory: &dyn Directory, socket: FileIdentity) -> io::Result<()> {
+    if directory.identity_of(SOCKET).map_err(io::Error::other)? != socket {
+        return Ok(());
+    }
     match directory.remove(SOCKET) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(io::Error::other(error)),
         _ => Ok(()),

@@ -1,11 +1,20 @@
-//! Who asks: one connection for each request. Answers are waited for without a limit: a merge takes
-//! what it takes, and an owner that ends, however it does, hangs up.
+//! Who asks: one connection for each request. Answers are waited for as long as the owner lives: a
+//! merge takes what it takes.
+//!
+//! An owner that ends hangs up, unless a child that it forked lives on: the child has a copy of the
+//! socket, and of each connection, and serves none of them. So a client also watches the process that
+//! listened. It cannot where that is in a namespace of processes that is not seen from its own.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Bound;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, absolute};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use super::administration::{Administration, Outcome, check_name, check_path};
@@ -175,6 +184,8 @@ fn administer(store: &Path, wanted: Administration) -> Result<Option<SequenceNum
 #[derive(Debug)]
 pub struct Answers {
     lines: BufReader<UnixStream>,
+    /// The process that listened; `None` where it cannot be watched.
+    owner: Option<OwnedFd>,
     ended: bool,
 }
 
@@ -204,12 +215,68 @@ impl Answers {
 
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
+        if self.lines.buffer().is_empty() {
+            self.wait()?;
+        }
         let mut limited = (&mut self.lines).take(MAX_ANSWER_BYTES);
         limited
             .read_until(b'\n', &mut line)
             .map_err(|error| Error::Owner(format!("the store's owner went silent: {error}")))?;
         Ok((!line.is_empty()).then_some(line))
     }
+}
+
+impl Answers {
+    /// Waits for the next bytes, or the end, while the owner lives.
+    fn wait(&self) -> Result<()> {
+        let Some(owner) = &self.owner else {
+            return Ok(());
+        };
+        loop {
+            let mut ready = [
+                PollFd::new(self.lines.get_ref(), PollFlags::IN),
+                PollFd::new(owner, PollFlags::IN),
+            ];
+            match poll(&mut ready, None) {
+                Err(Errno::INTR) => continue,
+                // The read tells what is wrong.
+                Err(_) => return Ok(()),
+                Ok(_) => {}
+            }
+            let [answers, owner] = ready.map(|polled| polled.revents());
+            // What it said before it ended counts.
+            if !answers.is_empty() {
+                return Ok(());
+            }
+            if !owner.is_empty() {
+                return Err(ended());
+            }
+        }
+    }
+}
+
+/// Opens a descriptor of the process that listens at the other end: it is ready once that has ended.
+///
+/// # Errors
+/// [`Error::Owner`] if it has ended.
+fn watched(stream: &UnixStream) -> Result<Option<OwnedFd>> {
+    let Ok(owner) = socket_peercred(stream) else {
+        return Ok(None);
+    };
+    match pidfd_open(owner.pid, PidfdFlags::empty()) {
+        Ok(owner) => Ok(Some(owner)),
+        Err(Errno::SRCH) => Err(ended()),
+        // A process that cannot be seen from here, a kernel before 5.3, a container that forbids it.
+        Err(_) => Ok(None),
+    }
+}
+
+fn ended() -> Error {
+    Error::Owner(
+        "the store's owner has ended, and a process that it started holds its socket; end that \
+         process, too, or open the store"
+            .to_owned(),
+    )
 }
 
 fn parse_line<A: DeserializeOwned>(line: &[u8]) -> Result<A> {
@@ -253,12 +320,14 @@ fn ask(store: &Path, request: &Request) -> Result<Answers> {
         )));
     }
     let mut stream = address::connect(store).map_err(failed)?;
+    let owner = watched(&stream)?;
     // An owner with too many clients answers before it is asked, and hangs up.
     let asked = stream.write_all(line.as_bytes());
     match asked {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(failed(error)),
         _ => Ok(Answers {
             lines: BufReader::new(stream),
+            owner,
             ended: false,
         }),
     }

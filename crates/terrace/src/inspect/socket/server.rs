@@ -1,9 +1,10 @@
 //! Who answers: one thread that accepts, and one for each connection, few at a time.
 //!
 //! The threads know the store by a weak reference and hold it only while they put an answer
-//! together. Closing wakes all of them: the accepting one by a pipe's end that is dropped, those
+//! together. Closing wakes all of them: the accepting one by a stream that is shut down, those
 //! that wait for a client by shutting their connections down, those that follow events by a
-//! condition variable. It returns when they have ended.
+//! condition variable. It returns when they have ended. Nothing is left to the end of a descriptor:
+//! a child of a fork has a copy of each, and would keep it open.
 //!
 //! A thread that carries out an administrative request holds the store for as long as that takes,
 //! which keeps no handle from closing it. Such a request ends when background work does, later in
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use terrace_storage::Directory;
+use terrace_storage::{Directory, FileIdentity, ForkMark};
 
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
@@ -42,14 +43,17 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Server {
     directory: Arc<dyn Directory>,
     shared: Arc<Shared>,
+    /// The socket's file. Another owner may have put its own in its place.
+    socket: FileIdentity,
     acceptor: Option<JoinHandle<()>>,
-    /// Its other end hangs up when this is dropped.
-    wake: Option<UnixStream>,
+    /// Its other end hangs up when this is shut down.
+    wake: UnixStream,
 }
 
 /// What the threads share.
 struct Shared {
     store: Weak<Store>,
+    mark: ForkMark,
     turns: Turns,
     state: Mutex<State>,
     closed: Condvar,
@@ -81,12 +85,29 @@ impl UnderWay {
 }
 
 /// Hangs up when it is dropped, however that comes: the other copy of the stream, kept for closing,
-/// would hold the connection open.
-struct HangsUp(UnixStream);
+/// would hold the connection open. A child that was forked in a request leaves it to its parent.
+struct HangsUp {
+    stream: UnixStream,
+    mark: ForkMark,
+}
 
 impl Drop for HangsUp {
     fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Both);
+        if !self.mark.is_inherited() {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Turns clients away when it is dropped, those that are not accepted yet included. A child's copy of
+/// the listener would keep them waiting.
+struct TurnsAway(UnixListener);
+
+impl Drop for TurnsAway {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+        // Those that wait are handed out still, and then an error.
+        while self.0.accept().is_ok() {}
     }
 }
 
@@ -109,11 +130,13 @@ impl Server {
             detail: error.to_string(),
         };
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let listener = address::listen(&*directory).map_err(failed)?;
+        let (listener, socket) = address::listen(&*directory).map_err(failed)?;
+        let listener = TurnsAway(listener);
         // Whoever hangs up between poll and accept must not block it.
-        listener.set_nonblocking(true).map_err(failed)?;
+        listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store: Arc::downgrade(store),
+            mark: store.mark,
             turns: Turns::default(),
             state: Mutex::default(),
             closed: Condvar::new(),
@@ -123,14 +146,15 @@ impl Server {
             .name("terrace-inspect".to_owned())
             // After a panic the socket hangs up on later clients.
             .spawn(move || {
-                let _ = accepting.guard(|| accepting.accept(&listener, &woken));
+                let _ = accepting.guard(|| accepting.accept(&listener.0, &woken));
             })
             .map_err(failed)?;
         Ok(Server {
             directory,
             shared,
+            socket,
             acceptor: Some(acceptor),
-            wake: Some(wake),
+            wake,
         })
     }
 
@@ -138,7 +162,7 @@ impl Server {
     /// thread of the server's is left.
     pub(crate) fn close(mut self) -> UnderWay {
         // What is left of it is replaced by the next owner.
-        let _ = address::remove_socket(&*self.directory);
+        let _ = address::remove_socket(&*self.directory, self.socket);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
             state.is_closed = true;
@@ -147,7 +171,7 @@ impl Server {
                 .partition(|connection| connection.administers)
         };
         self.shared.closed.notify_all();
-        self.wake = None;
+        let _ = self.wake.shutdown(Shutdown::Both);
         for connection in &connections {
             let _ = connection.stream.shutdown(Shutdown::Both);
         }
@@ -212,9 +236,12 @@ impl Shared {
             .name("terrace-inspect".to_owned())
             // A client that hangs up, or none that can be served, is nothing to the store.
             .spawn(move || {
-                let own = HangsUp(own);
-                if let Err(panic) = shared.guard(|| shared.serve(&own.0)) {
-                    refuse(&own.0, &panic.to_string());
+                let own = HangsUp {
+                    stream: own,
+                    mark: shared.mark,
+                };
+                if let Err(panic) = shared.guard(|| shared.serve(&own.stream)) {
+                    refuse(&own.stream, &panic.to_string());
                 }
             });
         if let Ok(thread) = thread {
@@ -293,6 +320,10 @@ impl Shared {
             return Ok(());
         };
         let ended = wanted.carry_out(&store);
+        // A listener's code may have forked: the parent answers.
+        if self.mark.is_inherited() {
+            return Ok(());
+        }
         drop(store);
         // Who hears that it is done may ask for the next at once.
         drop(turn);

@@ -65,7 +65,7 @@ fn switch_at(
     number: u64,
 ) -> std::result::Result<(), SwitchError> {
     let directory = opened(storage, path).map_err(SwitchError::Unchanged)?;
-    current::switch(&*directory, number, true)
+    current::switch(&*directory, number, true).map(drop)
 }
 
 fn new_storage() -> SimulatedStorage {
