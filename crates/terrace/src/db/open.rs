@@ -269,16 +269,7 @@ impl Store {
             .map(|table| table.arena().capacity_bytes())
             .sum();
         self.flush_all(&recovered.memtables, retired, recovered.last_sequence)
-            .map_err(|error| {
-                if error.is_no_space() {
-                    Error::NoSpace {
-                        path: self.path.clone(),
-                        needed_bytes,
-                    }
-                } else {
-                    error
-                }
-            })?;
+            .map_err(|error| self.name_need(error, needed_bytes))?;
         for slot in self.region.slots().map_err(region_error)? {
             if !slot.header.is_left_alone() {
                 self.recycle(slot.number);
@@ -290,10 +281,24 @@ impl Store {
         Ok(())
     }
 
+    /// Says how much space an opening needs, where its error is that there is none.
+    fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
+        if !error.is_no_space() {
+            return error;
+        }
+        Error::NoSpace {
+            path: self.path.clone(),
+            needed_bytes,
+        }
+    }
+
     /// Makes the first arena; from here on writes are accepted.
     fn begin_writing(&self) -> Result<()> {
         let slot = self.reserve(self.options.arena_bytes)?;
-        let arena = self.new_arena(&mut self.ledger.lock(), slot)?;
+        // Its edit may need a new manifest.
+        let arena = self
+            .new_arena(&mut self.ledger.lock(), slot)
+            .map_err(|error| self.name_need(error, self.options.arena_bytes))?;
         let active = Arc::new(MemTable::new(
             arena,
             self.options.arena_index_bytes,
