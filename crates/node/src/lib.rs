@@ -13,6 +13,7 @@
 pub mod block;
 pub mod device;
 pub mod error;
+pub mod format;
 pub mod key;
 
 pub use error::{Error, Result};

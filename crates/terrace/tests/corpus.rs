@@ -77,6 +77,8 @@ fn every_target_is_replayed() {
                 .to_owned()
         })
         .collect();
+    // Those of the storage node are replayed by its own tests.
+    names.retain(|name| !name.starts_with("node_"));
     names.sort();
     assert_eq!(names, TARGETS.map(|(target, _)| target));
 }
