@@ -14,7 +14,9 @@ pub mod block;
 pub mod device;
 pub mod error;
 pub mod format;
+pub mod index;
 pub mod key;
+pub mod space;
 
 pub use error::{Error, Result};
 pub use key::Key;
