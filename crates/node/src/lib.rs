@@ -12,6 +12,7 @@
 
 pub mod block;
 pub mod device;
+pub mod engine;
 pub mod error;
 pub mod format;
 pub mod index;

@@ -1,0 +1,90 @@
+//! One request at a time, waited for: what opening and checking need.
+
+use std::io;
+
+use crate::block::{BLOCK_BYTES, Buffer, Extent};
+use crate::device::{Completion, Device, Part, Request, Wait};
+use crate::{Error, Result};
+
+/// A device whose requests are waited for. Nothing else is in flight on it.
+pub(super) struct Blocking<'a>(pub(super) &'a mut dyn Device);
+
+impl Blocking<'_> {
+    /// Reads extents; their bytes follow each other.
+    pub(super) fn read(&mut self, extents: &[Extent]) -> Result<Buffer> {
+        let blocks: u64 = extents.iter().map(|extent| extent.blocks).sum();
+        let buffer = Buffer::zeroed(blocks as usize);
+        let parts = parts(extents);
+        let answer = self.run(Request::Read { buffer, parts });
+        answer.map_err(|error| Error::io(format!("read {}", names(extents)), error))
+    }
+
+    /// Writes the start of `buffer` to extents.
+    pub(super) fn write(&mut self, extents: &[Extent], buffer: Buffer) -> Result<()> {
+        let parts = parts(extents);
+        let answer = self.run(Request::Write { buffer, parts });
+        answer
+            .map(|_| ())
+            .map_err(|error| Error::io(format!("write {}", names(extents)), error))
+    }
+
+    /// Makes everything that was written durable.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let answer = self.run(Request::Flush);
+        answer
+            .map(|_| ())
+            .map_err(|error| Error::io("flush the device", error))
+    }
+
+    /// Reads parts of a buffer. It comes back whatever happens.
+    pub(super) fn read_parts(
+        &mut self,
+        buffer: Buffer,
+        parts: Vec<Part>,
+    ) -> (Buffer, io::Result<()>) {
+        match self.complete(Request::Read { buffer, parts }) {
+            Ok(Completion { buffer, result, .. }) => (buffer, result),
+            Err(error) => (Buffer::default(), Err(error)),
+        }
+    }
+
+    fn run(&mut self, request: Request) -> io::Result<Buffer> {
+        let Completion { buffer, result, .. } = self.complete(request)?;
+        result.map(|()| buffer)
+    }
+
+    fn complete(&mut self, request: Request) -> io::Result<Completion> {
+        self.0.submit(0, request);
+        let mut completions: Vec<Completion> = Vec::new();
+        loop {
+            self.0.poll(Wait::Yes, &mut completions)?;
+            if let Some(completion) = completions.pop() {
+                return Ok(completion);
+            }
+        }
+    }
+}
+
+fn parts(extents: &[Extent]) -> Vec<Part> {
+    let mut at = 0;
+    let mut parts = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let bytes = extent.bytes() as usize;
+        parts.push(Part {
+            at,
+            bytes,
+            offset: extent.offset(),
+        });
+        at += bytes;
+    }
+    debug_assert_eq!(at % BLOCK_BYTES, 0, "extents are whole blocks");
+    parts
+}
+
+fn names(extents: &[Extent]) -> String {
+    match extents {
+        [] => "nothing".to_owned(),
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first} and others to {last}"),
+    }
+}

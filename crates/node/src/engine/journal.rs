@@ -1,0 +1,231 @@
+//! The journal: a ring of blocks that holds every change since the last checkpoint.
+//!
+//! Records gather in an open group. A loop that finds no group being written closes it and writes
+//! it; the records that arrive meanwhile make the next one. So one flush serves all commands in
+//! flight. A group begins at a block of its own: no block that holds durable records is written again.
+
+use super::worker::Waiter;
+use crate::Key;
+use crate::block::{BLOCK_BYTES, Buffer, Extent, Extents};
+use crate::device::Part;
+use crate::format::checkpoint::CheckpointHeader;
+use crate::format::journal::{BlockBuilder, Change, RECORDS_BYTES, Record};
+use crate::format::location::CellLocation;
+
+/// The most blocks of one group.
+const MAX_GROUP_BLOCKS: u64 = 64;
+/// Of the ring, a part in this many is kept for what a recovery has to write.
+const KEPT_PART: u64 = 4;
+
+/// A change that waits to be durable.
+pub(super) struct Member {
+    pub(super) key: Key,
+    pub(super) hash: u64,
+    pub(super) sequence: u64,
+    pub(super) value_bytes: u32,
+    pub(super) checksum: u64,
+    pub(super) change: Pending,
+    /// The command that is told of the outcome.
+    pub(super) waiter: Option<Waiter>,
+}
+
+/// What a member changes.
+pub(super) enum Pending {
+    /// The value lies in extents of its own.
+    Extents(Extents),
+    /// The value is at the start of the buffer, and staged at `home`.
+    Inline {
+        /// Where it will lie.
+        home: CellLocation,
+        /// What holds it until the group is written.
+        buffer: Buffer,
+    },
+    /// The value lies in a cell that was written before.
+    Cell(CellLocation),
+    /// There is no value any more.
+    Delete,
+}
+
+impl Member {
+    fn record(&self) -> Record<'_> {
+        Record {
+            key: self.key,
+            sequence: self.sequence,
+            value_bytes: self.value_bytes,
+            checksum: self.checksum,
+            what: match &self.change {
+                Pending::Extents(extents) => Change::Extents(extents.clone()),
+                Pending::Inline { home, buffer } => Change::Inline {
+                    home: *home,
+                    value: &buffer[..self.value_bytes as usize],
+                },
+                Pending::Cell(location) => Change::Cell(*location),
+                Pending::Delete => Change::Delete,
+            },
+        }
+    }
+}
+
+/// A group that is being written.
+pub(super) struct Group {
+    pub(super) members: Vec<Member>,
+    /// Number of the first block behind the group.
+    pub(super) end: u64,
+}
+
+/// Where the journal of a namespace stands.
+pub(super) struct Journal {
+    secret: u64,
+    ring: Extent,
+    /// Number of the next block.
+    pub(super) next: u64,
+    /// Checksum of the block before it.
+    pub(super) previous: u64,
+    /// Number behind the last block whose write has completed.
+    pub(super) written: u64,
+    /// All blocks below this number are durable, and the values of their records.
+    pub(super) durable: u64,
+    /// Number of the first block that a recovery needs.
+    pub(super) tail: u64,
+    /// Changes that are in no group yet.
+    pub(super) open: Vec<Member>,
+    /// Whether a group is being written.
+    pub(super) is_writing: bool,
+    /// Whether some loop makes a checkpoint.
+    pub(super) checkpoint_runs: bool,
+    /// Generation of the last durable checkpoint.
+    pub(super) generation: u64,
+    /// Checkpoints that failed since.
+    pub(super) failed_checkpoints: u32,
+}
+
+impl Journal {
+    /// Makes the journal behind the checkpoint `header`, whose next block is `next`, after one with the
+    /// checksum `previous`.
+    pub(super) fn new(
+        secret: u64,
+        ring: Extent,
+        header: &CheckpointHeader,
+        next: u64,
+        previous: u64,
+    ) -> Self {
+        Journal {
+            secret,
+            ring,
+            next,
+            previous,
+            written: next,
+            durable: next,
+            tail: header.journal_number,
+            generation: header.generation,
+            failed_checkpoints: 0,
+            open: Vec::new(),
+            is_writing: false,
+            checkpoint_runs: false,
+        }
+    }
+
+    /// Returns true once the ring is half full: a checkpoint is due.
+    pub(super) fn is_half_full(&self) -> bool {
+        (self.next - self.tail) * 2 >= self.ring.blocks
+    }
+
+    /// Returns true if many records are not known to be durable: a flush is due.
+    pub(super) fn is_behind(&self) -> bool {
+        self.written - self.durable >= (self.ring.blocks / KEPT_PART / 2).max(1)
+    }
+
+    /// Closes a group of what a recovery has to write, into the room that is kept for it.
+    pub(super) fn close_correction(&mut self) -> Option<(Group, Buffer, Vec<Part>)> {
+        self.close(self.ring.blocks - (self.next - self.tail))
+    }
+
+    /// Closes the open group, or as much of it as there is room for. Returns none if there is nothing
+    /// to write, a group is being written, or the ring is full.
+    pub(super) fn close_group(&mut self) -> Option<(Group, Buffer, Vec<Part>)> {
+        let kept = self.ring.blocks / KEPT_PART;
+        let used = self.next - self.tail;
+        let unsettled = self.next - self.durable;
+        self.close(
+            (self.ring.blocks - kept)
+                .saturating_sub(used)
+                .min(kept.saturating_sub(unsettled)),
+        )
+    }
+
+    fn close(&mut self, room: u64) -> Option<(Group, Buffer, Vec<Part>)> {
+        if self.is_writing || self.open.is_empty() {
+            return None;
+        }
+        let (members, blocks) = self.fitting(room.min(MAX_GROUP_BLOCKS));
+        if members == 0 {
+            return None;
+        }
+        let rest = self.open.split_off(members);
+        let members = std::mem::replace(&mut self.open, rest);
+        let mut buffer = Buffer::zeroed(blocks as usize);
+        let first = self.next;
+        self.encode(&members, &mut buffer);
+        debug_assert_eq!(
+            self.next,
+            first + blocks,
+            "the group fills the blocks counted for it"
+        );
+        self.is_writing = true;
+        let parts = self.parts(first, blocks);
+        let end = self.next;
+        Some((Group { members, end }, buffer, parts))
+    }
+
+    /// Returns how many members fit into `max_blocks` blocks, and into how many.
+    fn fitting(&self, max_blocks: u64) -> (usize, u64) {
+        let (mut blocks, mut room) = (0, 0);
+        for (at, member) in self.open.iter().enumerate() {
+            let bytes = member.record().encoded_len();
+            if bytes > room {
+                if blocks == max_blocks {
+                    return (at, blocks);
+                }
+                blocks += 1;
+                room = RECORDS_BYTES;
+            }
+            room -= bytes;
+        }
+        (self.open.len(), blocks)
+    }
+
+    /// Writes the members into the blocks of `buffer`, and moves the end of the journal.
+    fn encode(&mut self, members: &[Member], buffer: &mut Buffer) {
+        let mut blocks = buffer.chunks_exact_mut(BLOCK_BYTES);
+        let mut members = members.iter().peekable();
+        while members.peek().is_some() {
+            let block = blocks.next().expect("a block was counted for each record");
+            let mut builder =
+                BlockBuilder::new(self.secret, self.next, self.previous, self.durable);
+            while let Some(member) = members.peek() {
+                if !builder.push(&member.record()) {
+                    break;
+                }
+                members.next();
+            }
+            self.previous = builder.finish(block);
+            self.next += 1;
+        }
+    }
+
+    /// Returns where blocks of the ring lie.
+    fn parts(&self, first: u64, blocks: u64) -> Vec<Part> {
+        let at = first % self.ring.blocks;
+        let before_end = blocks.min(self.ring.blocks - at);
+        let part = |skip: u64, at: u64, blocks: u64| Part {
+            at: skip as usize * BLOCK_BYTES,
+            bytes: blocks as usize * BLOCK_BYTES,
+            offset: (self.ring.start + at) * BLOCK_BYTES as u64,
+        };
+        let mut parts = vec![part(0, at, before_end)];
+        if before_end < blocks {
+            parts.push(part(before_end, 0, blocks - before_end));
+        }
+        parts
+    }
+}

@@ -1,0 +1,209 @@
+//! The engine: commands go in, events come out, and nothing waits in between.
+//!
+//! A caller submits commands under tags of its own and polls for events. A value passes in pieces:
+//! the engine asks for each piece of a store with a buffer to fill, and hands out each piece of a
+//! retrieve in a buffer that the caller gives back. Buffers come out of one budget, so the memory in
+//! use does not depend on the sizes of values.
+
+mod blocking;
+mod buffers;
+mod content;
+mod create;
+mod journal;
+mod key_locks;
+mod namespace;
+mod pins;
+mod recovery;
+mod ring;
+mod scan;
+mod segments;
+mod values;
+mod verify;
+mod worker;
+
+use std::fmt;
+
+pub use self::create::create;
+pub use self::namespace::{Node, Statistics};
+pub use self::scan::{ScanReport, scan};
+pub use self::verify::{Damage, VerifyReport, verify};
+pub use self::worker::{DEFAULT_BUFFER_BYTES, Worker};
+use crate::block::Buffer;
+use crate::device::{Wait, Waker};
+use crate::{Key, Result};
+
+/// The most bytes of a value that one buffer carries: 15 times 64 KiB, which leaves room for the
+/// trailer in a buffer of 1 MiB.
+pub const PIECE_BYTES: u32 = 15 << 16;
+
+/// What a command is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Stores a value of `value_bytes` bytes, which the engine then asks for piece by piece.
+    Store {
+        /// The key.
+        key: Key,
+        /// Size of the value.
+        value_bytes: u32,
+        /// When to store it.
+        condition: Condition,
+    },
+    /// Reads a value, or its first `max_bytes` bytes.
+    Retrieve {
+        /// The key.
+        key: Key,
+        /// How much of the value the caller takes.
+        max_bytes: u32,
+    },
+    /// Removes a key and its value.
+    Delete {
+        /// The key.
+        key: Key,
+    },
+    /// Asks whether a key exists.
+    Exist {
+        /// The key.
+        key: Key,
+    },
+    /// Lists keys in the order of their hashes, from the place of `from` on, which need not exist.
+    List {
+        /// Where to begin; none is the start.
+        from: Option<Key>,
+        /// The most keys to return.
+        max_keys: usize,
+    },
+    /// Makes all acknowledged stores and deletes durable.
+    Flush,
+}
+
+/// When a store takes place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// Only if the key exists.
+    IfExists,
+    /// Only if the key does not exist.
+    IfAbsent,
+}
+
+/// What the engine tells its caller.
+#[derive(Debug)]
+pub enum Event {
+    /// A store's next piece is wanted: `bytes` bytes of the value from `offset` on, at the start of
+    /// `buffer`, which goes back by [`Engine::supply`]. Pieces of a command are wanted in order.
+    Want {
+        /// The store's tag.
+        tag: u64,
+        /// Place of the piece in the value.
+        offset: u32,
+        /// Size of the piece.
+        bytes: u32,
+        /// Where to put it.
+        buffer: Buffer,
+    },
+    /// A retrieve's next piece: `buffer[at..at + bytes]`, from `offset` of the value on. The buffer
+    /// goes back by [`Engine::give_back`]. Pieces of a command come in order.
+    Piece {
+        /// The retrieve's tag.
+        tag: u64,
+        /// Place of the piece in the value.
+        offset: u32,
+        /// Where it begins in the buffer.
+        at: usize,
+        /// Size of the piece.
+        bytes: u32,
+        /// Memory that holds it.
+        buffer: Buffer,
+    },
+    /// The command has ended; no other event of its tag follows.
+    Done {
+        /// The command's tag.
+        tag: u64,
+        /// How it ended.
+        result: std::result::Result<Answer, Failure>,
+    },
+}
+
+/// The answer to a command that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The value is stored.
+    Stored,
+    /// The value was handed out; this is its whole size in bytes.
+    Retrieved(u32),
+    /// The key is removed.
+    Deleted,
+    /// The key exists.
+    Exists,
+    /// Keys, in the order of their hashes.
+    Keys(Vec<Key>),
+    /// Everything acknowledged is durable.
+    Flushed,
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no such namespace, or it is of another kind.
+    NoNamespace,
+    /// The key does not exist.
+    NotFound,
+    /// The key exists.
+    KeyExists,
+    /// The value is larger than the namespace allows.
+    InvalidValueSize,
+    /// No space is left for the value, or no more keys are allowed.
+    CapacityExceeded,
+    /// The value on the device is damaged or cannot be read; other keys are served.
+    Unrecovered(String),
+    /// The device refused to write the value; the key is as it was.
+    WriteFailed(String),
+    /// A journal write or a flush failed: the namespace refuses changes until it is opened again.
+    Poisoned(String),
+    /// The caller took the command back.
+    Aborted,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::NoNamespace => f.write_str("no such namespace"),
+            Failure::NotFound => f.write_str("the key does not exist"),
+            Failure::KeyExists => f.write_str("the key exists"),
+            Failure::InvalidValueSize => f.write_str("the value is too large for the namespace"),
+            Failure::CapacityExceeded => f.write_str("no space is left in the namespace"),
+            Failure::Unrecovered(why) => write!(f, "the value cannot be read: {why}"),
+            Failure::WriteFailed(why) => write!(f, "the value cannot be written: {why}"),
+            Failure::Poisoned(why) => write!(f, "the namespace takes no changes since {why}"),
+            Failure::Aborted => f.write_str("the command was taken back"),
+        }
+    }
+}
+
+/// A key-value engine as an event loop sees it.
+pub trait Engine: Send {
+    /// Begins a command in the namespace `nsid`. Its events carry `tag`, which is not to be used
+    /// again before the command is done.
+    fn submit(&mut self, tag: u64, nsid: u32, command: Command);
+
+    /// Supplies the oldest piece that was wanted for `tag`.
+    fn supply(&mut self, tag: u64, buffer: Buffer);
+
+    /// Gives back the buffer of a piece.
+    fn give_back(&mut self, tag: u64, buffer: Buffer);
+
+    /// Takes a command back. It ends by a `Done` like any other: what has become durable stays.
+    /// Buffers that its caller holds are to be supplied or given back first.
+    fn abort(&mut self, tag: u64);
+
+    /// Goes on with everything that can, and appends events.
+    ///
+    /// # Errors
+    /// The device's queue is broken; the engine is to be dropped.
+    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> Result<()>;
+
+    /// Returns the handle that ends a wait of `poll` from another thread.
+    fn waker(&self) -> Waker;
+}

@@ -1,0 +1,286 @@
+//! A namespace: what all event loops share of it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::journal::Journal;
+use super::key_locks::KeyLocks;
+use super::pins::Pins;
+use super::segments::Segments;
+use super::worker::Waiter;
+use super::{Failure, recovery};
+use crate::block::{Extent, Extents};
+use crate::device::Device;
+use crate::format::location::CellLocation;
+use crate::format::namespace::{Description, Kind};
+use crate::format::superblock::Superblock;
+use crate::index::{Found, Index, Place};
+use crate::space::Space;
+use crate::{Key, Result};
+
+/// An opened device: its namespaces, for any number of event loops.
+pub struct Node {
+    /// What the superblock says.
+    pub superblock: Superblock,
+    namespaces: Vec<Arc<Namespace>>,
+}
+
+impl Node {
+    /// Opens the device and recovers its namespaces.
+    ///
+    /// # Errors
+    /// The device cannot be read, or its superblock, a checkpoint or a journal is damaged.
+    pub fn open(device: &mut dyn Device) -> Result<Arc<Node>> {
+        let superblock = recovery::superblock(device)?;
+        let mut namespaces = Vec::new();
+        for description in &superblock.namespaces {
+            if description.kind == Kind::Keys {
+                namespaces.push(Arc::new(recovery::open(device, description)?));
+            }
+        }
+        Ok(Arc::new(Node {
+            superblock,
+            namespaces,
+        }))
+    }
+
+    /// Returns what is counted of the namespace `nsid`.
+    pub fn statistics(&self, nsid: u32) -> Option<Statistics> {
+        self.position(nsid)
+            .map(|at| self.namespaces[at].statistics())
+    }
+
+    pub(super) fn position(&self, nsid: u32) -> Option<usize> {
+        let mut all = self.namespaces.iter();
+        all.position(|namespace| namespace.description.nsid == nsid)
+    }
+
+    pub(super) fn namespaces(&self) -> &[Arc<Namespace>] {
+        &self.namespaces
+    }
+}
+
+/// What is counted of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of their values.
+    pub value_bytes: u64,
+    /// Blocks of the data area.
+    pub data_blocks: u64,
+    /// Blocks of it that hold nothing.
+    pub free_blocks: u64,
+    /// Segments of small values.
+    pub segments: u64,
+    /// Live bytes in them.
+    pub live_segment_bytes: u64,
+    /// Bytes of memory of the index.
+    pub index_bytes: u64,
+    /// Bytes of memory of the map of free blocks.
+    pub space_bytes: u64,
+    /// Journal groups that became durable.
+    pub groups: u64,
+    /// Checkpoints that became durable.
+    pub checkpoints: u64,
+    /// Cells and values that were moved to make room.
+    pub moves: u64,
+    /// Keys that were dropped to make room.
+    pub evictions: u64,
+    /// Values whose checksum did not match.
+    pub damaged_reads: u64,
+}
+
+/// Counters that every loop adds to.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) groups: AtomicU64,
+    pub(super) checkpoints: AtomicU64,
+    pub(super) moves: AtomicU64,
+    pub(super) evictions: AtomicU64,
+    pub(super) damaged_reads: AtomicU64,
+}
+
+pub(super) struct Namespace {
+    pub(super) description: Description,
+    pub(super) index: Index,
+    pub(super) space: Space,
+    pub(super) keys: KeyLocks,
+    pub(super) pins: Pins,
+    pub(super) segments: Segments,
+    pub(super) journal: Mutex<Journal>,
+    /// Last sequence number given.
+    pub(super) sequence: AtomicU64,
+    /// Keys that stores in flight may add.
+    pub(super) reserved_keys: AtomicU64,
+    /// Places whose freeing record is not durable yet, with the number of the block behind it.
+    pub(super) quarantine: Mutex<VecDeque<(u64, Found)>>,
+    /// Commands that wait for space.
+    pub(super) space_waiters: Mutex<VecDeque<Waiter>>,
+    /// The loop that makes a checkpoint and waits for segments of others.
+    pub(super) duty_waiter: Mutex<Option<Waiter>>,
+    /// Whether some loop cleans segments.
+    pub(super) cleaning: Mutex<bool>,
+    /// Whether some loop moves values out of a zone.
+    pub(super) defragmenting: Mutex<bool>,
+    /// The clock of last uses: it ticks as stores go by.
+    pub(super) clock: AtomicU8,
+    pub(super) clock_stores: AtomicU64,
+    poison: OnceLock<String>,
+    pub(super) counters: Counters,
+}
+
+impl Namespace {
+    pub(super) fn new(
+        description: Description,
+        index: Index,
+        space: Space,
+        segments: Segments,
+        journal: Journal,
+        sequence: u64,
+    ) -> Self {
+        Namespace {
+            index,
+            space,
+            keys: KeyLocks::new(),
+            pins: Pins::new(),
+            segments,
+            journal: Mutex::new(journal),
+            sequence: AtomicU64::new(sequence),
+            reserved_keys: AtomicU64::new(0),
+            quarantine: Mutex::default(),
+            space_waiters: Mutex::default(),
+            duty_waiter: Mutex::default(),
+            cleaning: Mutex::default(),
+            defragmenting: Mutex::default(),
+            clock: AtomicU8::new(0),
+            clock_stores: AtomicU64::new(0),
+            poison: OnceLock::new(),
+            counters: Counters::default(),
+            description,
+        }
+    }
+
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns an error if the namespace takes no changes.
+    pub(super) fn check_writable(&self) -> std::result::Result<(), Failure> {
+        match self.poison.get() {
+            Some(why) => Err(Failure::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses changes from now on. Returns the error that commands in flight get.
+    pub(super) fn poison(&self, why: String) -> Failure {
+        Failure::Poisoned(self.poison.get_or_init(|| why).clone())
+    }
+
+    /// Gives a value's place back, as soon as no reader is at it.
+    pub(super) fn free_place(&self, found: &Found) {
+        match &found.place {
+            Place::Extents(extents) => self.free_extents(extents.clone()),
+            Place::Cell(location) => self.free_cell(*location, found.value_bytes),
+        }
+    }
+
+    pub(super) fn free_cell(&self, location: CellLocation, value_bytes: u32) {
+        if let Some(segment) = self.segments.release(location, value_bytes) {
+            self.free_extents(Extents::one(segment));
+        }
+    }
+
+    pub(super) fn free_extents(&self, extents: Extents) {
+        if let Some(extents) = self.pins.free(extents) {
+            self.free_now(&extents);
+        }
+    }
+
+    pub(super) fn unpin(&self, start: u64) {
+        if let Some(extents) = self.pins.unpin(start) {
+            self.free_now(&extents);
+        }
+    }
+
+    /// Makes blocks free for others, and has the commands that wait for space look again.
+    fn free_now(&self, extents: &Extents) {
+        for extent in extents.iter() {
+            self.space.free(extent);
+        }
+        self.wake_space_waiters();
+    }
+
+    pub(super) fn wake_space_waiters(&self) {
+        let waiting = std::mem::take(&mut *self.space_waiters.lock());
+        for waiter in waiting {
+            waiter.look_again();
+        }
+    }
+
+    /// Returns the present age, and lets the clock tick: 128 ticks for each turn over of all keys.
+    pub(super) fn tick(&self) -> u8 {
+        let stores = self.clock_stores.fetch_add(1, Ordering::Relaxed);
+        let step = (self.index.len() / 128).max(1);
+        if stores.is_multiple_of(step) {
+            self.clock.fetch_add(1, Ordering::Relaxed);
+        }
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Looks a key up and pins its value.
+    pub(super) fn find_pinned(&self, hash: u64, key: &Key) -> Option<Found> {
+        let mut partition = self.index.partition(hash).lock();
+        let found = partition.get(hash, key)?;
+        self.pins.pin(found.place.first_block());
+        partition.touch(hash, key, self.clock.load(Ordering::Relaxed));
+        Some(found)
+    }
+
+    fn statistics(&self) -> Statistics {
+        let (segments, live_segment_bytes) = self.segments.usage();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            keys: self.index.len(),
+            value_bytes: self.index.value_bytes(),
+            data_blocks: self.description.data.blocks,
+            free_blocks: self.space.free_blocks(),
+            segments,
+            live_segment_bytes,
+            index_bytes: self.index.memory_bytes(),
+            space_bytes: self.space.memory_bytes(),
+            groups: count(&self.counters.groups),
+            checkpoints: count(&self.counters.checkpoints),
+            moves: count(&self.counters.moves),
+            evictions: count(&self.counters.evictions),
+            damaged_reads: count(&self.counters.damaged_reads),
+        }
+    }
+}
+
+/// Returns the extent of blocks `from..from + blocks` of a value as places on the device.
+pub(super) fn part_of(extents: &Extents, from: u64, blocks: u64) -> Vec<Extent> {
+    let (mut skip, mut left) = (from, blocks);
+    let mut parts = Vec::new();
+    for extent in extents.iter() {
+        if left == 0 {
+            break;
+        }
+        if skip >= extent.blocks {
+            skip -= extent.blocks;
+            continue;
+        }
+        let taken = left.min(extent.blocks - skip);
+        parts.push(Extent {
+            start: extent.start + skip,
+            blocks: taken,
+        });
+        (skip, left) = (0, left - taken);
+    }
+    debug_assert_eq!(left, 0, "a value lies within its extents");
+    parts
+}

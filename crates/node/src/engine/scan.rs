@@ -1,0 +1,194 @@
+//! Rebuilding the index from the values themselves, where checkpoint and journal are lost.
+//!
+//! Each value says its key and its number, so the newest whole one of a key is taken. A delete leaves
+//! no trace in a value: deleted keys may show again, and keys whose newest value is damaged show an
+//! older one.
+
+use std::collections::HashMap;
+
+use super::blocking::Blocking;
+use super::content::{Content, first_of};
+use super::recovery;
+use super::values::verify_value;
+use crate::block::{BLOCK_BYTES, Buffer, Extent};
+use crate::device::Device;
+use crate::format::cell::Segment;
+use crate::format::checkpoint::CheckpointHeader;
+use crate::format::location::SEGMENT_BLOCKS;
+use crate::format::namespace::{Description, Kind};
+use crate::format::trailer::{Trailer, tail_of};
+use crate::format::value::{piece_checksums, value_checksum};
+use crate::index::{Found, Index, Place};
+use crate::{Key, Result};
+
+/// Blocks that are read at once, besides those of a segment that crosses the end.
+const BATCH_BLOCKS: u64 = 256;
+
+/// What a scan found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanReport {
+    /// Keys in the new index.
+    pub keys: u64,
+    /// Whole values of which a newer one was found.
+    pub older: u64,
+    /// Places that look like a value but are damaged.
+    pub damaged: u64,
+}
+
+/// Rebuilds the index of every namespace and writes it as a checkpoint. `progress` is called with the
+/// number of blocks read and of all blocks.
+///
+/// # Errors
+/// The superblock is damaged at both ends, or the device cannot be read or written.
+pub fn scan(device: &mut dyn Device, progress: &mut dyn FnMut(u64, u64)) -> Result<ScanReport> {
+    let superblock = recovery::superblock(device)?;
+    let mut report = ScanReport::default();
+    for description in &superblock.namespaces {
+        if description.kind == Kind::Keys {
+            let mut scan = Scan {
+                device: Blocking(device),
+                description,
+                newest: HashMap::new(),
+                report: ScanReport::default(),
+            };
+            scan.read_all(progress)?;
+            scan.write_index()?;
+            report.keys += scan.report.keys;
+            report.older += scan.report.older;
+            report.damaged += scan.report.damaged;
+        }
+    }
+    Ok(report)
+}
+
+struct Scan<'a> {
+    device: Blocking<'a>,
+    description: &'a Description,
+    /// The newest value of each key, with its number.
+    newest: HashMap<Key, (u64, Found)>,
+    report: ScanReport,
+}
+
+impl Scan<'_> {
+    fn read_all(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        let data = self.description.data;
+        let mut at = data.start;
+        while at < data.end() {
+            let own = BATCH_BLOCKS.min(data.end() - at);
+            // A segment that begins in this batch may end behind it.
+            let blocks = (own + SEGMENT_BLOCKS).min(data.end() - at);
+            let bytes = self.device.read(&[Extent { start: at, blocks }])?;
+            for block in 0..own {
+                self.look_at(&bytes, at, block)?;
+            }
+            at += own;
+            progress(at - data.start, data.blocks);
+        }
+        Ok(())
+    }
+
+    /// Looks for the start of a segment and the end of a value in one block.
+    fn look_at(&mut self, bytes: &Buffer, start: u64, block: u64) -> Result<()> {
+        let from = block as usize * BLOCK_BYTES;
+        let secret = self.description.secret;
+        if let Some(segment) = Segment::read(&bytes[from..], secret, start + block) {
+            for cell in segment.cells() {
+                let Ok(cell) = cell else {
+                    self.report.damaged += 1;
+                    continue;
+                };
+                let check = value_checksum(secret, &piece_checksums(secret, cell.value));
+                let found = Found {
+                    value_bytes: cell.value.len() as u32,
+                    check: check as u32,
+                    place: Place::Cell(cell.location),
+                };
+                self.take(cell.key, cell.sequence, found);
+            }
+        }
+        let last = start + block;
+        let bounds = self.description.bounds();
+        let Some(candidate) = tail_of(&bytes[from..from + BLOCK_BYTES], last, &bounds) else {
+            return Ok(());
+        };
+        let tail_blocks = candidate.trailer_bytes.div_ceil(BLOCK_BYTES) as u64;
+        let Some(first) = (last + 1).checked_sub(tail_blocks) else {
+            return Ok(());
+        };
+        let tail = self.device.read(&[Extent {
+            start: first,
+            blocks: tail_blocks,
+        }])?;
+        let Ok(trailer) = Trailer::decode(&tail, secret, last, &bounds) else {
+            return Ok(());
+        };
+        let found = Found {
+            value_bytes: trailer.value_bytes,
+            check: trailer.value_checksum as u32,
+            place: Place::Extents(trailer.extents.clone()),
+        };
+        match verify_value(&mut self.device, self.description, &trailer.key, &found)? {
+            None => self.take(trailer.key, trailer.sequence, found),
+            Some(_) => self.report.damaged += 1,
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, key: Key, sequence: u64, found: Found) {
+        let known = self.newest.get(&key).map(|(known, _)| *known);
+        if known.is_some_and(|known| known > sequence) {
+            self.report.older += 1;
+            return;
+        }
+        self.report.older += u64::from(known.is_some());
+        self.newest.insert(key, (sequence, found));
+    }
+
+    /// Writes what was found as the newest checkpoint, with an empty journal behind it.
+    fn write_index(&mut self) -> Result<()> {
+        let (description, secret) = (self.description, self.description.secret);
+        let index = Index::new(secret, description.max_keys);
+        let space = recovery::new_space(description);
+        let mut newest: Vec<(Key, (u64, Found))> = self.newest.drain().collect();
+        // Newer ones first: where two claim a block, the older one is gone.
+        newest.sort_by_key(|(_, (sequence, _))| std::cmp::Reverse(*sequence));
+        let mut sequence = 0;
+        for (key, (number, found)) in newest {
+            sequence = sequence.max(number);
+            if let Place::Extents(extents) = &found.place
+                && extents.iter().any(|extent| space.reserve(extent).is_err())
+            {
+                self.report.damaged += 1;
+                continue;
+            }
+            let hash = index.hash(&key);
+            let inserted = index.partition(hash).lock().insert(hash, &key, found, 0);
+            self.report.keys += u64::from(inserted.is_ok());
+        }
+        let generation = 1 + self.newest_generation()?;
+        let slot = description.checkpoints[(generation % 2) as usize];
+        // No block of the old journal continues a chain that begins with this number.
+        let mut content = Content::new(secret, generation, (1, rand::random()));
+        while let Some((buffer, place)) = content.next(&index, slot) {
+            self.device.write(&[place], buffer)?;
+        }
+        self.device.flush()?;
+        let mut block = Buffer::zeroed(1);
+        content.header(sequence).encode(&mut block, secret, slot);
+        self.device.write(&[first_of(slot)], block)?;
+        self.device.flush()
+    }
+
+    fn newest_generation(&mut self) -> Result<u64> {
+        let (description, mut newest) = (self.description, 0);
+        for slot in description.checkpoints {
+            let block = self.device.read(&[first_of(slot)])?;
+            let header =
+                CheckpointHeader::decode(&block, description.secret, slot, description.max_keys);
+            if let Ok(Some(header)) = header {
+                newest = newest.max(header.generation);
+            }
+        }
+        Ok(newest)
+    }
+}

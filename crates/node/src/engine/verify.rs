@@ -1,0 +1,145 @@
+//! Reading every value and comparing it with its checksum.
+
+use std::collections::BTreeMap;
+
+use super::Node;
+use super::blocking::Blocking;
+use super::values::verify_value;
+use crate::block::{BLOCK_BYTES, Buffer};
+use crate::device::{Completion, Device, Request, Wait, Waker};
+use crate::index::{Found, WalkCursor};
+use crate::{Key, Result};
+
+const MAX_ENTRIES: usize = 1024;
+
+/// A value that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its namespace.
+    pub nsid: u32,
+    /// Its key.
+    pub key: Key,
+    /// Place of its first block on the device, in bytes.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Values read.
+    pub values: u64,
+    /// Their bytes.
+    pub value_bytes: u64,
+    /// Values that are damaged.
+    pub damaged: Vec<Damage>,
+}
+
+/// Reads all values of all namespaces. Changes nothing on the device. `progress` is called with the
+/// number of values read so far.
+///
+/// # Errors
+/// The superblock, a checkpoint or the journal is damaged, or the device cannot be read at all.
+pub fn verify(device: &mut dyn Device, progress: &mut dyn FnMut(u64)) -> Result<VerifyReport> {
+    let mut device = Overlay::new(device);
+    let node = Node::open(&mut device)?;
+    let mut report = VerifyReport::default();
+    for namespace in node.namespaces() {
+        let mut cursor = WalkCursor::default();
+        let mut done = false;
+        while !done {
+            let mut batch: Vec<(Key, Found)> = Vec::new();
+            done = namespace
+                .index
+                .walk(&mut cursor, MAX_ENTRIES, |key, found| {
+                    batch.push((*key, found.clone()));
+                });
+            for (key, found) in batch {
+                let mut blocking = Blocking(&mut device);
+                let read = verify_value(&mut blocking, &namespace.description, &key, &found);
+                let what = read.unwrap_or_else(|error| Some(error.to_string()));
+                report.values += 1;
+                report.value_bytes += u64::from(found.value_bytes);
+                if let Some(what) = what {
+                    report.damaged.push(Damage {
+                        nsid: namespace.description.nsid,
+                        key,
+                        offset: found.place.device_offset(),
+                        what,
+                    });
+                }
+            }
+            progress(report.values);
+        }
+    }
+    Ok(report)
+}
+
+/// A device that keeps what is written in memory: what a recovery would write.
+struct Overlay<'a> {
+    below: &'a mut dyn Device,
+    written: BTreeMap<u64, Buffer>,
+    completed: Vec<Completion>,
+}
+
+impl<'a> Overlay<'a> {
+    fn new(below: &'a mut dyn Device) -> Self {
+        Overlay {
+            below,
+            written: BTreeMap::new(),
+            completed: Vec::new(),
+        }
+    }
+}
+
+impl Device for Overlay<'_> {
+    fn bytes(&self) -> u64 {
+        self.below.bytes()
+    }
+
+    fn submit(&mut self, tag: u64, request: Request) {
+        let buffer = match request {
+            Request::Read { buffer, parts } => {
+                let (mut buffer, result) = Blocking(self.below).read_parts(buffer, parts.clone());
+                for part in parts.iter().filter(|_| result.is_ok()) {
+                    for at in (0..part.bytes).step_by(BLOCK_BYTES) {
+                        if let Some(block) = self.written.get(&(part.offset + at as u64)) {
+                            buffer[part.at + at..][..BLOCK_BYTES].copy_from_slice(block);
+                        }
+                    }
+                }
+                return self.completed.push(Completion {
+                    tag,
+                    buffer,
+                    result,
+                });
+            }
+            Request::Write { buffer, parts } => {
+                for part in &parts {
+                    for at in (0..part.bytes).step_by(BLOCK_BYTES) {
+                        let mut block = Buffer::zeroed(1);
+                        block.copy_from_slice(&buffer[part.at + at..][..BLOCK_BYTES]);
+                        self.written.insert(part.offset + at as u64, block);
+                    }
+                }
+                buffer
+            }
+            Request::Flush => Buffer::default(),
+        };
+        self.completed.push(Completion {
+            tag,
+            buffer,
+            result: Ok(()),
+        });
+    }
+
+    fn poll(&mut self, _: Wait, completions: &mut Vec<Completion>) -> std::io::Result<()> {
+        completions.append(&mut self.completed);
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.below.waker()
+    }
+}

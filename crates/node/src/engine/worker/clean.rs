@@ -1,0 +1,365 @@
+//! The cleaner: live cells of sparse segments move together, so that whole segments come free.
+//!
+//! Copy, write, make durable, switch if the key still points there, free. A move takes its key like
+//! any other change, but never waits for one: a key that is being changed leaves its cell behind.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::super::Failure;
+use super::super::journal::{Member, Pending};
+use super::super::namespace::Namespace;
+use super::super::segments::extent_of;
+use super::{Active, Operation, Waiter, Work, Worker, count, parts_at};
+use crate::Key;
+use crate::block::Buffer;
+use crate::device::Request;
+use crate::format::cell::{SegmentBuilder, cell_bytes, cells};
+use crate::format::location::{CellLocation, SEGMENT_BLOCKS, SEGMENT_BYTES};
+use crate::index::{Found, Place};
+
+/// The most segments that one pass reads.
+const MAX_VICTIMS: usize = 16;
+/// Keys that are looked at for each that is evicted.
+const SAMPLE: usize = 16;
+/// Evictions of one round.
+const EVICTIONS: usize = 8;
+
+/// A pass of the cleaner.
+pub(super) struct Job {
+    target: SegmentBuilder,
+    /// Segments read, so far.
+    victims: BTreeSet<u64>,
+    reading: Option<u64>,
+    /// Whether a cell did not fit into the target any more.
+    is_full: bool,
+    candidates: Vec<Candidate>,
+    /// Moves whose records are not durable yet.
+    moving: usize,
+    /// Whether the target is on the device.
+    is_written: bool,
+}
+
+/// A live cell that was copied.
+struct Candidate {
+    key: Key,
+    hash: u64,
+    found: Found,
+    to: CellLocation,
+}
+
+/// The move of one cell, as a command.
+pub(super) struct MoveState {
+    to: CellLocation,
+    value_bytes: u32,
+}
+
+impl Worker {
+    /// Begins to make room. Returns false if there is nothing to be had.
+    pub(super) fn make_room(&mut self, at: usize) -> bool {
+        let namespace = self.namespace(at);
+        if !namespace.quarantine.lock().is_empty() {
+            self.settle(at);
+            return true;
+        }
+        if *namespace.cleaning.lock() || self.begin_cleaning(at) {
+            return true;
+        }
+        self.evict(at) || self.defragment(at)
+    }
+
+    /// Cleans in the background once little space is left.
+    pub(super) fn go_on_cleaning(&mut self, at: usize) {
+        let namespace = &self.node.namespaces()[at];
+        let space = &namespace.space;
+        // Early enough that stores need not wait for it.
+        let ahead = (namespace.description.data.blocks / 64).max(2 * SEGMENT_BLOCKS);
+        let low = space.kept_back() + ahead;
+        if space.free_blocks() < low && self.cleaners[at].is_none() {
+            self.begin_cleaning(at);
+        }
+    }
+
+    /// Begins a pass, if a segment is worth it and no other loop cleans.
+    fn begin_cleaning(&mut self, at: usize) -> bool {
+        let namespace = self.namespace(at);
+        // Less than a segment's worth would only be moved round.
+        let is_worth_it = namespace.segments.reclaimable() >= SEGMENT_BYTES as u64;
+        if namespace.check_writable().is_err() || !is_worth_it {
+            return false;
+        }
+        {
+            let mut cleaning = namespace.cleaning.lock();
+            if *cleaning {
+                return true;
+            }
+            *cleaning = true;
+        }
+        let Some(target) = namespace.space.allocate_reserved(SEGMENT_BLOCKS, 0, 1) else {
+            *namespace.cleaning.lock() = false;
+            return false;
+        };
+        let sequence = namespace.next_sequence();
+        let secret = namespace.description.secret;
+        self.cleaners[at] = Some(Job {
+            target: SegmentBuilder::new(secret, target.first().start, sequence),
+            victims: BTreeSet::new(),
+            reading: None,
+            is_full: false,
+            candidates: Vec::new(),
+            moving: 0,
+            is_written: false,
+        });
+        self.read_victim(at);
+        true
+    }
+
+    /// Reads the next victim, or writes the target if it is full or nothing is left.
+    fn read_victim(&mut self, at: usize) {
+        let namespace = self.namespace(at);
+        let Some(job) = &mut self.cleaners[at] else {
+            return;
+        };
+        let goes_on = job.victims.len() < MAX_VICTIMS && !job.is_full;
+        let next = namespace
+            .segments
+            .emptiest(&job.victims)
+            .filter(|_| goes_on);
+        let Some(victim) = next else {
+            return self.write_target(at);
+        };
+        job.victims.insert(victim);
+        job.reading = Some(victim);
+        namespace.pins.pin(victim);
+        let buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
+        let parts = parts_at(0, &[extent_of(victim)]);
+        self.request(Operation::Clean(at), Request::Read { buffer, parts });
+    }
+
+    /// Takes the answer to the cleaner's last request.
+    pub(super) fn clean_step(&mut self, at: usize, buffer: Buffer, result: io::Result<()>) {
+        let namespace = self.namespace(at);
+        let Some(job) = &mut self.cleaners[at] else {
+            debug_assert!(false, "requests are of a job");
+            return;
+        };
+        let Some(victim) = job.reading.take() else {
+            return self.target_written(at, result);
+        };
+        let copied = match result {
+            Ok(()) => job.copy_live(&namespace, victim, &buffer),
+            Err(_) => false,
+        };
+        namespace.unpin(victim);
+        if !copied {
+            // Cells that cannot be read stay where they are; nobody tries again.
+            namespace.segments.set_aside(victim);
+        }
+        self.read_victim(at);
+    }
+
+    fn write_target(&mut self, at: usize) {
+        let Some(job) = &mut self.cleaners[at] else {
+            return;
+        };
+        if job.candidates.is_empty() {
+            return self.end_cleaning(at);
+        }
+        let mut buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
+        buffer.copy_from_slice(job.target.bytes());
+        let parts = parts_at(0, &[extent_of(job.target.start())]);
+        self.request(Operation::Clean(at), Request::Write { buffer, parts });
+    }
+
+    /// Hands over a record for each cell whose key still points to the old place.
+    fn target_written(&mut self, at: usize, result: io::Result<()>) {
+        let namespace = self.namespace(at);
+        let Some(job) = &mut self.cleaners[at] else {
+            return;
+        };
+        let candidates = std::mem::take(&mut job.candidates);
+        if result.is_err() {
+            return self.end_cleaning(at);
+        }
+        job.is_written = true;
+        let bytes = candidates
+            .iter()
+            .map(|each| cell_bytes(each.found.value_bytes as usize) as u32);
+        namespace.segments.adopt(job.target.start(), bytes.sum());
+        let mut moving = 0;
+        for candidate in candidates {
+            if self.begin_move(at, &namespace, &candidate) {
+                moving += 1;
+            } else {
+                namespace.free_cell(candidate.to, candidate.found.value_bytes);
+            }
+        }
+        if let Some(job) = &mut self.cleaners[at] {
+            job.moving = moving;
+        }
+        if moving == 0 {
+            self.end_cleaning(at);
+        }
+    }
+
+    fn begin_move(&mut self, at: usize, namespace: &Namespace, candidate: &Candidate) -> bool {
+        let Candidate {
+            key,
+            hash,
+            found,
+            to,
+        } = candidate;
+        if !namespace.keys.try_acquire(*hash, key) {
+            return false;
+        }
+        let now = namespace.index.partition(*hash).lock().get(*hash, key);
+        if now.as_ref() != Some(found) {
+            if let Some(next) = namespace.keys.release(*hash, key) {
+                next.own_key();
+            }
+            return false;
+        }
+        let slot = self.commands.add(Active {
+            tag: 0,
+            namespace: at,
+            key: *key,
+            hash: *hash,
+            work: Work::Move(MoveState {
+                to: *to,
+                value_bytes: found.value_bytes,
+            }),
+            failure: None,
+        });
+        let member = Member {
+            key: *key,
+            hash: *hash,
+            sequence: namespace.next_sequence(),
+            value_bytes: found.value_bytes,
+            checksum: u64::from(found.check),
+            change: Pending::Cell(*to),
+            waiter: Some(Waiter::new(&self.inbox, slot)),
+        };
+        namespace.journal.lock().open.push(member);
+        true
+    }
+
+    /// Learns how the record of a move fared.
+    pub(super) fn move_done(&mut self, slot: u32, result: Result<(), Failure>) {
+        let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
+            return;
+        };
+        let namespace = self.namespace(at);
+        let Some(active) = self.commands.get_mut(slot) else {
+            return;
+        };
+        if let (Work::Move(state), Err(_)) = (&active.work, &result)
+            && namespace.check_writable().is_ok()
+        {
+            namespace.free_cell(state.to, state.value_bytes);
+        }
+        count(&namespace.counters.moves);
+        self.release_key(slot);
+        self.finish(slot, result.map(|()| super::Answer::Stored));
+        if let Some(job) = &mut self.cleaners[at] {
+            job.moving -= 1;
+            if job.moving == 0 {
+                self.end_cleaning(at);
+            }
+        }
+    }
+
+    fn end_cleaning(&mut self, at: usize) {
+        let namespace = self.namespace(at);
+        if let Some(job) = self.cleaners[at].take()
+            && !job.is_written
+        {
+            namespace.space.free(extent_of(job.target.start()));
+        }
+        *namespace.cleaning.lock() = false;
+        namespace.wake_space_waiters();
+    }
+
+    /// Drops keys that were not used for long, if the namespace says so. Returns false if none was.
+    pub(super) fn evict(&mut self, at: usize) -> bool {
+        let namespace = self.namespace(at);
+        let evicts = namespace.description.when_full == crate::format::namespace::WhenFull::Evict;
+        if !evicts || namespace.check_writable().is_err() {
+            return false;
+        }
+        let clock = namespace.clock.load(std::sync::atomic::Ordering::Relaxed);
+        let mut begun = 0;
+        for _ in 0..EVICTIONS {
+            let mut oldest: Option<(u8, Key)> = None;
+            namespace
+                .index
+                .sample(&mut rand::rng(), SAMPLE, |key, _, used| {
+                    let age = clock.wrapping_sub(used);
+                    if oldest.is_none_or(|(most, _)| age > most) {
+                        oldest = Some((age, *key));
+                    }
+                });
+            let Some((_, key)) = oldest else {
+                break;
+            };
+            begun += usize::from(self.begin_eviction(at, &namespace, key));
+        }
+        begun > 0 || self.evictions[at] > 0
+    }
+
+    fn begin_eviction(&mut self, at: usize, namespace: &Namespace, key: Key) -> bool {
+        let hash = namespace.index.hash(&key);
+        if !namespace.keys.try_acquire(hash, &key) {
+            return false;
+        }
+        let slot = self.commands.add(Active {
+            tag: 0,
+            namespace: at,
+            key,
+            hash,
+            work: Work::Delete(super::commit::DeleteState { is_eviction: true }),
+            failure: None,
+        });
+        self.evictions[at] += 1;
+        self.admit_delete(slot);
+        true
+    }
+
+    /// Ends the eviction `slot`.
+    pub(super) fn eviction_done(&mut self, at: usize, slot: u32) {
+        self.commands.remove(slot);
+        self.evictions[at] -= 1;
+        let namespace = self.namespace(at);
+        count(&namespace.counters.evictions);
+        namespace.wake_space_waiters();
+    }
+}
+
+impl Job {
+    /// Copies the victim's live cells. Returns false if one of them cannot be read.
+    fn copy_live(&mut self, namespace: &Namespace, victim: u64, bytes: &[u8]) -> bool {
+        let secret = namespace.description.secret;
+        for cell in cells(bytes, secret, victim) {
+            let Ok(cell) = cell else {
+                return false;
+            };
+            let hash = namespace.index.hash(&cell.key);
+            let found = namespace.index.partition(hash).lock().get(hash, &cell.key);
+            let Some(found) = found.filter(|found| found.place == Place::Cell(cell.location))
+            else {
+                continue;
+            };
+            // A copy has its value's number: a scan of the device must not take it for a newer value.
+            let Some(to) = self.target.push(&cell.key, cell.sequence, cell.value) else {
+                self.is_full = true;
+                return true;
+            };
+            self.candidates.push(Candidate {
+                key: cell.key,
+                hash,
+                found,
+                to,
+            });
+        }
+        true
+    }
+}
