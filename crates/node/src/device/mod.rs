@@ -29,7 +29,7 @@ pub use faults::{Fault, Faults, FaultyDevice};
 pub use memory::{Counters, Disk, MemoryDevice};
 pub use open::{Access, Medium};
 pub use ring::RingDevice;
-pub use signature::{NODE_MAGIC, signature};
+pub use signature::{NODE_MAGIC, NODE_MAGIC_OFFSET, NODE_NAME, signature};
 pub use threads::ThreadDevice;
 
 /// A part of a buffer and its place on the device. Offsets and length are multiples of the block size.

@@ -4,10 +4,13 @@ use super::{Medium, transfer};
 use crate::block::{BLOCK_BYTES, Buffer};
 use crate::error::{Error, Result};
 
-/// Magic of a node's superblock, somewhere in the first 32 bytes of the first and the last block.
-pub const NODE_MAGIC: [u8; 8] = *b"TRCNODE\0";
+/// Magic of a node's superblock, in the first and the last block of its device.
+pub const NODE_MAGIC: [u8; 8] = *b"TerrNode";
+/// Place of the magic in a superblock. It is frozen for all formats to come.
+pub const NODE_MAGIC_OFFSET: usize = 8;
+/// The name that [`signature`] has for a node.
+pub const NODE_NAME: &str = "a Terrace node";
 
-const NODE_MAGIC_WITHIN: usize = 32;
 /// Most signatures are near the start, those of ZFS take the second half of it.
 const HEAD_BYTES: u64 = 256 << 10;
 /// Copies of partition tables and some arrays are near the end.
@@ -64,7 +67,7 @@ pub fn signature(medium: &Medium) -> Result<Option<String>> {
         start: tail_start,
         end,
     };
-    let name = (is_node(&head) || tail.is_node(medium.bytes)).then_some("a Terrace node");
+    let name = (is_node(&head) || tail.is_node(medium.bytes)).then_some(NODE_NAME);
     let name = name
         .or_else(|| marked(&head))
         .or_else(|| ext(&head))
@@ -97,8 +100,7 @@ fn has(bytes: &[u8], offset: usize, mark: &[u8]) -> bool {
 }
 
 fn is_node(block: &[u8]) -> bool {
-    let last = NODE_MAGIC_WITHIN - NODE_MAGIC.len();
-    (0..=last).any(|offset| has(block, offset, &NODE_MAGIC))
+    has(block, NODE_MAGIC_OFFSET, &NODE_MAGIC)
 }
 
 fn marked(head: &[u8]) -> Option<&'static str> {
@@ -221,12 +223,12 @@ mod tests {
 
     #[test]
     fn a_node_is_recognised_at_both_ends() {
-        let node = Some("a Terrace node".to_owned());
-        for offset in [0, 8, 24, SIZE - 4096 + 8] {
+        let node = Some(NODE_NAME.to_owned());
+        for offset in [8, SIZE - 4096 + 8] {
             assert_eq!(name_of(SIZE, &[(offset, &NODE_MAGIC)]), node);
             assert_eq!(name_of(SIZE + 1024, &[(offset, &NODE_MAGIC)]), node);
         }
-        assert_eq!(name_of(SIZE, &[(25, &NODE_MAGIC)]), None);
+        assert_eq!(name_of(SIZE, &[(16, &NODE_MAGIC)]), None);
         assert_eq!(name_of(4096, &[(8, &NODE_MAGIC)]), node);
     }
 

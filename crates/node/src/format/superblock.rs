@@ -8,6 +8,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::block::{BLOCK_BYTES, Buffer};
+use crate::device::{NODE_MAGIC, NODE_MAGIC_OFFSET};
 use crate::error::{Error, Result};
 use crate::format::extents::Fault;
 use crate::format::layout::{NamespaceRequest, as_uuid, layout};
@@ -19,8 +20,6 @@ use crate::format::{MAX_DEVICE_BLOCKS, is_zero};
 pub const MAX_NAMESPACES: usize = 16;
 /// The version of the device's format.
 pub const VERSION: u32 = 1;
-
-const MAGIC: [u8; 8] = *b"TerrNode";
 
 /// Place and meaning of `checksum`, `magic` and `version` are frozen for all formats to come.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -41,7 +40,7 @@ const DESCRIPTIONS_OFFSET: u64 = offset_of!(SuperblockBytes, namespaces) as u64;
 
 const _: () = assert!(size_of::<SuperblockBytes>() == BLOCK_BYTES);
 const _: () = assert!(offset_of!(SuperblockBytes, checksum) == 0);
-const _: () = assert!(offset_of!(SuperblockBytes, magic) == 8);
+const _: () = assert!(offset_of!(SuperblockBytes, magic) == NODE_MAGIC_OFFSET);
 const _: () = assert!(offset_of!(SuperblockBytes, version) == 16);
 const _: () = assert!(offset_of!(SuperblockBytes, device_blocks) == 24);
 const _: () = assert!(DESCRIPTIONS_OFFSET == 64);
@@ -78,7 +77,7 @@ impl Superblock {
     pub fn encode(&self, block_number: u64) -> Buffer {
         debug_assert_eq!(self.fault(), None);
         let mut block = SuperblockBytes::new_zeroed();
-        block.magic = MAGIC;
+        block.magic = NODE_MAGIC;
         block.version = VERSION.into();
         block.count = U32::new(self.namespaces.len() as u32);
         block.device_blocks = self.device_blocks.into();
@@ -101,7 +100,7 @@ impl Superblock {
         let damaged = |at, what: &str| Error::damaged(offset.saturating_add(at), what);
         let (block, _) = SuperblockBytes::ref_from_prefix(bytes)
             .map_err(|_| damaged(0, "a superblock is cut off"))?;
-        if block.magic != MAGIC {
+        if block.magic != NODE_MAGIC {
             return Err(damaged(0, "there is no superblock of a storage node"));
         }
         let sum = |rest: &[u8]| xxh3_64_with_seed(rest, block_number);
