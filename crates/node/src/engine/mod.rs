@@ -12,6 +12,7 @@ mod create;
 mod journal;
 mod key_locks;
 mod namespace;
+mod overlay;
 mod pins;
 mod recovery;
 mod ring;
@@ -25,6 +26,8 @@ use std::fmt;
 
 pub use self::create::create;
 pub use self::namespace::{Node, Statistics};
+pub use self::overlay::inspect;
+pub use self::recovery::superblock as read_superblock;
 pub use self::scan::{ScanReport, scan};
 pub use self::verify::{Damage, VerifyReport, verify};
 pub use self::worker::{DEFAULT_BUFFER_BYTES, Worker};

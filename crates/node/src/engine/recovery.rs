@@ -40,7 +40,7 @@ const MAX_IMAGES: usize = 16;
 ///
 /// # Errors
 /// Both copies are damaged, or the format is a newer one.
-pub(super) fn superblock(device: &mut dyn Device) -> Result<Superblock> {
+pub fn superblock(device: &mut dyn Device) -> Result<Superblock> {
     let blocks = device.bytes() / BLOCK_BYTES as u64;
     let mut device = Blocking(device);
     let mut read = |start: u64| {

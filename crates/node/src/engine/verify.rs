@@ -1,12 +1,10 @@
 //! Reading every value and comparing it with its checksum.
 
-use std::collections::BTreeMap;
-
 use super::Node;
 use super::blocking::Blocking;
+use super::overlay::Overlay;
 use super::values::verify_value;
-use crate::block::{BLOCK_BYTES, Buffer};
-use crate::device::{Completion, Device, Request, Wait, Waker};
+use crate::device::Device;
 use crate::index::{Found, WalkCursor};
 use crate::{Key, Result};
 
@@ -74,72 +72,4 @@ pub fn verify(device: &mut dyn Device, progress: &mut dyn FnMut(u64)) -> Result<
         }
     }
     Ok(report)
-}
-
-/// A device that keeps what is written in memory: what a recovery would write.
-struct Overlay<'a> {
-    below: &'a mut dyn Device,
-    written: BTreeMap<u64, Buffer>,
-    completed: Vec<Completion>,
-}
-
-impl<'a> Overlay<'a> {
-    fn new(below: &'a mut dyn Device) -> Self {
-        Overlay {
-            below,
-            written: BTreeMap::new(),
-            completed: Vec::new(),
-        }
-    }
-}
-
-impl Device for Overlay<'_> {
-    fn bytes(&self) -> u64 {
-        self.below.bytes()
-    }
-
-    fn submit(&mut self, tag: u64, request: Request) {
-        let buffer = match request {
-            Request::Read { buffer, parts } => {
-                let (mut buffer, result) = Blocking(self.below).read_parts(buffer, parts.clone());
-                for part in parts.iter().filter(|_| result.is_ok()) {
-                    for at in (0..part.bytes).step_by(BLOCK_BYTES) {
-                        if let Some(block) = self.written.get(&(part.offset + at as u64)) {
-                            buffer[part.at + at..][..BLOCK_BYTES].copy_from_slice(block);
-                        }
-                    }
-                }
-                return self.completed.push(Completion {
-                    tag,
-                    buffer,
-                    result,
-                });
-            }
-            Request::Write { buffer, parts } => {
-                for part in &parts {
-                    for at in (0..part.bytes).step_by(BLOCK_BYTES) {
-                        let mut block = Buffer::zeroed(1);
-                        block.copy_from_slice(&buffer[part.at + at..][..BLOCK_BYTES]);
-                        self.written.insert(part.offset + at as u64, block);
-                    }
-                }
-                buffer
-            }
-            Request::Flush => Buffer::default(),
-        };
-        self.completed.push(Completion {
-            tag,
-            buffer,
-            result: Ok(()),
-        });
-    }
-
-    fn poll(&mut self, _: Wait, completions: &mut Vec<Completion>) -> std::io::Result<()> {
-        completions.append(&mut self.completed);
-        Ok(())
-    }
-
-    fn waker(&self) -> Waker {
-        self.below.waker()
-    }
 }
