@@ -2,7 +2,8 @@
 //!
 //! Each value says its key and its number, so the newest whole one of a key is taken. A delete leaves
 //! no trace in a value: deleted keys may show again, and keys whose newest value is damaged show an
-//! older one.
+//! older one. Small values may be in the journal alone: where the namespace can still be recovered, that
+//! is done first, for it writes them to their cells.
 
 use std::collections::HashMap;
 
@@ -45,6 +46,8 @@ pub fn scan(device: &mut dyn Device, progress: &mut dyn FnMut(u64, u64)) -> Resu
     let mut report = ScanReport::default();
     for description in &superblock.namespaces {
         if description.kind == Kind::Keys {
+            // What is damaged is the reason for the scan, which finds out the rest by itself.
+            drop(recovery::open(device, description));
             let mut scan = Scan {
                 device: Blocking(device),
                 description,
