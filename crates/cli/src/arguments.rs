@@ -3,6 +3,7 @@
 mod entries;
 mod files;
 mod looks;
+mod nodes;
 mod others;
 mod policies;
 mod stores;
@@ -13,6 +14,7 @@ use clap::{Parser, Subcommand};
 pub use self::entries::{Del, EntryFormat, Get, Put, Scan};
 pub use self::files::{Export, FileFormat, Import};
 pub use self::looks::{Dump, Events, Levels, Report, Stats};
+pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport};
 pub use self::others::{Completions, Demo, DemoChild, Man};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
@@ -24,10 +26,11 @@ Exit codes:
   1  the key was not found
   2  wrong usage, or a row that cannot be imported
   3  corruption found, a file of an unknown format, or unflushed writes lost
-  4  the store is open elsewhere
+  4  the store or the node's device is open elsewhere
   5  no space left
   6  reading or writing failed
-  7  there is no store in the directory, or no such keyspace in the store
+  7  there is no store in the directory, no such keyspace in the store, or no node on the
+     device
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
@@ -242,6 +245,20 @@ Examples:
   terrace dump ./cities/MANIFEST-000001
   terrace dump ./cities/7.table --json | head")]
     Dump(Dump),
+    /// Make, check and recover the device of a storage node
+    #[command(after_help = "\
+A storage node keeps keys of 1 to 16 bytes with values of up to 256 MiB on a raw block device, or
+on a file in its place.
+
+Examples:
+  terrace node init ./node.img --size 4GiB
+  terrace node status ./node.img
+  terrace node init --help")]
+    Node {
+        /// What is to be done
+        #[command(subcommand)]
+        what: Node,
+    },
     /// Run a workload on Terrace in one or several configurations, and show what it costs
     #[command(after_help = "\
 Stores of other makers take part in `peers compare`, in the directory peers/ of the sources, with the

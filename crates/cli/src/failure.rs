@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use terrace::Error;
 
+use crate::node::NodeFailure;
 use crate::report::things;
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -45,6 +46,8 @@ pub enum Failure {
     Io { what: String, source: io::Error },
     /// A benchmark could not be run, or a store failed in it.
     Bench(terrace_bench::Error),
+    /// A storage node's device refused or failed.
+    Node(NodeFailure),
     /// The reader of our output has gone.
     BrokenPipe,
 }
@@ -68,6 +71,7 @@ impl Failure {
             Failure::Usage(_) | Failure::BadRow { .. } => exit::USAGE,
             Failure::Damaged(_) => exit::CORRUPTION,
             Failure::Store(error) => code_of(error),
+            Failure::Node(failure) => failure.code,
             Failure::Unanswered { .. } => exit::BUSY,
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 exit::NO_SPACE
@@ -94,6 +98,7 @@ impl Failure {
                 "asked is a process that has the store open with Options::inspect, as `terrace \
                  import` does",
             ),
+            Failure::Node(failure) => failure.hint,
             Failure::Damaged(_) => Some(
                 "copy the directory before anything else; `terrace dump FILE` shows what is left",
             ),
@@ -136,6 +141,7 @@ impl fmt::Display for Failure {
                 things(*imported, "row")
             ),
             Failure::Store(error) => error.fmt(f),
+            Failure::Node(failure) => failure.fmt(f),
             Failure::Unanswered { busy, what } => write!(f, "{busy}; {what}"),
             Failure::Io { what, source } => write!(f, "{what}: {source}"),
             Failure::Bench(error) => error.fmt(f),

@@ -17,6 +17,7 @@ mod events;
 mod export;
 mod failure;
 mod import;
+mod node;
 mod progress;
 mod report;
 mod store;

@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, a line now and then in a pipe.
+//! How far a command is: a bar on a terminal, a line now and then in a pipe.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use terrace::EventListener;
 use crate::events::Teller;
 use crate::failure::Failure;
 use crate::import::Observer;
-use crate::report::{count, rate};
+use crate::report::{bytes, count, rate, things};
 
 /// Between two lines in a pipe.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -62,6 +62,71 @@ impl Progress {
     pub fn finish(self) -> Duration {
         self.bar.finish_and_clear();
         self.start.elapsed()
+    }
+}
+
+/// How far a walk over a device is.
+pub struct Steps {
+    bar: ProgressBar,
+    what: String,
+    shown: Box<dyn Fn(u64) -> String>,
+    start: Instant,
+    next_line: Duration,
+}
+
+impl Steps {
+    /// Counts bytes.
+    pub fn of_bytes(what: String) -> Self {
+        Steps::new(what, Box::new(bytes))
+    }
+
+    /// Counts things with a name in the singular.
+    pub fn of_things(what: String, thing: &'static str) -> Self {
+        Steps::new(what, Box::new(move |number| things(number, thing)))
+    }
+
+    fn new(what: String, shown: Box<dyn Fn(u64) -> String>) -> Self {
+        let bar = match io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
+            false => ProgressBar::hidden(),
+        };
+        Steps {
+            bar,
+            what,
+            shown,
+            start: Instant::now(),
+            next_line: INTERVAL,
+        }
+    }
+
+    /// Shows that `done` of `all`, if that is known, are behind us.
+    pub fn reach(&mut self, done: u64, all: Option<u64>) {
+        let message = || {
+            let done = (self.shown)(done);
+            match all {
+                Some(all) => format!("{} {done} of {}", self.what, (self.shown)(all)),
+                None => format!("{} {done}", self.what),
+            }
+        };
+        let elapsed = self.start.elapsed();
+        if !self.bar.is_hidden() {
+            if let Some(all) = all {
+                if self.bar.length().is_none() {
+                    self.bar.set_style(style("{bar:40} {msg}  {eta} left"));
+                }
+                self.bar.set_length(all);
+            }
+            self.bar.set_position(done);
+            self.bar.set_message(message());
+        } else if elapsed >= self.next_line {
+            eprintln!("{}", message());
+            self.next_line = elapsed + INTERVAL;
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -135,7 +135,7 @@ pub struct SimulateCompaction {
 }
 
 /// A whole number, as digits or with an exponent.
-fn number(text: &str) -> Result<u64, String> {
+pub(super) fn number(text: &str) -> Result<u64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

@@ -10,6 +10,7 @@ mod history;
 mod import;
 mod levels;
 mod maintenance;
+mod node;
 mod packaging;
 mod repair;
 mod reproduce;
@@ -51,6 +52,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Options => print(Options::default().to_toml()?),
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),
+        Command::Node { what } => node::run(&what),
         Command::Bench { what } => bench::run(&what),
         Command::Reproduce { what } => reproduce::run(&what),
         Command::Dump(arguments) => dump::run(&arguments),

@@ -1,6 +1,8 @@
 //! A store in a temporary directory, and the command run on it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod node;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,0 +1,34 @@
+//! A storage node's device: made, looked at, checked, recovered.
+
+mod init;
+mod recover;
+mod report;
+mod verify;
+
+use terrace_node::device::Access;
+use terrace_node::engine::inspect;
+
+use self::report::{as_json, as_text};
+use crate::arguments::{Node, NodeReport};
+use crate::commands::print;
+use crate::failure::Result;
+use crate::node;
+
+pub fn run(what: &Node) -> Result<()> {
+    match what {
+        Node::Init(arguments) => init::run(arguments),
+        Node::Status(arguments) => status(arguments),
+        Node::Verify(arguments) => verify::run(arguments),
+        Node::Recover(arguments) => recover::run(arguments),
+    }
+}
+
+fn status(arguments: &NodeReport) -> Result<()> {
+    let path = &arguments.path;
+    let (mut device, superblock) = node::open(path, Access::ReadAlone)?;
+    let opened = inspect(&mut *device).map_err(|error| node::failure(path, error))?;
+    match arguments.json {
+        true => print(format!("{:#}\n", as_json(path, &superblock, Some(&opened)))),
+        false => print(as_text(path, &superblock, Some(&opened))),
+    }
+}
