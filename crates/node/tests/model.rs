@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -14,7 +14,7 @@ use support::{
 };
 use terrace_node::Key;
 use terrace_node::device::Wait;
-use terrace_node::engine::{Answer, Command, Condition, Failure, Worker};
+use terrace_node::engine::{Answer, Command, Condition, Engine, Failure, Worker};
 use terrace_node::format::namespace::Domain;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -40,6 +40,7 @@ struct Run {
     reads: HashMap<u64, Read>,
     versions: u64,
     shape: Shape,
+    aborted: HashSet<u64>,
 }
 
 impl Run {
@@ -90,6 +91,21 @@ impl Run {
         }
     }
 
+    /// Takes a change back, wherever it is.
+    fn abort_one(&mut self) {
+        let waiting: Vec<u64> = self
+            .queues
+            .values()
+            .flatten()
+            .map(|(tag, _)| *tag)
+            .collect();
+        if !waiting.is_empty() && self.rng.random_bool(0.2) {
+            let tag = waiting[self.rng.random_range(0..waiting.len())];
+            self.driver.engine.abort(tag);
+            self.aborted.insert(tag);
+        }
+    }
+
     fn ended(&mut self, tag: u64, result: Result<Answer, Failure>) {
         if let Some((at, allowed, max_bytes)) = self.reads.remove(&tag) {
             let value = self.driver.take_value(tag);
@@ -129,6 +145,9 @@ impl Run {
             Kind::Delete if before.is_none() => (Err(Failure::NotFound), None),
             Kind::Delete => (Ok(Answer::Deleted), None),
         };
+        if result == Err(Failure::Aborted) && self.aborted.remove(&tag) {
+            return;
+        }
         if result == Err(Failure::CapacityExceeded) && matches!(kind, Kind::Store(..)) {
             return;
         }
@@ -154,6 +173,7 @@ fn run(seed: u64, shape: &Shape) -> u64 {
         reads: HashMap::new(),
         versions: 0,
         shape: shape.clone(),
+        aborted: HashSet::new(),
     };
     let mut idle = 0;
     // Small values need more of them to fill the space.
@@ -168,6 +188,7 @@ fn run(seed: u64, shape: &Shape) -> u64 {
             run.submit_one();
             left -= 1;
         }
+        run.abort_one();
         run.driver.step(Wait::Yes);
         idle += 1;
         while let Some((tag, result)) = run.driver.ended.pop_front() {

@@ -166,6 +166,8 @@ impl Worker {
             return;
         }
         self.by_tag.remove(&active.tag);
+        // Its number may be another command's soon.
+        self.buffer_waiters.retain(|&waiting| waiting != slot);
         self.done(active.tag, result);
     }
 

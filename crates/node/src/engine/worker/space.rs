@@ -58,6 +58,7 @@ impl Worker {
         };
         let namespace = self.namespace(at);
         // First into the queue: space that comes free meanwhile wakes it.
+        self.set_waits_for_space(slot, true);
         let waiter = Waiter::new(&self.inbox, slot);
         namespace.space_waiters.lock().push_back(waiter.clone());
         let may_come = match self.lacks_key_share(slot) {
@@ -79,6 +80,7 @@ impl Worker {
 
     /// Ends a store for which no space will come.
     pub(super) fn give_up_on_space(&mut self, slot: u32) {
+        self.set_waits_for_space(slot, false);
         if let Some(buffer) = self.take_held(slot) {
             self.buffers.put(buffer);
         }
@@ -87,6 +89,7 @@ impl Worker {
 
     /// Tries again to find space for a store.
     pub(super) fn look_for_space(&mut self, slot: u32) {
+        self.set_waits_for_space(slot, false);
         if self
             .commands
             .get_mut(slot)

@@ -36,6 +36,8 @@ pub(super) struct State {
     /// Checksums of the pieces so far.
     checks: Vec<u64>,
     pub(super) waits_for_buffer: bool,
+    /// Whether it stands among those that wait for space: its slot is not free before it was woken.
+    waits_for_space: bool,
     /// Whether its record is in the journal's hands.
     is_committing: bool,
 }
@@ -56,6 +58,7 @@ impl State {
             writing: 0,
             checks: Vec::new(),
             waits_for_buffer: false,
+            waits_for_space: false,
             is_committing: false,
         }
     }
@@ -152,6 +155,12 @@ impl Worker {
             .get(hash, &key)
             .is_some();
         Some(!exists && !self.store(slot)?.reserved_key)
+    }
+
+    pub(super) fn set_waits_for_space(&mut self, slot: u32, waits: bool) {
+        if let Some(state) = self.store(slot) {
+            state.waits_for_space = waits;
+        }
     }
 
     pub(super) fn set_reserved(&mut self, slot: u32) {
@@ -376,7 +385,8 @@ impl Worker {
         let Some(state) = self.store(slot) else {
             return;
         };
-        if state.is_committing || state.writing > 0 || !state.wanted.is_empty() {
+        let is_waiting = state.waits_for_space || !state.wanted.is_empty();
+        if state.is_committing || state.writing > 0 || is_waiting {
             return;
         }
         if let Some(failure) = failed {
