@@ -21,7 +21,7 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
-use crate::block::{BLOCK_BYTES, Buffer};
+use crate::block::{BLOCK_BYTES, Buffer, Extent};
 
 pub use backend::{Backend, open_device};
 pub use create::create_file;
@@ -41,6 +41,22 @@ pub struct Part {
     pub bytes: usize,
     /// Offset on the device, in bytes.
     pub offset: u64,
+}
+
+/// Returns the parts of a buffer whose bytes lie in `extents`, one after another from its start on.
+pub fn parts_of(extents: &[Extent]) -> Vec<Part> {
+    let mut at = 0;
+    let mut parts = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let bytes = extent.bytes() as usize;
+        parts.push(Part {
+            at,
+            bytes,
+            offset: extent.offset(),
+        });
+        at += bytes;
+    }
+    parts
 }
 
 /// What a device is asked for.

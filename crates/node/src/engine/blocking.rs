@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::block::{BLOCK_BYTES, Buffer, Extent};
-use crate::device::{Completion, Device, Part, Request, Wait};
+use crate::block::{Buffer, Extent};
+use crate::device::{Completion, Device, Part, Request, Wait, parts_of};
 use crate::{Error, Result};
 
 /// A device whose requests are waited for. Nothing else is in flight on it.
@@ -14,14 +14,14 @@ impl Blocking<'_> {
     pub(super) fn read(&mut self, extents: &[Extent]) -> Result<Buffer> {
         let blocks: u64 = extents.iter().map(|extent| extent.blocks).sum();
         let buffer = Buffer::zeroed(blocks as usize);
-        let parts = parts(extents);
+        let parts = parts_of(extents);
         let answer = self.run(Request::Read { buffer, parts });
         answer.map_err(|error| Error::io(format!("read {}", names(extents)), error))
     }
 
     /// Writes the start of `buffer` to extents.
     pub(super) fn write(&mut self, extents: &[Extent], buffer: Buffer) -> Result<()> {
-        let parts = parts(extents);
+        let parts = parts_of(extents);
         let answer = self.run(Request::Write { buffer, parts });
         answer
             .map(|_| ())
@@ -63,22 +63,6 @@ impl Blocking<'_> {
             }
         }
     }
-}
-
-fn parts(extents: &[Extent]) -> Vec<Part> {
-    let mut at = 0;
-    let mut parts = Vec::with_capacity(extents.len());
-    for extent in extents {
-        let bytes = extent.bytes() as usize;
-        parts.push(Part {
-            at,
-            bytes,
-            offset: extent.offset(),
-        });
-        at += bytes;
-    }
-    debug_assert_eq!(at % BLOCK_BYTES, 0, "extents are whole blocks");
-    parts
 }
 
 fn names(extents: &[Extent]) -> String {

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 
 use super::super::content::{Content, first_of};
 use super::super::segments::extent_of;
-use super::{Operation, Waiter, Worker, count, parts_at};
+use super::{Operation, Waiter, Worker, count};
 use crate::block::{Buffer, Extent, Extents};
-use crate::device::Request;
+use crate::device::{Request, parts_of};
 
 /// After so many failures in a row the namespace takes no more changes: its journal cannot shrink.
 const MAX_FAILURES: u32 = 8;
@@ -84,7 +84,7 @@ impl Worker {
         if job.stage == Stage::Content {
             match job.content.next(&namespace.index, job.slot) {
                 Some((buffer, place)) => {
-                    let parts = parts_at(0, &[place]);
+                    let parts = parts_of(&[place]);
                     return self
                         .request(Operation::Checkpoint(at), Request::Write { buffer, parts });
                 }
@@ -105,7 +105,7 @@ impl Worker {
                     .header(namespace.sequence.load(Ordering::Relaxed));
                 let mut buffer = Buffer::zeroed(1);
                 header.encode(&mut buffer, namespace.description.secret, job.slot);
-                let parts = parts_at(0, &[first_of(job.slot)]);
+                let parts = parts_of(&[first_of(job.slot)]);
                 Request::Write { buffer, parts }
             }
             _ => Request::Flush,
@@ -160,7 +160,7 @@ impl Worker {
             debug_assert!(false, "a full segment stays in memory until it is written");
             return;
         };
-        let parts = parts_at(0, &[extent_of(segment)]);
+        let parts = parts_of(&[extent_of(segment)]);
         self.request(
             Operation::Segment(at, segment),
             Request::Write { buffer, parts },

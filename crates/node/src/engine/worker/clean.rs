@@ -10,10 +10,10 @@ use super::super::Failure;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::Namespace;
 use super::super::segments::extent_of;
-use super::{Active, Operation, Waiter, Work, Worker, count, parts_at};
+use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::Key;
 use crate::block::Buffer;
-use crate::device::Request;
+use crate::device::{Request, parts_of};
 use crate::format::cell::{SegmentBuilder, cell_bytes, cells};
 use crate::format::location::{CellLocation, SEGMENT_BLOCKS, SEGMENT_BYTES};
 use crate::index::{Found, Place};
@@ -132,7 +132,7 @@ impl Worker {
         job.reading = Some(victim);
         namespace.pins.pin(victim);
         let buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
-        let parts = parts_at(0, &[extent_of(victim)]);
+        let parts = parts_of(&[extent_of(victim)]);
         self.request(Operation::Clean(at), Request::Read { buffer, parts });
     }
 
@@ -167,7 +167,7 @@ impl Worker {
         }
         let mut buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
         buffer.copy_from_slice(job.target.bytes());
-        let parts = parts_at(0, &[extent_of(job.target.start())]);
+        let parts = parts_of(&[extent_of(job.target.start())]);
         self.request(Operation::Clean(at), Request::Write { buffer, parts });
     }
 

@@ -9,10 +9,10 @@ use std::io;
 use super::super::Failure;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::{Namespace, part_of};
-use super::{Active, Operation, Waiter, Work, Worker, count, parts_at};
+use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::Key;
 use crate::block::{BLOCK_BYTES, Buffer, Extent, Extents};
-use crate::device::Request;
+use crate::device::{Request, parts_of};
 use crate::format::trailer::Trailer;
 use crate::format::value::trailer_bytes;
 use crate::index::{Found, Place, WalkCursor};
@@ -174,7 +174,7 @@ impl Worker {
         };
         moving.reading = blocks;
         let buffer = Buffer::zeroed(blocks as usize);
-        let parts = parts_at(0, &part_of(&moving.from, moving.copied, blocks));
+        let parts = parts_of(&part_of(&moving.from, moving.copied, blocks));
         self.request(Operation::Relocate(at), Request::Read { buffer, parts });
     }
 
@@ -201,7 +201,7 @@ impl Worker {
                 // A damaged value stays where it is.
                 return self.end_relocation(slot, &Err(Failure::Aborted));
             };
-            let parts = parts_at(0, &places);
+            let parts = parts_of(&places);
             return self.request(Operation::Relocate(at), Request::Write { buffer, parts });
         }
         if moving.copied < moving.from.blocks() {

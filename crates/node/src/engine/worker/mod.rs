@@ -24,8 +24,8 @@ use self::slots::Slots;
 use super::buffers::Buffers;
 use super::namespace::{Namespace, Node};
 use super::{Answer, Command, Engine, Event, Failure};
-use crate::block::{BLOCK_BYTES, Buffer, Extent};
-use crate::device::{Completion, Device, Part, Request, Wait, Waker};
+use crate::block::{BLOCK_BYTES, Buffer};
+use crate::device::{Completion, Device, Request, Wait, Waker};
 use crate::{Error, Key, Result};
 
 /// The default budget of buffers of one loop: 64 MiB.
@@ -419,21 +419,6 @@ fn list(namespace: &Namespace, from: Option<&Key>, max_keys: usize) -> Vec<Key> 
         });
     }
     keys
-}
-
-/// Returns requests for extents whose bytes follow each other in a buffer from `at` on.
-fn parts_at(mut at: usize, extents: &[Extent]) -> Vec<Part> {
-    let mut parts = Vec::with_capacity(extents.len());
-    for extent in extents {
-        let bytes = extent.bytes() as usize;
-        parts.push(Part {
-            at,
-            bytes,
-            offset: extent.offset(),
-        });
-        at += bytes;
-    }
-    parts
 }
 
 /// Counts one more.

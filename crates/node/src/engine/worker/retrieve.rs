@@ -5,9 +5,9 @@ use std::io;
 
 use super::super::namespace::part_of;
 use super::super::{Answer, Event, Failure, PIECE_BYTES};
-use super::{MAX_PIECES, Operation, Work, Worker, count, parts_at};
+use super::{MAX_PIECES, Operation, Work, Worker, count};
 use crate::block::{BLOCK_BYTES, Buffer, Extent, Extents, blocks_of};
-use crate::device::Request;
+use crate::device::{Request, parts_of};
 use crate::format::cell::cell_blocks;
 use crate::format::location::CellLocation;
 use crate::format::trailer::Trailer;
@@ -199,7 +199,7 @@ impl Worker {
         if let Some(state) = self.retrieve(slot) {
             state.reading += 1;
         }
-        let parts = parts_at(0, places);
+        let parts = parts_of(places);
         self.request(Operation::Read(slot, what), Request::Read { buffer, parts });
     }
 

@@ -6,9 +6,9 @@ use std::io;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::part_of;
 use super::super::{Answer, Condition, Event, Failure, PIECE_BYTES};
-use super::{MAX_PIECES, Operation, Waiter, Work, Worker, parts_at};
+use super::{MAX_PIECES, Operation, Waiter, Work, Worker};
 use crate::block::{BLOCK_BYTES, Buffer, Extents, blocks_of};
-use crate::device::Request;
+use crate::device::{Request, parts_of};
 use crate::format::location::{CellLocation, INLINE_MAX};
 use crate::format::trailer::Trailer;
 use crate::format::value::{self, blocks_needed, piece_checksum, value_checksum};
@@ -289,7 +289,7 @@ impl Worker {
         }
         state.writing += 1;
         let from = u64::from(offset) / BLOCK_BYTES as u64;
-        let parts = parts_at(0, &part_of(&place, from, blocks));
+        let parts = parts_of(&part_of(&place, from, blocks));
         self.request(
             Operation::StoreWrite(slot),
             Request::Write { buffer, parts },
