@@ -1,6 +1,6 @@
 //! Inserts, lookups and removals of the index, per second on one core.
 //!
-//! `cargo bench -p terrace-node --bench index -- KEYS`; without arguments a tiny run, which is what
+//! `cargo bench -p terrace-node --bench index -- KEYS`; without arguments a tiny run, which is that of
 //! the gate does. For comparing commits on one machine, not for quoting.
 
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! The figures of a storage node's engine on a file or device.
 //!
 //! `cargo bench -p terrace-node --bench load -- PATH [GIB [NAME]]`; NAME chooses figures. The file is made, filled with zeros and
-//! removed again. Without arguments, a tiny run on a temporary file, which is what the gate does.
+//! removed again. Without arguments, a tiny run on a temporary file, which is that of the gate.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -114,7 +114,7 @@ impl Extents {
         }
     }
 
-    /// Divides the list: one of `blocks` blocks, and what is left.
+    /// Divides the list: one of `blocks` blocks, and the rest.
     ///
     /// # Panics
     /// If the list has fewer blocks, or `blocks` is 0.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong.
+/// The error of an operation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,21 +19,21 @@ pub enum Error {
     Damaged {
         /// Place on the device, in bytes.
         offset: u64,
-        /// What is wrong there, and what to do.
+        /// The damage, and the next step.
         what: String,
     },
     /// A format of a newer release.
     Unsupported {
         /// Place on the device, in bytes.
         offset: u64,
-        /// What was found, and what this release reads.
+        /// The version found, and those that this release reads.
         what: String,
     },
     /// The device is in use, or holds something that must not be overwritten.
     Occupied {
         /// The device or file.
         path: PathBuf,
-        /// What holds it, and what to do.
+        /// Its holder, and the next step.
         what: String,
     },
     /// An argument or an option is out of its range.

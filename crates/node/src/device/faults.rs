@@ -134,7 +134,7 @@ impl Fault {
     }
 }
 
-/// A device that fails when its [`Faults`] say so. What fails does not reach the device below.
+/// A device that fails when its [`Faults`] say so. A failed request does not reach the device below.
 pub struct FaultyDevice<D> {
     below: D,
     faults: Faults,

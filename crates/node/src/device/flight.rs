@@ -9,7 +9,7 @@ use std::io;
 use super::{Completion, Kind, Request, transfer};
 use crate::block::Buffer;
 
-/// What is asked of the system at once: a part of a request, or the rest of one.
+/// One call to the system: a part of a request, or the rest of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) kind: Kind,
@@ -192,7 +192,7 @@ impl Flight {
 fn rest_of(piece: &Piece, answer: i32) -> io::Result<Option<Piece>> {
     let Ok(done) = usize::try_from(answer) else {
         return match answer.wrapping_neg() {
-            // A thread that ends takes back what it asked for.
+            // A thread that ends takes its requests back.
             libc::EINTR | libc::EAGAIN | libc::ECANCELED => Ok(Some(*piece)),
             error => Err(io::Error::from_raw_os_error(error)),
         };

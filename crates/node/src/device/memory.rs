@@ -1,6 +1,6 @@
 //! A simulated disk, for tests and for all the ways in which a machine dies.
 //!
-//! A disk keeps what it shows, what is durable, and the writes between the two. Its requests complete
+//! A disk keeps the bytes that it shows, the durable bytes, and the writes between the two. Its requests complete
 //! in a random order and after some polls, which a seed decides. No wait blocks: a poll that waits
 //! completes something.
 
@@ -19,10 +19,10 @@ use self::state::State;
 use super::{Completion, Device, Request, Wait, Waker};
 use crate::block::BLOCK_BYTES;
 
-/// What is torn by a power cut.
+/// The unit that a power cut tears.
 const SECTOR_BYTES: usize = 512;
 
-/// What a disk was asked for.
+/// A request to a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads begun.
@@ -47,7 +47,7 @@ impl Disk {
         Disk::from_image(vec![0; blocks as usize * BLOCK_BYTES], seed)
     }
 
-    /// Makes a disk with durable bytes: whole blocks, what is behind them is cut off.
+    /// Makes a disk with durable bytes. Bytes behind the last whole block are cut off.
     pub fn from_image(mut image: Vec<u8>, seed: u64) -> Self {
         image.truncate(image.len() - image.len() % BLOCK_BYTES);
         Disk(Arc::new(Mutex::new(State::new(image, seed))))
@@ -99,7 +99,7 @@ impl Disk {
     /// Returns the bytes after a power cut at this moment, one of the legal outcomes. The disk itself
     /// goes on.
     ///
-    /// What a completed flush covers is there. Every other sector is as it was or as one of the later
+    /// Writes that a completed flush covers are there. Every other sector is as it was or as one of the later
     /// writes left it, whether that had completed or not.
     pub fn power_cut(&self, seed: u64) -> Vec<u8> {
         cut::power_cut(&self.0.lock(), seed)

@@ -59,7 +59,7 @@ pub fn parts_of(extents: &[Extent]) -> Vec<Part> {
     parts
 }
 
-/// What a device is asked for.
+/// A request to a device.
 #[derive(Debug)]
 pub enum Request {
     /// Fills the named parts of the buffer.
@@ -172,7 +172,7 @@ pub struct Completion {
 /// Whether [`Device::poll`] waits. No wait goes on once there is a completion to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Returns what there is.
+    /// Returns at once.
     No,
     /// Waits until a request completes, a [`Waker`] is used, or nothing is in flight.
     Yes,
@@ -194,7 +194,7 @@ pub trait Device: Send {
     /// but nothing of it happens later.
     fn submit(&mut self, tag: u64, request: Request);
 
-    /// Appends what has completed to `completions`.
+    /// Appends the requests that have completed to `completions`.
     ///
     /// # Errors
     /// The queue to the system is broken: requests in flight never complete.

@@ -5,7 +5,7 @@
 //! cannot be had, it gives up the memory instead of freeing it.
 //!
 //! The ring is not bound to the thread that made it: a device may be made by one thread and used by
-//! another, and what a thread asked for before it ended is asked for again.
+//! another, and requests of a thread that ended are made again.
 #![expect(
     unsafe_code,
     reason = "entries of the queue carry pointers to where the bytes go"
@@ -207,7 +207,7 @@ impl Device for RingDevice {
         if limit.is_wait() {
             self.alarm.is_raised = false;
         }
-        // What found no room before must not wait for the next poll, nor the rest of a piece.
+        // Requests that found no room must not wait for the next poll, nor the rest of a piece.
         self.fill_queue();
         self.enter(None)
     }

@@ -19,7 +19,7 @@ const TAIL_BYTES: u64 = 192 << 10;
 const MD: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
 const GPT: &[u8] = b"EFI PART";
 
-/// Bytes at an offset from the start that tell what a device holds.
+/// Bytes at an offset from the start that tell the kind of a device's contents.
 struct Mark(&'static str, usize, &'static [u8]);
 
 const MARKS: &[Mark] = &[
@@ -53,7 +53,7 @@ const MARKS: &[Mark] = &[
     Mark("a GPT partition table", 4096, GPT),
 ];
 
-/// Returns the name of what is on a medium, as in "an XFS file system"; none if nothing is recognised.
+/// Returns the name of the contents of a medium, as in "an XFS file system"; none if nothing is recognised.
 ///
 /// # Errors
 /// The medium cannot be read.

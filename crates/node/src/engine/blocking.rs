@@ -1,4 +1,4 @@
-//! One request at a time, waited for: what opening and checking need.
+//! One request at a time, waited for, as opening and checking need it.
 
 use std::io;
 

@@ -9,7 +9,7 @@ use crate::format::checkpoint::CheckpointHeader;
 use crate::format::namespace::Kind;
 use crate::format::superblock::Superblock;
 
-/// Writes what an empty device holds. Whatever was on it is gone.
+/// Writes an empty node. The former contents are gone.
 ///
 /// # Errors
 /// The device cannot be written.

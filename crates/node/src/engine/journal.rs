@@ -14,7 +14,7 @@ use crate::format::location::CellLocation;
 
 /// The most blocks of one group.
 const MAX_GROUP_BLOCKS: u64 = 64;
-/// Of the ring, a part in this many is kept for what a recovery has to write.
+/// The ring's share that is kept for the corrections of a recovery: one part in this many.
 const KEPT_PART: u64 = 4;
 
 /// A change that waits to be durable.
@@ -29,7 +29,7 @@ pub(super) struct Member {
     pub(super) waiter: Option<Waiter>,
 }
 
-/// What a member changes.
+/// The change of a member.
 pub(super) enum Pending {
     /// The value lies in extents of its own.
     Extents(Extents),
@@ -37,7 +37,7 @@ pub(super) enum Pending {
     Inline {
         /// Where it will lie.
         home: CellLocation,
-        /// What holds it until the group is written.
+        /// The memory that holds it until the group is written.
         buffer: Buffer,
     },
     /// The value lies in a cell that was written before.
@@ -135,7 +135,7 @@ impl Journal {
         self.written - self.durable >= (self.ring.blocks / KEPT_PART / 2).max(1)
     }
 
-    /// Closes a group of what a recovery has to write, into the room that is kept for it.
+    /// Closes a group of a recovery's corrections, in the room that is kept for them.
     pub(super) fn close_correction(&mut self) -> Option<(Group, Buffer, Vec<Part>)> {
         self.close(self.ring.blocks - (self.next - self.tail))
     }

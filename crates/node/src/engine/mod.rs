@@ -39,7 +39,7 @@ use crate::{Key, Result};
 /// trailer in a buffer of 1 MiB.
 pub const PIECE_BYTES: u32 = 15 << 16;
 
-/// What a command is asked to do.
+/// A command and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Stores a value of `value_bytes` bytes, which the engine then asks for piece by piece.
@@ -91,7 +91,7 @@ pub enum Condition {
     IfAbsent,
 }
 
-/// What the engine tells its caller.
+/// A message of the engine to its caller.
 #[derive(Debug)]
 pub enum Event {
     /// A store's next piece is wanted: `bytes` bytes of the value from `offset` on, at the start of
@@ -197,7 +197,7 @@ pub trait Engine: Send {
     /// Gives back the buffer of a piece.
     fn give_back(&mut self, tag: u64, buffer: Buffer);
 
-    /// Takes a command back. It ends by a `Done` like any other: what has become durable stays.
+    /// Takes a command back. It ends by a `Done` like any other; a durable change stays.
     /// Buffers that its caller holds are to be supplied or given back first.
     fn abort(&mut self, tag: u64);
 

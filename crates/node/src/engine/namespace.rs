@@ -1,4 +1,4 @@
-//! A namespace: what all event loops share of it.
+//! A namespace: its part that all event loops share.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use crate::{Key, Result};
 
 /// An opened device: its namespaces, for any number of event loops.
 pub struct Node {
-    /// What the superblock says.
+    /// The device's superblock.
     pub superblock: Superblock,
     namespaces: Vec<Arc<Namespace>>,
 }
@@ -47,7 +47,7 @@ impl Node {
         }))
     }
 
-    /// Returns what is counted of the namespace `nsid`.
+    /// Returns the counters of the namespace `nsid`.
     pub fn statistics(&self, nsid: u32) -> Option<Statistics> {
         self.position(nsid)
             .map(|at| self.namespaces[at].statistics())
@@ -63,7 +63,7 @@ impl Node {
     }
 }
 
-/// What is counted of a namespace.
+/// Counters of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Keys.

@@ -1,4 +1,4 @@
-//! Recovery that changes nothing: what it would write stays in memory.
+//! Recovery that changes nothing: its writes stay in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub fn inspect(device: &mut dyn Device) -> Result<Arc<Node>> {
     Node::open(&mut Overlay::new(device))
 }
 
-/// A device that keeps what is written in memory: what a recovery would write.
+/// A device that keeps writes in memory: those of a recovery.
 pub(super) struct Overlay<'a> {
     below: &'a mut dyn Device,
     written: BTreeMap<u64, Buffer>,

@@ -15,7 +15,7 @@ const SHARDS: usize = 16;
 #[derive(Default)]
 struct Pin {
     readers: u32,
-    /// What is to be freed when the last reader leaves.
+    /// Blocks to be freed when the last reader leaves.
     freed: Option<Extents>,
 }
 
@@ -36,7 +36,7 @@ impl Pins {
         self.shard(start).lock().entry(start).or_default().readers += 1;
     }
 
-    /// Takes a reader away. Returns what can be freed now.
+    /// Takes a reader away. Returns the blocks that can be freed now.
     pub(super) fn unpin(&self, start: u64) -> Option<Extents> {
         let mut pins = self.shard(start).lock();
         let pin = pins.get_mut(&start);

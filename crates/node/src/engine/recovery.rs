@@ -1,7 +1,7 @@
 //! Opening a namespace: the newest checkpoint, then the journal.
 //!
 //! Records before the last flush mark are taken as they are. Behind it a record is taken only if its
-//! value is on the device; else its key keeps the older value. What was skipped must not be taken
+//! value is on the device; else its key keeps the older value. A skipped record must not be taken
 //! next time, when it lies before a mark: so the present state of such keys is written to the journal
 //! again before anybody is served.
 
@@ -381,7 +381,7 @@ impl<'a> Recovery<'a> {
             let Some((_, buffer, parts)) = journal.close_correction() else {
                 return Err(Error::damaged(
                     self.description.journal.offset(),
-                    "the journal has no room for what recovery found; use `recover --scan`",
+                    "the journal has no room for the corrections of this recovery; use `recover --scan`",
                 ));
             };
             let places: Vec<Extent> = parts

@@ -25,7 +25,7 @@ use crate::{Key, Result};
 /// Blocks that are read at once, besides those of a segment that crosses the end.
 const BATCH_BLOCKS: u64 = 256;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanReport {
     /// Keys in the new index.
@@ -46,7 +46,7 @@ pub fn scan(device: &mut dyn Device, progress: &mut dyn FnMut(u64, u64)) -> Resu
     let mut report = ScanReport::default();
     for description in &superblock.namespaces {
         if description.kind == Kind::Keys {
-            // What is damaged is the reason for the scan, which finds out the rest by itself.
+            // Damage is the reason for the scan. The scan finds it by itself.
             drop(recovery::open(device, description));
             let mut scan = Scan {
                 device: Blocking(device),
@@ -147,7 +147,7 @@ impl Scan<'_> {
         self.newest.insert(key, (sequence, found));
     }
 
-    /// Writes what was found as the newest checkpoint, with an empty journal behind it.
+    /// Writes the keys that were found as the newest checkpoint, with an empty journal behind it.
     fn write_index(&mut self) -> Result<()> {
         let (description, secret) = (self.description, self.description.secret);
         let index = Index::new(secret, description.max_keys);

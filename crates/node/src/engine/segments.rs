@@ -34,7 +34,7 @@ struct State {
     live: HashMap<u64, u32>,
     /// Written segments by the class of their live bytes: victims of the cleaner.
     by_live: BTreeSet<(u32, u64)>,
-    /// What cleaning all of these would gain, in bytes.
+    /// Bytes that cleaning all of these would gain.
     reclaimable: u64,
     /// Segments with cells that cannot be read: nobody cleans them.
     aside: BTreeSet<u64>,
@@ -239,7 +239,7 @@ impl State {
     }
 }
 
-/// Returns what cleaning a segment gains, in bytes.
+/// Returns the bytes that cleaning a segment gains.
 fn gain(live: u32) -> u32 {
     (SEGMENT_BYTES as u32 - LOST_BYTES).saturating_sub(live)
 }

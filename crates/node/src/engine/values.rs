@@ -12,7 +12,7 @@ use crate::{Key, Result};
 /// Blocks that are read at once: 1 MiB.
 const BATCH_BLOCKS: u64 = 256;
 
-/// Reads a whole value and compares it with its checksums. Returns what is wrong with it.
+/// Reads a whole value and compares it with its checksums. Returns the fault, if there is one.
 pub(super) fn verify_value(
     device: &mut Blocking<'_>,
     description: &Description,

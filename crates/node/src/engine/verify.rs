@@ -19,11 +19,11 @@ pub struct Damage {
     pub key: Key,
     /// Place of its first block on the device, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Values read.

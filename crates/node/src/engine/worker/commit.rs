@@ -211,7 +211,7 @@ impl Worker {
         self.request(Operation::Settle(at, end), Request::Flush);
     }
 
-    /// All blocks below `end` are durable: what they freed may be used again.
+    /// All blocks below `end` are durable: the space that they freed may be used again.
     pub(super) fn settled(&mut self, at: usize, end: u64, result: io::Result<()>) {
         let namespace = self.namespace(at);
         if let Err(error) = result {

@@ -10,7 +10,7 @@ use super::super::Failure;
 use crate::block::Buffer;
 use crate::device::Waker;
 
-/// What a command of a loop is told.
+/// A message to a command of a loop.
 pub(super) enum Message {
     /// The command owns its key now.
     KeyIsYours(u32),

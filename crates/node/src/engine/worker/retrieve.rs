@@ -41,7 +41,7 @@ pub(super) struct State {
     is_pinned: bool,
 }
 
-/// What a read of a retrieve is of.
+/// The object of a retrieve's read.
 pub(super) enum ReadOf {
     Trailer,
     /// The piece at this place; it begins at the second number in its buffer.

@@ -414,7 +414,7 @@ impl Worker {
         );
     }
 
-    /// Ends a store. What it holds is given back if it failed; else the index has it.
+    /// Ends a store. A failed one gives its blocks back; else the index has them.
     pub(super) fn end_store(&mut self, slot: u32, result: Result<(), Failure>) {
         let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
             return;
