@@ -255,7 +255,7 @@ Examples:
   terrace node status ./node.img
   terrace node init --help")]
     Node {
-        /// What is to be done
+        /// The command
         #[command(subcommand)]
         what: Node,
     },

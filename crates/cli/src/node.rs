@@ -34,7 +34,7 @@ impl fmt::Display for NodeFailure {
     }
 }
 
-/// Returns a failure with an exit code, and what to do next.
+/// Returns a failure with an exit code and a hint for the next step.
 pub fn failed(what: impl Into<String>, code: u8, hint: Option<&'static str>) -> Failure {
     Failure::Node(NodeFailure {
         what: what.into(),
@@ -43,7 +43,7 @@ pub fn failed(what: impl Into<String>, code: u8, hint: Option<&'static str>) -> 
     })
 }
 
-/// Returns what the engine's error means for the user.
+/// Returns the failure that an engine's error is to the user.
 pub fn failure(path: &Path, error: Error) -> Failure {
     let (code, hint) = match &error {
         Error::Damaged { .. } => (exit::CORRUPTION, Some(RESCUE)),

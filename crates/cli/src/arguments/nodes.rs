@@ -1,4 +1,4 @@
-//! What is done with a storage node's device.
+//! Commands on a storage node's device.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::policies::number;
 pub enum Node {
     /// Make an empty node on a device or a file
     #[command(after_help = "\
-WHAT IS ON THE DEVICE IS LOST. A device that is mounted or otherwise in use is refused. So is one
+ALL DATA ON THE DEVICE IS LOST. A device that is mounted or otherwise in use is refused. So is one
 that holds something known (a file system, a partition table, a node), unless --force is given.
 
 A namespace is its name, then any of these, with commas between:
@@ -33,7 +33,7 @@ Examples:
   terrace node init /dev/nvme1n1 --namespace users,bytes=200GiB \\
       --namespace cache,domain=crash-safe,when-full=evict")]
     Init(NodeInit),
-    /// Show what a node holds
+    /// Show the namespaces of a node
     #[command(after_help = "\
 The node is recovered in memory only: nothing on the device is changed. No other process may have it
 open meanwhile.
@@ -77,7 +77,7 @@ pub struct NodeInit {
     /// A namespace and its options; may be given up to 16 times
     #[arg(long = "namespace", value_name = "NAME[,OPTION=VALUE]...", value_parser = namespace)]
     pub namespaces: Vec<NamespaceRequest>,
-    /// Overwrite what is there
+    /// Overwrite the present contents
     #[arg(long)]
     pub force: bool,
     /// Print the result as a JSON object

@@ -66,7 +66,7 @@ fn file_size(arguments: &NodeInit) -> Result<Option<u64>> {
 
 fn make_file(arguments: &NodeInit, bytes: u64) -> Result<Superblock> {
     let path = &arguments.path;
-    // What is wrong with the namespaces shows before a file is made or emptied.
+    // Errors of the namespaces show before a file is made or emptied.
     let superblock = divide(arguments, bytes)?;
     let mut steps = Steps::of_bytes(format!("{}: filled", path.display()));
     let made = create_file(path, bytes, arguments.force, &mut |done| {
@@ -87,7 +87,7 @@ fn use_device(arguments: &NodeInit) -> Result<Superblock> {
         return Err(node::failed(
             format!("{} holds {found}; nothing is written", path.display()),
             exit::USAGE,
-            Some("check the path; --force overwrites what is there"),
+            Some("check the path; --force overwrites the contents"),
         ));
     }
     let superblock = divide(arguments, medium.bytes)?;

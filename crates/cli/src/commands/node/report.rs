@@ -14,7 +14,7 @@ use crate::text::{escape, to_hex};
 /// Superblocks at the ends of a device.
 const SUPERBLOCKS: u64 = 2;
 
-/// Returns the report in sections. `opened` counts what is in the namespaces.
+/// Returns the report in sections. `opened` counts the keys and bytes of the namespaces.
 pub fn as_text(path: &Path, superblock: &Superblock, opened: Option<&Node>) -> String {
     let mut text = Sections::default();
     text.heading("Device");
@@ -118,7 +118,7 @@ fn survives(domain: Domain) -> &'static str {
     }
 }
 
-/// Returns the name of the choice, and what happens.
+/// Returns the name of the choice, and its effect.
 fn when_full(choice: WhenFull) -> (&'static str, &'static str) {
     match choice {
         WhenFull::Refuse => ("refuse", "stores are refused"),
