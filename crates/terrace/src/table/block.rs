@@ -177,11 +177,8 @@ impl Block {
             position = entry.value.end;
         }
         if index != self.restart_count {
-            let detail = "a restart point is not an entry";
-            return Err(Malformed::new(
-                self.entries_end + index * RESTART_BYTES,
-                detail,
-            ));
+            let position = self.entries_end + index * RESTART_BYTES;
+            return Err(Malformed::new(position, NO_ENTRY));
         }
         Ok(())
     }
@@ -257,6 +254,7 @@ impl Block {
 
 const SHARES_TOO_MUCH: &str = "an entry shares more than its predecessor has";
 const DOES_NOT_ASCEND: &str = "keys do not ascend";
+const NO_ENTRY: &str = "a restart point is not an entry";
 /// Sorts before every key, with the empty user key.
 const BEFORE_ALL: Tag = Tag(u64::MAX);
 
@@ -267,6 +265,8 @@ const BEFORE_ALL: Tag = Tag(u64::MAX);
 #[derive(Debug)]
 pub(super) struct BlockCursor {
     block: Arc<Block>,
+    /// The restart point from which the entries up to this one were read.
+    restart: usize,
     /// Of the entry under the cursor; the end of the entries if there is none.
     position: usize,
     user_key: Vec<u8>,
@@ -279,6 +279,7 @@ impl BlockCursor {
         let end = block.entries_end;
         BlockCursor {
             block,
+            restart: 0,
             position: end,
             user_key: Vec::new(),
             tag: Tag(0),
@@ -337,6 +338,11 @@ impl BlockCursor {
         while self.valid() && self.key() < target {
             self.next()?;
         }
+        // The restart point behind, if there is one, is not before the target.
+        let behind = self.restart + 1;
+        if behind < self.block.restart_count && self.position > self.block.restart(behind) {
+            return Err(Malformed::new(self.position, NO_ENTRY));
+        }
         Ok(())
     }
 
@@ -369,7 +375,12 @@ impl BlockCursor {
         // Entries behind a restart point were compared with their predecessors on the way here.
         let at_restart = self.block.restart(low) == current;
         let left = at_restart.then(|| (std::mem::take(&mut self.user_key), self.tag));
-        self.read_restart(low.saturating_sub(1))?;
+        // The way here may have led over restart points; only entries on it lead back.
+        let before = low.saturating_sub(1);
+        if self.restart < before {
+            self.check_restarts_up_to(before)?;
+        }
+        self.read_restart(before)?;
         self.read_up_to(current)?;
         let left = left.as_ref().map(|(user_key, tag)| InternalKey {
             user_key,
@@ -387,12 +398,21 @@ impl BlockCursor {
             self.read(self.value.end)?;
         }
         if self.value.end > end {
-            return Err(Malformed::new(end, "a restart point is not an entry"));
+            return Err(Malformed::new(end, NO_ENTRY));
         }
         Ok(())
     }
 
+    /// Checks that each restart point behind that of the cursor, up to `last`, is an entry.
+    #[cold]
+    fn check_restarts_up_to(&mut self, last: usize) -> Result<(), Malformed> {
+        let from = self.restart;
+        self.read_restart(from)?;
+        (from + 1..=last).try_for_each(|index| self.read_up_to(self.block.restart(index)))
+    }
+
     fn read_restart(&mut self, index: usize) -> Result<(), Malformed> {
+        self.restart = index;
         self.user_key.clear();
         self.tag = BEFORE_ALL;
         self.read(self.block.restart(index))

@@ -168,3 +168,27 @@ fn keys_that_do_not_ascend_end_every_walk() {
         assert_eq!(back.unwrap_err().detail, DOES_NOT_ASCEND);
     }
 }
+
+/// Such a value reads as an entry from its restart point on, and the next entry follows it.
+#[test]
+fn a_restart_point_within_a_value_is_no_way_back() {
+    let tag = Tag::new(1, Kind::Put).0.to_le_bytes();
+    let entry = |key: &[u8]| [key, &tag[..]].concat();
+    let hidden = [&[0, 9, 0][..], &entry(b"y")].concat();
+    let outer = [entry(b"b"), hidden].concat();
+    let entries = [
+        (0, 9, 0, &entry(b"a")[..]),
+        (0, 9, 12, &outer[..]),
+        (0, 9, 0, &entry(b"c")[..]),
+    ];
+    let block = Arc::new(Block::new(raw(&entries, &[0, 24])).unwrap());
+    let mut cursor = BlockCursor::new(block);
+    for target in [b"bb", b"c\0"] {
+        let sought = cursor.seek(InternalKey::seek(target, 1));
+        assert_eq!(sought.unwrap_err().detail, NO_ENTRY);
+    }
+    cursor.seek(InternalKey::seek(b"a", 1)).unwrap();
+    let onwards = cursor.next().and_then(|()| cursor.next());
+    assert!(onwards.is_ok() && cursor.key().user_key == b"c");
+    assert_eq!(cursor.prev().unwrap_err().detail, NO_ENTRY);
+}
