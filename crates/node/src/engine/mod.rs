@@ -5,6 +5,7 @@
 //! retrieve in a buffer that the caller gives back. Buffers come out of one budget, so the memory in
 //! use does not depend on the sizes of values.
 
+mod block_namespace;
 mod blocking;
 mod buffers;
 mod content;
@@ -14,6 +15,7 @@ mod key_locks;
 mod namespace;
 mod overlay;
 mod pins;
+mod poison;
 mod recovery;
 mod ring;
 mod scan;
@@ -75,7 +77,22 @@ pub enum Command {
         /// The most keys to return.
         max_keys: usize,
     },
-    /// Makes all acknowledged stores and deletes durable.
+    /// Reads blocks of a block namespace. They are handed out as the pieces of a retrieve are.
+    Read {
+        /// Number of the first block in the namespace.
+        first: u64,
+        /// How many; 1 to 65,536.
+        blocks: u32,
+    },
+    /// Writes blocks of a block namespace. They are asked for as the pieces of a store are. A write
+    /// that fails leaves any mixture of old and new blocks; each block is whole unless power fails.
+    Write {
+        /// Number of the first block in the namespace.
+        first: u64,
+        /// How many; 1 to 65,536.
+        blocks: u32,
+    },
+    /// Makes all acknowledged changes durable.
     Flush,
 }
 
@@ -142,6 +159,10 @@ pub enum Answer {
     Exists,
     /// Keys, in the order of their hashes.
     Keys(Vec<Key>),
+    /// The blocks were handed out.
+    Read,
+    /// The blocks are written.
+    Written,
     /// Everything acknowledged is durable.
     Flushed,
 }
@@ -159,6 +180,8 @@ pub enum Failure {
     InvalidValueSize,
     /// No space is left for the value, or no more keys are allowed.
     CapacityExceeded,
+    /// The blocks are not within the namespace, or too many for one command.
+    OutOfRange,
     /// The value on the device is damaged or cannot be read; other keys are served.
     Unrecovered(String),
     /// The device refused to write the value; the key is as it was.
@@ -177,6 +200,7 @@ impl fmt::Display for Failure {
             Failure::KeyExists => f.write_str("the key exists"),
             Failure::InvalidValueSize => f.write_str("the value is too large for the namespace"),
             Failure::CapacityExceeded => f.write_str("no space is left in the namespace"),
+            Failure::OutOfRange => f.write_str("the blocks are not within the namespace"),
             Failure::Unrecovered(why) => write!(f, "the value cannot be read: {why}"),
             Failure::WriteFailed(why) => write!(f, "the value cannot be written: {why}"),
             Failure::Poisoned(why) => write!(f, "the namespace takes no changes since {why}"),

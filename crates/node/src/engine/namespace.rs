@@ -1,14 +1,16 @@
 //! A namespace: its part that all event loops share.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::block_namespace::BlockNamespace;
 use super::journal::Journal;
 use super::key_locks::KeyLocks;
 use super::pins::Pins;
+use super::poison::Poison;
 use super::segments::Segments;
 use super::worker::Waiter;
 use super::{Failure, recovery};
@@ -26,6 +28,7 @@ pub struct Node {
     /// The device's superblock.
     pub superblock: Superblock,
     namespaces: Vec<Arc<Namespace>>,
+    block_namespaces: Vec<BlockNamespace>,
 }
 
 impl Node {
@@ -35,19 +38,21 @@ impl Node {
     /// The device cannot be read, or its superblock, a checkpoint or a journal is damaged.
     pub fn open(device: &mut dyn Device) -> Result<Arc<Node>> {
         let superblock = recovery::superblock(device)?;
-        let mut namespaces = Vec::new();
+        let (mut namespaces, mut block_namespaces) = (Vec::new(), Vec::new());
         for description in &superblock.namespaces {
-            if description.kind == Kind::Keys {
-                namespaces.push(Arc::new(recovery::open(device, description)?));
+            match description.kind {
+                Kind::Keys => namespaces.push(Arc::new(recovery::open(device, description)?)),
+                Kind::Blocks => block_namespaces.push(BlockNamespace::new(description.clone())),
             }
         }
         Ok(Arc::new(Node {
             superblock,
             namespaces,
+            block_namespaces,
         }))
     }
 
-    /// Returns the counters of the namespace `nsid`.
+    /// Returns the counters of the key namespace `nsid`.
     pub fn statistics(&self, nsid: u32) -> Option<Statistics> {
         self.position(nsid)
             .map(|at| self.namespaces[at].statistics())
@@ -60,6 +65,15 @@ impl Node {
 
     pub(super) fn namespaces(&self) -> &[Arc<Namespace>] {
         &self.namespaces
+    }
+
+    pub(super) fn block_position(&self, nsid: u32) -> Option<usize> {
+        let mut all = self.block_namespaces.iter();
+        all.position(|namespace| namespace.description.nsid == nsid)
+    }
+
+    pub(super) fn block_namespaces(&self) -> &[BlockNamespace] {
+        &self.block_namespaces
     }
 }
 
@@ -129,7 +143,7 @@ pub(super) struct Namespace {
     /// The clock of last uses: it ticks as stores go by.
     pub(super) clock: AtomicU8,
     pub(super) clock_stores: AtomicU64,
-    poison: OnceLock<String>,
+    poison: Poison,
     pub(super) counters: Counters,
 }
 
@@ -158,7 +172,7 @@ impl Namespace {
             defragmenting: Mutex::default(),
             clock: AtomicU8::new(0),
             clock_stores: AtomicU64::new(0),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             counters: Counters::default(),
             description,
         }
@@ -170,15 +184,12 @@ impl Namespace {
 
     /// Returns an error if the namespace takes no changes.
     pub(super) fn check_writable(&self) -> std::result::Result<(), Failure> {
-        match self.poison.get() {
-            Some(why) => Err(Failure::Poisoned(why.clone())),
-            None => Ok(()),
-        }
+        self.poison.check()
     }
 
     /// Refuses changes from now on. Returns the error that commands in flight get.
     pub(super) fn poison(&self, why: String) -> Failure {
-        Failure::Poisoned(self.poison.get_or_init(|| why).clone())
+        self.poison.set(why)
     }
 
     /// Gives a value's place back, as soon as no reader is at it.

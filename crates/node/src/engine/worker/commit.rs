@@ -154,7 +154,7 @@ impl Worker {
             }
             Work::Move(_) => self.move_done(slot, result),
             Work::Relocation => self.end_relocation(slot, &result),
-            Work::Retrieve(_) | Work::Flush => debug_assert!(false, "no record"),
+            Work::Retrieve(_) | Work::Flush | Work::Blocks(_) => debug_assert!(false, "no record"),
         }
     }
 

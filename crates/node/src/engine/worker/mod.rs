@@ -4,10 +4,12 @@
 //! small state machines in slots; requests to the device are operations in slots of their own. No
 //! lock is held while a request is in flight.
 
+mod blocks;
 mod checkpoint;
 mod clean;
 mod commit;
 mod defragment;
+mod dispatch;
 mod inbox;
 mod retrieve;
 mod slots;
@@ -23,9 +25,9 @@ use self::inbox::{Inbox, Message};
 use self::slots::Slots;
 use super::buffers::Buffers;
 use super::namespace::{Namespace, Node};
-use super::{Answer, Command, Engine, Event, Failure};
-use crate::block::{BLOCK_BYTES, Buffer};
-use crate::device::{Completion, Device, Request, Wait, Waker};
+use super::{Answer, Event, Failure};
+use crate::block::BLOCK_BYTES;
+use crate::device::{Completion, Device, Request};
 use crate::{Error, Key, Result};
 
 /// The default budget of buffers of one loop: 64 MiB.
@@ -59,6 +61,8 @@ pub struct Worker {
     passes: Vec<u64>,
     /// Whether a flush that sets space free is in flight, by namespace.
     settling: Vec<bool>,
+    /// Flushes, by block namespace.
+    block_flushes: Vec<blocks::Flushes>,
 }
 
 /// A command under way.
@@ -81,6 +85,8 @@ enum Work {
     Move(clean::MoveState),
     /// A value that the defragmenter moves.
     Relocation,
+    /// A command of a block namespace; its position is among those.
+    Blocks(blocks::State),
 }
 
 /// A request to the device.
@@ -96,6 +102,10 @@ enum Operation {
     Flush(u32, u64),
     /// A flush that sets quarantined places free: all blocks below the number become durable.
     Settle(usize, u64),
+    /// A piece at a place in a command's blocks.
+    Blocks(u32, u32),
+    /// A flush for these commands.
+    BlockFlush(usize, Vec<u32>),
 }
 
 impl Worker {
@@ -110,7 +120,7 @@ impl Worker {
                 "the budget of buffers is at least 2 MiB".to_owned(),
             ));
         }
-        let count = node.namespaces().len();
+        let (count, blocks) = (node.namespaces().len(), node.block_namespaces().len());
         Ok(Worker {
             inbox: Arc::new(Inbox::new(device.waker())),
             device,
@@ -129,6 +139,7 @@ impl Worker {
             evictions: vec![0; count],
             passes: vec![0; count],
             settling: vec![false; count],
+            block_flushes: (0..blocks).map(|_| blocks::Flushes::default()).collect(),
         })
     }
 
@@ -185,61 +196,6 @@ impl Worker {
     fn request(&mut self, operation: Operation, request: Request) {
         let slot = self.operations.add(operation);
         self.device.submit(u64::from(slot), request);
-    }
-
-    fn begin_command(&mut self, tag: u64, at: usize, command: Command) {
-        let namespace = self.namespace(at);
-        let (key, work) = match command {
-            Command::Exist { key } => {
-                let hash = namespace.index.hash(&key);
-                let exists = namespace
-                    .index
-                    .partition(hash)
-                    .lock()
-                    .get(hash, &key)
-                    .is_some();
-                let result = if exists {
-                    Ok(Answer::Exists)
-                } else {
-                    Err(Failure::NotFound)
-                };
-                return self.done(tag, result);
-            }
-            Command::List { from, max_keys } => {
-                let keys = list(&namespace, from.as_ref(), max_keys);
-                return self.done(tag, Ok(Answer::Keys(keys)));
-            }
-            Command::Store {
-                key,
-                value_bytes,
-                condition,
-            } => (key, Work::Store(store::State::new(value_bytes, condition))),
-            Command::Retrieve { key, max_bytes } => {
-                (key, Work::Retrieve(retrieve::State::new(max_bytes)))
-            }
-            Command::Delete { key } => (key, Work::Delete(commit::DeleteState::default())),
-            Command::Flush => (Key::new(b"-").expect("one byte"), Work::Flush),
-        };
-        let hash = namespace.index.hash(&key);
-        let slot = self.commands.add(Active {
-            tag,
-            namespace: at,
-            key,
-            hash,
-            work,
-            failure: None,
-        });
-        self.by_tag.insert(tag, slot);
-        match self.commands.get_mut(slot).map(|active| &active.work) {
-            Some(Work::Retrieve(_)) => self.begin_retrieve(slot),
-            Some(Work::Flush) => self.begin_flush(slot),
-            _ => {
-                let waiter = Waiter::new(&self.inbox, slot);
-                if namespace.keys.acquire(hash, &key, waiter) {
-                    self.key_is_owned(slot);
-                }
-            }
-        }
     }
 
     fn key_is_owned(&mut self, slot: u32) {
@@ -303,6 +259,10 @@ impl Worker {
                     state.waits_for_buffer = false;
                     self.read_pieces(slot);
                 }
+                Some(Work::Blocks(state)) => {
+                    state.waits_for_buffer = false;
+                    self.fetch_blocks(slot);
+                }
                 _ => {}
             }
             if self.buffer_waiters.len() > before {
@@ -329,96 +289,14 @@ impl Worker {
             Operation::Clean(at) => self.clean_step(at, buffer, result),
             Operation::Relocate(at) => self.relocation_step(at, buffer, result),
             Operation::Flush(slot, end) => self.flush_done(slot, end, result),
+            Operation::Blocks(slot, offset) => self.blocks_moved(slot, offset, buffer, result),
+            Operation::BlockFlush(at, served) => self.blocks_flushed(at, served, result),
             Operation::Settle(at, end) => {
                 self.settling[at] = false;
                 self.settled(at, end, result);
             }
         }
     }
-}
-
-impl Engine for Worker {
-    fn submit(&mut self, tag: u64, nsid: u32, command: Command) {
-        match self.node.position(nsid) {
-            Some(at) => self.begin_command(tag, at, command),
-            None => self.done(tag, Err(Failure::NoNamespace)),
-        }
-    }
-
-    fn supply(&mut self, tag: u64, buffer: Buffer) {
-        match self.by_tag.get(&tag) {
-            Some(&slot) => self.piece_supplied(slot, buffer),
-            None => self.buffers.put(buffer),
-        }
-    }
-
-    fn give_back(&mut self, tag: u64, buffer: Buffer) {
-        self.buffers.put(buffer);
-        let Some(&slot) = self.by_tag.get(&tag) else {
-            return;
-        };
-        match self.commands.get_mut(slot).map(|active| &mut active.work) {
-            Some(Work::Store(state)) => {
-                // The caller will not fill it.
-                state.wanted.pop_front();
-                self.fail_store(slot, Failure::Aborted);
-            }
-            Some(Work::Retrieve(state)) => {
-                state.with_caller = state.with_caller.saturating_sub(1);
-                self.read_pieces(slot);
-            }
-            _ => {}
-        }
-    }
-
-    fn abort(&mut self, tag: u64) {
-        let Some(&slot) = self.by_tag.get(&tag) else {
-            return;
-        };
-        match self.commands.get_mut(slot).map(|active| &active.work) {
-            Some(Work::Store(_)) => self.fail_store(slot, Failure::Aborted),
-            Some(Work::Retrieve(_)) => self.fail_retrieve(slot, Failure::Aborted),
-            _ => {}
-        }
-    }
-
-    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> Result<()> {
-        self.work();
-        let wait = if self.events.is_empty() {
-            wait
-        } else {
-            Wait::No
-        };
-        let mut completions = std::mem::take(&mut self.completions);
-        let polled = self.device.poll(wait, &mut completions);
-        for completion in completions.drain(..) {
-            self.completed(completion);
-        }
-        self.completions = completions;
-        self.work();
-        events.append(&mut self.events);
-        polled.map_err(|error| Error::io("wait for the device", error))
-    }
-
-    fn waker(&self) -> Waker {
-        self.device.waker()
-    }
-}
-
-/// Returns keys in the order of their hashes.
-fn list(namespace: &Namespace, from: Option<&Key>, max_keys: usize) -> Vec<Key> {
-    let mut keys = Vec::new();
-    if max_keys > 0 {
-        namespace.index.list(from, |key| {
-            keys.push(*key);
-            if keys.len() == max_keys {
-                std::ops::ControlFlow::Break(())
-            } else {
-                std::ops::ControlFlow::Continue(())
-            }
-        });
-    }
-    keys
 }
 
 /// Counts one more.
