@@ -44,6 +44,7 @@ fn namespaces_are_as_they_were_asked_for() {
         &[
             "users,bytes=4MiB,max-keys=1e3,max-value-bytes=64KiB",
             "cache,domain=crash-safe,when-full=evict",
+            "disk,kind=blocks,bytes=1MiB",
         ],
     );
     let told = shell.json(&["node", "status", &path, "--json"]);
@@ -61,7 +62,13 @@ fn namespaces_are_as_they_were_asked_for() {
         (&"crash-safe".into(), &"evict".into())
     );
     assert_eq!(told["unassigned_bytes"], 0);
+    let disk = &told["namespaces"][2];
+    assert_eq!(
+        (&disk["kind"], &disk["capacity_bytes"]),
+        (&"blocks".into(), &(1 << 20).into())
+    );
     let text = shell.out(&["node", "status", &path]);
+    assert!(text.contains("Namespace 3: disk"), "{text}");
     assert!(text.contains("keys that were not used for long"), "{text}");
     assert!(text.contains("the death of the process"), "{text}");
 }
@@ -108,7 +115,12 @@ fn arguments_that_make_no_sense_are_wrong_usage() {
     assert!(ran.stderr.contains("--size makes a file"), "{}", ran.stderr);
     for (namespace, what) in [
         ("a,b", "\"b\" is not OPTION=VALUE"),
-        ("a,speed=9", "\"speed\" is no option; there are domain"),
+        (
+            "a,speed=9",
+            "\"speed\" is no option; there are kind, domain",
+        ),
+        ("a,kind=files", "kind: keys or blocks is expected"),
+        ("a,kind=blocks,max-keys=9", "has no keys to count"),
         ("a,domain=none", "domain: power-safe or crash-safe"),
         ("a,bytes=many", "a size is expected"),
         ("a,bytes=1MiB,bytes=2MiB", "bytes is given twice"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use terrace_node::format::layout::NamespaceRequest;
-use terrace_node::format::namespace::{Domain, WhenFull};
+use terrace_node::format::namespace::{Domain, Kind, WhenFull};
 
 use super::policies::number;
 
@@ -16,6 +16,8 @@ ALL DATA ON THE DEVICE IS LOST. A device that is mounted or otherwise in use is 
 that holds something known (a file system, a partition table, a node), unless --force is given.
 
 A namespace is its name, then any of these, with commas between:
+  kind=keys              it holds keys with values (the default)
+  kind=blocks            it holds blocks of 4,096 bytes, read and written by number
   domain=power-safe      an acknowledged store survives a power cut (the default)
   domain=crash-safe      an acknowledged store survives the death of the process
   when-full=refuse       a store into a full namespace fails (the default)
@@ -44,7 +46,8 @@ Examples:
     Status(NodeReport),
     /// Read every value and compare it with its checksum
     #[command(after_help = "\
-Nothing is changed. The exit code is 3 if anything is wrong.
+Nothing is changed. The exit code is 3 if anything is wrong. A change that a crash cut short is
+listed, and no error: its key has the value before.
 
 Examples:
   terrace node verify /dev/nvme1n1
@@ -137,6 +140,13 @@ fn namespace(text: &str) -> Result<NamespaceRequest, String> {
 fn set(request: &mut NamespaceRequest, option: &str, value: &str) -> Result<(), String> {
     let named = |error: String| format!("{option}: {error}");
     match option {
+        "kind" => {
+            request.kind = match value {
+                "keys" => Kind::Keys,
+                "blocks" => Kind::Blocks,
+                _ => return Err(named("keys or blocks is expected".to_owned())),
+            }
+        }
         "domain" => {
             request.domain = match value {
                 "power-safe" => Domain::PowerSafe,
@@ -160,7 +170,7 @@ fn set(request: &mut NamespaceRequest, option: &str, value: &str) -> Result<(), 
         }
         _ => {
             return Err(format!(
-                "{option:?} is no option; there are domain, when-full, bytes, max-keys and \
+                "{option:?} is no option; there are kind, domain, when-full, bytes, max-keys and \
                  max-value-bytes"
             ));
         }

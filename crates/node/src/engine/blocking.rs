@@ -28,6 +28,14 @@ impl Blocking<'_> {
             .map_err(|error| Error::io(format!("write {}", names(extents)), error))
     }
 
+    /// Writes parts of a buffer.
+    pub(super) fn write_parts(&mut self, buffer: Buffer, parts: Vec<Part>) -> Result<()> {
+        let answer = self.run(Request::Write { buffer, parts });
+        answer
+            .map(|_| ())
+            .map_err(|error| Error::io("write the journal", error))
+    }
+
     /// Makes everything that was written durable.
     pub(super) fn flush(&mut self) -> Result<()> {
         let answer = self.run(Request::Flush);

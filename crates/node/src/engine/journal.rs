@@ -85,6 +85,8 @@ pub(super) struct Journal {
     pub(super) written: u64,
     /// All blocks below this number are durable, and the values of their records.
     pub(super) durable: u64,
+    /// A recovery knows all blocks below this number to be durable.
+    pub(super) marked: u64,
     /// Number of the first block that a recovery needs.
     pub(super) tail: u64,
     /// Changes that are in no group yet.
@@ -116,6 +118,7 @@ impl Journal {
             previous,
             written: next,
             durable: next,
+            marked: 0,
             tail: header.journal_number,
             generation: header.generation,
             failed_checkpoints: 0,
@@ -138,6 +141,17 @@ impl Journal {
     /// Closes a group of a recovery's corrections, in the room that is kept for them.
     pub(super) fn close_correction(&mut self) -> Option<(Group, Buffer, Vec<Part>)> {
         self.close(self.ring.blocks - (self.next - self.tail))
+    }
+
+    /// Makes a group without records, whose flush mark covers all blocks before it. Returns none if the
+    /// ring is full, a group is under way, or the last mark covers everything.
+    pub(super) fn close_mark(&mut self) -> Option<(Group, Buffer, Vec<Part>)> {
+        let is_quiet = self.open.is_empty() && !self.is_writing;
+        let has_room = self.next - self.tail < self.ring.blocks;
+        if !is_quiet || !has_room || self.marked == self.next || self.durable < self.next {
+            return None;
+        }
+        Some(self.write_group(Vec::new(), 1))
     }
 
     /// Closes the open group, or as much of it as there is room for. Returns none if there is nothing
@@ -163,6 +177,11 @@ impl Journal {
         }
         let rest = self.open.split_off(members);
         let members = std::mem::replace(&mut self.open, rest);
+        Some(self.write_group(members, blocks))
+    }
+
+    /// Fills the next `blocks` blocks of the ring with a group.
+    fn write_group(&mut self, members: Vec<Member>, blocks: u64) -> (Group, Buffer, Vec<Part>) {
         let mut buffer = Buffer::zeroed(blocks as usize);
         let first = self.next;
         self.encode(&members, &mut buffer);
@@ -174,7 +193,7 @@ impl Journal {
         self.is_writing = true;
         let parts = self.parts(first, blocks);
         let end = self.next;
-        Some((Group { members, end }, buffer, parts))
+        (Group { members, end }, buffer, parts)
     }
 
     /// Returns how many members fit into `max_blocks` blocks, and into how many.
@@ -196,10 +215,9 @@ impl Journal {
 
     /// Writes the members into the blocks of `buffer`, and moves the end of the journal.
     fn encode(&mut self, members: &[Member], buffer: &mut Buffer) {
-        let mut blocks = buffer.chunks_exact_mut(BLOCK_BYTES);
+        let is_mark = members.is_empty();
         let mut members = members.iter().peekable();
-        while members.peek().is_some() {
-            let block = blocks.next().expect("a block was counted for each record");
+        for block in buffer.chunks_exact_mut(BLOCK_BYTES) {
             let mut builder =
                 BlockBuilder::new(self.secret, self.next, self.previous, self.durable);
             while let Some(member) = members.peek() {
@@ -211,6 +229,15 @@ impl Journal {
             self.previous = builder.finish(block);
             self.next += 1;
         }
+        debug_assert!(
+            members.next().is_none(),
+            "a block was counted for each record"
+        );
+        // A block without records leaves nothing in doubt itself.
+        self.marked = match is_mark {
+            true => self.next,
+            false => self.durable,
+        };
     }
 
     /// Returns where blocks of the ring lie.

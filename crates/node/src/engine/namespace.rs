@@ -58,6 +58,14 @@ impl Node {
             .map(|at| self.namespaces[at].statistics())
     }
 
+    /// Returns the keys of the key namespace `nsid` with a change that the recovery did not take: no
+    /// flush was known to cover it, and its value was not whole. Such a key has the value before. A
+    /// crash leaves such changes; nobody was told that they are durable.
+    pub fn skipped(&self, nsid: u32) -> &[Key] {
+        self.position(nsid)
+            .map_or(&[], |at| &self.namespaces[at].skipped)
+    }
+
     pub(super) fn position(&self, nsid: u32) -> Option<usize> {
         let mut all = self.namespaces.iter();
         all.position(|namespace| namespace.description.nsid == nsid)
@@ -143,6 +151,8 @@ pub(super) struct Namespace {
     /// The clock of last uses: it ticks as stores go by.
     pub(super) clock: AtomicU8,
     pub(super) clock_stores: AtomicU64,
+    /// Keys with a record that the recovery did not take.
+    pub(super) skipped: Vec<Key>,
     poison: Poison,
     pub(super) counters: Counters,
 }
@@ -172,6 +182,7 @@ impl Namespace {
             defragmenting: Mutex::default(),
             clock: AtomicU8::new(0),
             clock_stores: AtomicU64::new(0),
+            skipped: Vec::new(),
             poison: Poison::default(),
             counters: Counters::default(),
             description,

@@ -31,9 +31,9 @@ use crate::{Error, Key, Result};
 const BATCH_BLOCKS: u64 = 256;
 /// The most entries of one step of a walk.
 const MAX_ENTRIES: usize = 1 << 16;
-/// Segments that are rebuilt at one time.
 /// The least blocks of a part of the map that has a lock of its own.
 const PARTITION_BLOCKS: u64 = 1 << 16;
+/// Segments that are rebuilt at one time.
 const MAX_IMAGES: usize = 16;
 
 /// Reads the superblock: the first copy, or the last one if the first is damaged.
@@ -64,16 +64,15 @@ pub(super) fn open(device: &mut dyn Device, description: &Description) -> Result
     recovery.device.flush()?;
     recovery.write_corrections(&mut journal)?;
     let Recovery {
-        index, sequence, ..
-    } = recovery;
-    Ok(Namespace::new(
-        description.clone(),
         index,
-        space,
-        segments,
-        journal,
         sequence,
-    ))
+        skipped,
+        ..
+    } = recovery;
+    let description = description.clone();
+    let mut namespace = Namespace::new(description, index, space, segments, journal, sequence);
+    namespace.skipped = skipped.into_iter().collect();
+    Ok(namespace)
 }
 
 struct Recovery<'a> {
@@ -181,6 +180,7 @@ impl<'a> Recovery<'a> {
         let mut previous = header.journal_previous;
         self.mark = header.journal_number;
         let mut next = header.journal_number;
+        let mut in_doubt = false;
         let mut blocks = Ring::new(self.description.journal, next);
         while let Some(block) = blocks.next(&mut self.device)? {
             let offset = place_of(self.description.journal, next);
@@ -188,6 +188,7 @@ impl<'a> Recovery<'a> {
                 break;
             };
             (previous, self.mark) = (read.checksum, self.mark.max(read.durable));
+            in_doubt = read.count > 0 || read.durable < next;
             let mut copy = Buffer::zeroed(1);
             copy.copy_from_slice(block);
             waiting.push_back((next, copy));
@@ -204,13 +205,12 @@ impl<'a> Recovery<'a> {
         for (number, block) in waiting {
             self.apply(&block, number, true)?;
         }
-        Ok(Journal::new(
-            self.secret(),
-            self.description.journal,
-            header,
-            next,
-            previous,
-        ))
+        let ring = self.description.journal;
+        let mut journal = Journal::new(self.secret(), ring, header, next, previous);
+        if !in_doubt {
+            journal.marked = next;
+        }
+        Ok(journal)
     }
 
     /// Applies one block's records, each only with its value if `verify` is set.
@@ -370,7 +370,7 @@ impl<'a> Recovery<'a> {
     /// Writes the present state of the keys with skipped records to the journal.
     fn write_corrections(&mut self, journal: &mut Journal) -> Result<()> {
         journal.durable = self.mark;
-        for key in std::mem::take(&mut self.skipped) {
+        for &key in &self.skipped {
             let hash = self.index.hash(&key);
             let found = self.index.partition(hash).lock().get(hash, &key);
             journal

@@ -32,6 +32,8 @@ pub struct VerifyReport {
     pub value_bytes: u64,
     /// Values that are damaged.
     pub damaged: Vec<Damage>,
+    /// Namespaces and keys with a change that is not taken, see [`Node::skipped`].
+    pub skipped: Vec<(u32, Key)>,
 }
 
 /// Reads all values of all namespaces. Changes nothing on the device. `progress` is called with the
@@ -44,6 +46,9 @@ pub fn verify(device: &mut dyn Device, progress: &mut dyn FnMut(u64)) -> Result<
     let node = Node::open(&mut device)?;
     let mut report = VerifyReport::default();
     for namespace in node.namespaces() {
+        let nsid = namespace.description.nsid;
+        let skipped = namespace.skipped.iter();
+        report.skipped.extend(skipped.map(|key| (nsid, *key)));
         let mut cursor = WalkCursor::default();
         let mut done = false;
         while !done {
@@ -61,7 +66,7 @@ pub fn verify(device: &mut dyn Device, progress: &mut dyn FnMut(u64)) -> Result<
                 report.value_bytes += u64::from(found.value_bytes);
                 if let Some(what) = what {
                     report.damaged.push(Damage {
-                        nsid: namespace.description.nsid,
+                        nsid,
                         key,
                         offset: found.place.device_offset(),
                         what,

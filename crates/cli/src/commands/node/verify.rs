@@ -56,6 +56,12 @@ fn as_text(report: &VerifyReport, superblock: &Superblock) -> String {
             damage.what
         ));
     }
+    for (nsid, key) in &report.skipped {
+        text.push_str(&format!(
+            "not taken: a change that a crash cut short, namespace {nsid}, key {}\n",
+            escape(key.as_bytes())
+        ));
+    }
     if report.damaged.is_empty() {
         text.push_str("sound: every value matches its checksum\n");
     }
@@ -83,7 +89,14 @@ fn as_json(report: &VerifyReport, superblock: &Superblock) -> Value {
             Value::Object(object)
         })
         .collect();
+    let skipped = report.skipped.iter().map(|(nsid, key)| {
+        let mut object = Map::new();
+        object.insert("nsid".to_owned(), (*nsid).into());
+        json_field(&mut object, "key", key.as_bytes());
+        Value::Object(object)
+    });
     json!({
+        "skipped": skipped.collect::<Vec<_>>(),
         "sound": damaged.is_empty(),
         "values": report.values,
         "value_bytes": report.value_bytes,

@@ -23,11 +23,12 @@ use std::sync::atomic::Ordering;
 pub(super) use self::inbox::Waiter;
 use self::inbox::{Inbox, Message};
 use self::slots::Slots;
+use super::blocking::Blocking;
 use super::buffers::Buffers;
 use super::namespace::{Namespace, Node};
-use super::{Answer, Event, Failure};
+use super::{Answer, Engine, Event, Failure};
 use crate::block::BLOCK_BYTES;
-use crate::device::{Completion, Device, Request};
+use crate::device::{Completion, Device, Request, Wait};
 use crate::{Error, Key, Result};
 
 /// The default budget of buffers of one loop: 64 MiB.
@@ -157,6 +158,38 @@ impl Worker {
     /// Returns true if nothing is under way: neither a command nor a request of the loop's duties.
     pub fn is_idle(&self) -> bool {
         self.commands.len() == 0 && self.operations.len() == 0 && self.events.is_empty()
+    }
+
+    /// Ends the loop in order: waits for its duties, makes everything durable, and says so in the
+    /// journals. A recovery then takes every change as it is. Without it, as after a crash, a change
+    /// behind the last flush mark counts only if its value is whole.
+    ///
+    /// # Errors
+    /// Commands are under way, or the device fails.
+    pub fn close(mut self) -> Result<()> {
+        if self.commands.len() > 0 {
+            let what = "commands are under way; poll until they have ended";
+            return Err(Error::InvalidArgument(what.to_owned()));
+        }
+        let mut events = Vec::new();
+        while self.operations.len() > 0 {
+            self.poll(Wait::Yes, &mut events)?;
+        }
+        let mut device = Blocking(&mut *self.device);
+        for namespace in self.node.namespaces() {
+            let written = namespace.journal.lock().written;
+            device.flush()?;
+            let mark = {
+                let mut journal = namespace.journal.lock();
+                journal.durable = journal.durable.max(written);
+                journal.close_mark()
+            };
+            if let Some((_, buffer, parts)) = mark.filter(|_| namespace.check_writable().is_ok()) {
+                device.write_parts(buffer, parts)?;
+                device.flush()?;
+            }
+        }
+        Ok(())
     }
 
     fn namespace(&self, at: usize) -> Arc<Namespace> {
