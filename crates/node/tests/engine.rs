@@ -14,7 +14,7 @@ use terrace_node::device::{
     Completion, Device, Disk, Fault, Faults, FaultyDevice, Kind, Request, Wait, Waker,
 };
 use terrace_node::engine::{
-    Answer, Command, Condition, Engine, Failure, Node, Worker, scan, verify,
+    Answer, Command, Condition, Engine, Failure, Node, ScanReport, Worker, scan, verify,
 };
 use terrace_node::format::namespace::{Domain, WhenFull};
 use terrace_node::format::superblock::Superblock;
@@ -270,6 +270,81 @@ fn a_full_device_refuses_stores_takes_deletes_and_goes_on() {
     }
 }
 
+/// A node with eight segments or so, and keys of 1,000 bytes in `share` of them, all live.
+fn crowded(seed: u64, share: f64) -> (Disk, Driver<Worker>, u32) {
+    let shape = Shape {
+        blocks: 2 + 64 + 16 + 160,
+        keys: 1000,
+        ..Shape::default()
+    };
+    let disk = new_disk(&shape, seed);
+    let (node, worker) = open(&disk);
+    let data_bytes = node.statistics(1).unwrap().data_blocks as f64 * 4096.0;
+    let mut driver = Driver::new(worker);
+    let keys = (data_bytes * share) as u32 / 1048;
+    for number in 0..keys {
+        driver.put(1, key(number), vec![1; 1000]).unwrap();
+    }
+    (disk, driver, keys)
+}
+
+#[test]
+fn stores_that_wait_for_space_do_not_keep_it_from_being_cleared() {
+    let (_disk, mut driver, keys) = crowded(23, 0.6);
+    let mut rng = StdRng::seed_from_u64(23);
+    let (mut stored, mut under_way) = (0, 0);
+    for _ in 0..200_000 {
+        while under_way < 12 {
+            let number = rand::RngExt::random_range(&mut rng, 0..keys);
+            driver.store(1, key(number), vec![2; 1000], Condition::Always);
+            under_way += 1;
+        }
+        driver.step(Wait::No);
+        while let Some((_, result)) = driver.ended.pop_front() {
+            assert_eq!(result, Ok(Answer::Stored));
+            (stored, under_way) = (stored + 1, under_way - 1);
+        }
+        if stored >= 2000 {
+            return;
+        }
+    }
+    panic!("{stored} were stored");
+}
+
+#[test]
+fn stores_whose_bytes_do_not_come_do_not_keep_the_cleaner_going() {
+    let (_disk, mut driver, keys) = crowded(24, 0.65);
+    let mut events = Vec::new();
+    // Every segment has old values of these, which must stay.
+    for number in (0..keys).step_by(12) {
+        let command = Command::Store {
+            key: key(number),
+            value_bytes: 1000,
+            condition: Condition::Always,
+        };
+        driver
+            .engine
+            .submit(1_000_000 + u64::from(number), 1, command);
+    }
+    driver.engine.poll(Wait::No, &mut events).unwrap();
+    let refused = (0..20 * keys).any(|round| {
+        let number = round % keys;
+        if number.is_multiple_of(12) {
+            return false;
+        }
+        let tag = driver.store(1, key(number), vec![3; 1000], Condition::Always);
+        let refused = (0..20_000).find_map(|_| {
+            driver.step(Wait::No);
+            driver.ended.pop_front()
+        });
+        let (ended, result) = refused.expect("a store ends");
+        assert_eq!(ended, tag);
+        result == Err(Failure::CapacityExceeded)
+    });
+    assert!(refused, "there is room for ever");
+    assert!(matches!(driver.delete(1, key(1)), Ok(Answer::Deleted)));
+}
+
 #[test]
 fn a_cache_drops_what_was_not_used_for_long() {
     let shape = Shape {
@@ -411,6 +486,45 @@ fn every_operation_may_fail_and_nothing_acknowledged_is_lost() {
     }
 }
 
+/// A copy of the disk without index, rebuilt from its values.
+fn rebuilt_by_scan(disk: &Disk) -> (Disk, ScanReport) {
+    let namespace = superblock(disk).namespaces[0].clone();
+    let mut image = disk.image();
+    for extent in [
+        namespace.journal,
+        namespace.checkpoints[0],
+        namespace.checkpoints[1],
+    ] {
+        image[extent.offset() as usize..][..extent.bytes() as usize].fill(0);
+    }
+    let broken = Disk::from_image(image, 10);
+    assert!(Node::open(&mut broken.device()).is_err());
+    let report = scan(&mut broken.device(), &mut |_, _| ()).unwrap();
+    (broken, report)
+}
+
+#[test]
+fn a_scan_finds_small_values_behind_those_that_a_recovery_left_out() {
+    let disk = new_disk(&Shape::default(), 14);
+    let mut first = driver(&disk);
+    for version in 0..2 {
+        for number in 0..6 {
+            let value = value_of(&key(number), version, 100);
+            first.put(1, key(number), value).unwrap();
+        }
+    }
+    drop(first);
+    // The dead cells before the live ones are not on the device.
+    drop(driver(&disk));
+    let (broken, report) = rebuilt_by_scan(&disk);
+    assert_eq!((report.keys, report.damaged), (6, 0));
+    let mut second = driver(&broken);
+    for number in 0..6 {
+        let value = second.get(1, key(number)).unwrap();
+        assert!(value == value_of(&key(number), 1, 100), "{number}");
+    }
+}
+
 #[test]
 fn a_scan_rebuilds_a_lost_index() {
     let disk = new_disk(&Shape::default(), 10);
@@ -426,18 +540,7 @@ fn a_scan_rebuilds_a_lost_index() {
     first.delete(1, key(0)).unwrap();
     drop(first);
     drop(driver(&disk));
-    let namespace = superblock(&disk).namespaces[0].clone();
-    let mut image = disk.image();
-    for extent in [
-        namespace.journal,
-        namespace.checkpoints[0],
-        namespace.checkpoints[1],
-    ] {
-        image[extent.offset() as usize..][..extent.bytes() as usize].fill(0);
-    }
-    let broken = Disk::from_image(image, 10);
-    assert!(Node::open(&mut broken.device()).is_err());
-    let report = scan(&mut broken.device(), &mut |_, _| ()).unwrap();
+    let (broken, report) = rebuilt_by_scan(&disk);
     assert!(report.keys >= 29 && report.damaged == 0, "{report:?}");
     let mut second = driver(&broken);
     for number in 1..30 {

@@ -143,6 +143,11 @@ fn run(seed: u64, shape: &Shape, images: &mut u64) {
             }
         }
         let cut_seed = rng.random();
+        if rng.random_bool(0.2) {
+            (model, version) = end_in_order(work);
+            disk = Disk::from_image(disk.power_cut(cut_seed), cut_seed);
+            continue;
+        }
         (model, version) = (work.model.clone(), work.version);
         if rng.random_bool(0.6) {
             disk = Disk::from_image(disk.power_cut(cut_seed), cut_seed);
@@ -152,6 +157,17 @@ fn run(seed: u64, shape: &Shape, images: &mut u64) {
             drop(work);
         }
     }
+}
+
+/// Waits for all commands and closes the loop: a power cut takes nothing of it.
+fn end_in_order(mut work: Work) -> (Model, u64) {
+    while work.driver.engine.in_flight() > 0 {
+        work.driver.step(Wait::Yes);
+        work.collect();
+    }
+    work.model.unsettled.clear();
+    work.driver.engine.close().expect("the device works");
+    (work.model, work.version)
 }
 
 fn cuts(shape: &Shape) {

@@ -133,6 +133,11 @@ impl Journal {
         (self.next - self.tail) * 2 >= self.ring.blocks
     }
 
+    /// Returns true if changes are on their way to be durable.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_writing || !self.open.is_empty()
+    }
+
     /// Returns true if many records are not known to be durable: a flush is due.
     pub(super) fn is_behind(&self) -> bool {
         self.written - self.durable >= (self.ring.blocks / KEPT_PART / 2).max(1)

@@ -146,6 +146,9 @@ pub(super) struct Namespace {
     pub(super) duty_waiter: Mutex<Option<Waiter>>,
     /// Whether some loop cleans segments.
     pub(super) cleaning: Mutex<bool>,
+    /// How often in a row the cleaner found every segment held by keys that are being changed, and the
+    /// number behind the journal's last written block then.
+    pub(super) cleaned_in_vain: Mutex<(u64, u32)>,
     /// Whether some loop moves values out of a zone.
     pub(super) defragmenting: Mutex<bool>,
     /// The clock of last uses: it ticks as stores go by.
@@ -179,6 +182,7 @@ impl Namespace {
             space_waiters: Mutex::default(),
             duty_waiter: Mutex::default(),
             cleaning: Mutex::default(),
+            cleaned_in_vain: Mutex::default(),
             defragmenting: Mutex::default(),
             clock: AtomicU8::new(0),
             clock_stores: AtomicU64::new(0),
@@ -187,6 +191,16 @@ impl Namespace {
             counters: Counters::default(),
             description,
         }
+    }
+
+    /// Takes note of a pass of the cleaner that could empty no segment.
+    pub(super) fn count_vain_cleaning(&self) {
+        let written = self.journal.lock().written;
+        let mut vain = self.cleaned_in_vain.lock();
+        if vain.0 != written {
+            *vain = (written, 0);
+        }
+        vain.1 += 1;
     }
 
     pub(super) fn next_sequence(&self) -> u64 {

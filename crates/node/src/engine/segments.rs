@@ -181,6 +181,11 @@ impl Segments {
         (gain(state.live[&segment]) > 0).then_some(segment)
     }
 
+    /// Returns the live bytes of a segment; 0 if it is free.
+    pub(super) fn live_bytes(&self, segment: u64) -> u32 {
+        self.state.lock().live.get(&segment).copied().unwrap_or(0)
+    }
+
     /// Returns the bytes that cleaning would gain.
     pub(super) fn reclaimable(&self) -> u64 {
         self.state.lock().reclaimable

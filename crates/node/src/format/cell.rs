@@ -322,7 +322,8 @@ impl<'a> Segment<'a> {
 }
 
 /// Returns the cells of a segment, whatever its header says. In place of damaged cells there is one
-/// error; the cells behind them follow.
+/// error; the cells behind them follow. A recovery puts back live cells only, so zeros may lie between
+/// cells: they are skipped.
 pub fn cells(segment: &[u8], secret: u64, start: u64) -> Cells<'_> {
     Cells {
         bytes: segment.get(..SEGMENT_BYTES).unwrap_or(segment),
@@ -350,10 +351,11 @@ impl<'a> Iterator for Cells<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let rest = self.bytes.get(self.at..)?;
-            let head = rest.get(..CELL_HEAD_BYTES).unwrap_or(rest);
-            if head.is_empty() || (is_zero(head) && !self.is_lost) {
-                self.at = self.bytes.len();
-                return None;
+            // A cell begins with its checksum, which is zero by a chance in 2^64 only.
+            let first = rest.get(..CELL_ALIGNMENT_BYTES)?;
+            if is_zero(first) {
+                self.at += CELL_ALIGNMENT_BYTES;
+                continue;
             }
             let location = CellLocation::new(self.start, self.at)?;
             if let Some(cell) = decode_cell(rest, self.secret, location) {

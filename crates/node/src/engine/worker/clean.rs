@@ -3,8 +3,9 @@
 //! Copy, write, make durable, switch if the key still points there, free. A move takes its key like
 //! any other change, but never waits for one: a key that is being changed leaves its cell behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::Failure;
 use super::super::journal::{Member, Pending};
@@ -20,6 +21,9 @@ use crate::index::{Found, Place};
 
 /// The most segments that one pass reads.
 const MAX_VICTIMS: usize = 16;
+/// Passes that find all segments held before the cleaner waits for a change: keys come free a little
+/// after their records are written.
+const MAX_VAIN: u32 = 4;
 /// Keys that are looked at for each that is evicted.
 const SAMPLE: usize = 16;
 /// Evictions of one round.
@@ -65,6 +69,10 @@ impl Worker {
         if *namespace.cleaning.lock() || self.begin_cleaning(at) {
             return true;
         }
+        // Values in the way of the cleaner, or of nobody any more, once these records are durable.
+        if namespace.journal.lock().is_busy() {
+            return true;
+        }
         self.evict(at) || self.defragment(at)
     }
 
@@ -85,7 +93,10 @@ impl Worker {
         let namespace = self.namespace(at);
         // Less than a segment's worth would only be moved round.
         let is_worth_it = namespace.segments.reclaimable() >= SEGMENT_BYTES as u64;
-        if namespace.check_writable().is_err() || !is_worth_it {
+        let written = namespace.journal.lock().written;
+        let (at_block, times) = *namespace.cleaned_in_vain.lock();
+        let is_in_vain = at_block == written && times >= MAX_VAIN;
+        if namespace.check_writable().is_err() || !is_worth_it || is_in_vain {
             return false;
         }
         {
@@ -181,66 +192,57 @@ impl Worker {
         if result.is_err() {
             return self.end_cleaning(at);
         }
+        let (movable, stuck): (Vec<_>, Vec<_>) = candidates
+            .into_iter()
+            .partition(|candidate| candidate.take_key(&namespace));
+        if !job.gains(&namespace, &movable) {
+            // The space of the target would be gone and none gained: again when anything has changed.
+            movable.iter().for_each(|each| each.release_key(&namespace));
+            namespace.count_vain_cleaning();
+            return self.end_cleaning(at);
+        }
         job.is_written = true;
-        let bytes = candidates
-            .iter()
-            .map(|each| cell_bytes(each.found.value_bytes as usize) as u32);
-        namespace.segments.adopt(job.target.start(), bytes.sum());
-        let mut moving = 0;
-        for candidate in candidates {
-            if self.begin_move(at, &namespace, &candidate) {
-                moving += 1;
-            } else {
-                namespace.free_cell(candidate.to, candidate.found.value_bytes);
-            }
+        job.moving = movable.len();
+        let bytes = |candidate: &Candidate| cell_bytes(candidate.found.value_bytes as usize) as u32;
+        let all = movable.iter().chain(&stuck).map(bytes);
+        namespace.segments.adopt(job.target.start(), all.sum());
+        for candidate in stuck {
+            namespace.free_cell(candidate.to, candidate.found.value_bytes);
         }
-        if let Some(job) = &mut self.cleaners[at] {
-            job.moving = moving;
-        }
-        if moving == 0 {
-            self.end_cleaning(at);
+        for candidate in movable {
+            self.begin_move(at, &namespace, candidate);
         }
     }
 
-    fn begin_move(&mut self, at: usize, namespace: &Namespace, candidate: &Candidate) -> bool {
+    /// Hands over the record of a move that owns its key.
+    fn begin_move(&mut self, at: usize, namespace: &Namespace, candidate: Candidate) {
         let Candidate {
             key,
             hash,
             found,
             to,
         } = candidate;
-        if !namespace.keys.try_acquire(*hash, key) {
-            return false;
-        }
-        let now = namespace.index.partition(*hash).lock().get(*hash, key);
-        if now.as_ref() != Some(found) {
-            if let Some(next) = namespace.keys.release(*hash, key) {
-                next.own_key();
-            }
-            return false;
-        }
         let slot = self.commands.add(Active {
             tag: 0,
             namespace: at,
-            key: *key,
-            hash: *hash,
+            key,
+            hash,
             work: Work::Move(MoveState {
-                to: *to,
+                to,
                 value_bytes: found.value_bytes,
             }),
             failure: None,
         });
         let member = Member {
-            key: *key,
-            hash: *hash,
+            key,
+            hash,
             sequence: namespace.next_sequence(),
             value_bytes: found.value_bytes,
             checksum: u64::from(found.check),
-            change: Pending::Cell(*to),
+            change: Pending::Cell(to),
             waiter: Some(Waiter::new(&self.inbox, slot)),
         };
         namespace.journal.lock().open.push(member);
-        true
     }
 
     /// Learns how the record of a move fared.
@@ -286,7 +288,7 @@ impl Worker {
         if !evicts || namespace.check_writable().is_err() {
             return false;
         }
-        let clock = namespace.clock.load(std::sync::atomic::Ordering::Relaxed);
+        let clock = namespace.clock.load(Relaxed);
         let mut begun = 0;
         for _ in 0..EVICTIONS {
             let mut oldest: Option<(u8, Key)> = None;
@@ -334,13 +336,55 @@ impl Worker {
     }
 }
 
+impl Candidate {
+    /// Takes the key, if nobody changes it and it still points to the cell.
+    fn take_key(&self, namespace: &Namespace) -> bool {
+        if !namespace.keys.try_borrow(self.hash, &self.key) {
+            return false;
+        }
+        let partition = namespace.index.partition(self.hash);
+        let now = partition.lock().get(self.hash, &self.key);
+        let points_here = now.as_ref() == Some(&self.found);
+        if !points_here {
+            self.release_key(namespace);
+        }
+        points_here
+    }
+
+    fn release_key(&self, namespace: &Namespace) {
+        if let Some(next) = namespace.keys.release(self.hash, &self.key) {
+            next.own_key();
+        }
+    }
+}
+
 impl Job {
-    /// Copies the victim's live cells. Returns false if one of them cannot be read.
+    /// Returns true if the moves gain space: they empty two victims for the one target, or one victim
+    /// and fill the target. Then others are emptier than before.
+    fn gains(&self, namespace: &Namespace, movable: &[Candidate]) -> bool {
+        let mut moving: HashMap<u64, u32> = HashMap::new();
+        for candidate in movable {
+            if let Place::Cell(from) = candidate.found.place {
+                let bytes = cell_bytes(candidate.found.value_bytes as usize) as u32;
+                *moving.entry(from.segment()).or_default() += bytes;
+            }
+        }
+        let emptied = self.victims.iter().filter(|victim| {
+            let moving = moving.get(victim).copied().unwrap_or(0);
+            namespace.segments.live_bytes(**victim) <= moving
+        });
+        emptied.count() + usize::from(self.is_full) >= 2
+    }
+
+    /// Copies the victim's live cells. Returns false if some of them cannot be read.
     fn copy_live(&mut self, namespace: &Namespace, victim: u64, bytes: &[u8]) -> bool {
         let secret = namespace.description.secret;
+        let (mut is_damaged, mut copied) = (false, 0);
         for cell in cells(bytes, secret, victim) {
             let Ok(cell) = cell else {
-                return false;
+                // Perhaps dead: a crash may have torn what a recovery did not put back.
+                is_damaged = true;
+                continue;
             };
             let hash = namespace.index.hash(&cell.key);
             let found = namespace.index.partition(hash).lock().get(hash, &cell.key);
@@ -353,6 +397,7 @@ impl Job {
                 self.is_full = true;
                 return true;
             };
+            copied += cell_bytes(cell.value.len()) as u32;
             self.candidates.push(Candidate {
                 key: cell.key,
                 hash,
@@ -360,6 +405,6 @@ impl Job {
                 to,
             });
         }
-        true
+        !is_damaged || copied >= namespace.segments.live_bytes(victim)
     }
 }

@@ -132,6 +132,7 @@ impl Worker {
         }
         namespace.journal.lock().is_writing = false;
         self.settle_if_much(at);
+        namespace.wake_space_waiters();
     }
 
     /// Learns how the record of a command fared.

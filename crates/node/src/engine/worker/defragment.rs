@@ -120,7 +120,7 @@ impl Worker {
             return false;
         };
         let hash = namespace.index.hash(&key);
-        if !namespace.keys.try_acquire(hash, &key) {
+        if !namespace.keys.try_borrow(hash, &key) {
             return false;
         }
         let now = namespace.index.partition(hash).lock().get(hash, &key);

@@ -233,7 +233,7 @@ impl Worker {
 
     fn key_is_owned(&mut self, slot: u32) {
         match self.commands.get_mut(slot).map(|active| &active.work) {
-            Some(Work::Store(_)) => self.admit_store(slot),
+            Some(Work::Store(_)) => self.store_owns_key(slot),
             Some(Work::Delete(_)) => self.admit_delete(slot),
             _ => debug_assert!(false, "stores and deletes own keys"),
         }

@@ -58,7 +58,7 @@ impl Worker {
         };
         let namespace = self.namespace(at);
         // First into the queue: space that comes free meanwhile wakes it.
-        self.set_waits_for_space(slot, true);
+        self.begin_wait_for_space(slot);
         let waiter = Waiter::new(&self.inbox, slot);
         namespace.space_waiters.lock().push_back(waiter.clone());
         let may_come = match self.lacks_key_share(slot) {
@@ -80,7 +80,12 @@ impl Worker {
 
     /// Ends a store for which no space will come.
     pub(super) fn give_up_on_space(&mut self, slot: u32) {
-        self.set_waits_for_space(slot, false);
+        if !self.end_wait_for_space(slot) {
+            if let Some(active) = self.commands.get_mut(slot) {
+                active.failure.get_or_insert(Failure::CapacityExceeded);
+            }
+            return;
+        }
         if let Some(buffer) = self.take_held(slot) {
             self.buffers.put(buffer);
         }
@@ -89,7 +94,9 @@ impl Worker {
 
     /// Tries again to find space for a store.
     pub(super) fn look_for_space(&mut self, slot: u32) {
-        self.set_waits_for_space(slot, false);
+        if !self.end_wait_for_space(slot) {
+            return;
+        }
         if self
             .commands
             .get_mut(slot)

@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) waits_for_buffer: bool,
     /// Whether it stands among those that wait for space: its slot is not free before it was woken.
     waits_for_space: bool,
+    /// Whether it was woken while its key is borrowed: it goes on when the key is back.
+    waits_for_borrower: bool,
     /// Whether its record is in the journal's hands.
     is_committing: bool,
 }
@@ -59,6 +61,7 @@ impl State {
             checks: Vec::new(),
             waits_for_buffer: false,
             waits_for_space: false,
+            waits_for_borrower: false,
             is_committing: false,
         }
     }
@@ -76,8 +79,51 @@ impl Worker {
         }
     }
 
+    /// Goes on with a store that has its key now, for the first time or again.
+    pub(super) fn store_owns_key(&mut self, slot: u32) {
+        let Some(state) = self.store(slot) else {
+            return;
+        };
+        if std::mem::take(&mut state.waits_for_borrower) {
+            return self.look_for_space(slot);
+        }
+        if state.waits_for_space {
+            return self.lend_key(slot);
+        }
+        self.admit_store(slot);
+    }
+
+    /// Lets the key be borrowed while the store waits for space.
+    pub(super) fn lend_key(&mut self, slot: u32) {
+        let Some(active) = self.commands.get_mut(slot) else {
+            return;
+        };
+        let (at, hash, key) = (active.namespace, active.hash, active.key);
+        let owner = Waiter::new(&self.inbox, slot);
+        self.node.namespaces()[at].keys.lend(hash, &key, owner);
+    }
+
+    /// Ends a store's wait for space. Returns false while its key is borrowed.
+    pub(super) fn end_wait_for_space(&mut self, slot: u32) -> bool {
+        let Some(active) = self.commands.get_mut(slot) else {
+            return false;
+        };
+        let (at, hash, key) = (active.namespace, active.hash, active.key);
+        let Some(state) = self.store(slot) else {
+            return false;
+        };
+        if !std::mem::take(&mut state.waits_for_space) {
+            return true;
+        }
+        let has_key = self.node.namespaces()[at].keys.stop_lending(hash, &key);
+        if let Some(state) = self.store(slot) {
+            state.waits_for_borrower = !has_key;
+        }
+        has_key
+    }
+
     /// Judges the store, now that no other command changes its key.
-    pub(super) fn admit_store(&mut self, slot: u32) {
+    fn admit_store(&mut self, slot: u32) {
         let Some(active) = self.commands.get_mut(slot) else {
             return;
         };
@@ -157,9 +203,11 @@ impl Worker {
         Some(!exists && !self.store(slot)?.reserved_key)
     }
 
-    pub(super) fn set_waits_for_space(&mut self, slot: u32, waits: bool) {
+    /// Has a store stand among those that wait for space.
+    pub(super) fn begin_wait_for_space(&mut self, slot: u32) {
         if let Some(state) = self.store(slot) {
-            state.waits_for_space = waits;
+            state.waits_for_space = true;
+            self.lend_key(slot);
         }
     }
 
@@ -385,7 +433,8 @@ impl Worker {
         let Some(state) = self.store(slot) else {
             return;
         };
-        let is_waiting = state.waits_for_space || !state.wanted.is_empty();
+        let is_waiting =
+            state.waits_for_space || state.waits_for_borrower || !state.wanted.is_empty();
         if state.is_committing || state.writing > 0 || is_waiting {
             return;
         }

@@ -129,6 +129,15 @@ fn a_lost_sector_hides_no_cell_behind_it() {
     assert_eq!(found[3].as_ref().unwrap().key, key(4));
 }
 
+/// A recovery puts live cells back, and no dead ones.
+#[test]
+fn a_gap_hides_no_cell_behind_it() {
+    let segment = patched(specimen().bytes(), 64, &[0; 88]);
+    let found: Vec<_> = cells(&segment, SECRET, SEGMENT).collect();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].as_ref().unwrap().key, key(3));
+}
+
 #[test]
 fn a_cell_is_valid_at_its_place_only() {
     let builder = specimen();
