@@ -290,7 +290,13 @@ fn crowded(seed: u64, share: f64) -> (Disk, Driver<Worker>, u32) {
 
 #[test]
 fn stores_that_wait_for_space_do_not_keep_it_from_being_cleared() {
-    let (_disk, mut driver, keys) = crowded(23, 0.6);
+    for share in [0.5, 0.55, 0.6] {
+        overwrite_all_at_once(share);
+    }
+}
+
+fn overwrite_all_at_once(share: f64) {
+    let (_disk, mut driver, keys) = crowded(23, share);
     let mut rng = StdRng::seed_from_u64(23);
     let (mut stored, mut under_way) = (0, 0);
     for _ in 0..200_000 {
@@ -301,14 +307,14 @@ fn stores_that_wait_for_space_do_not_keep_it_from_being_cleared() {
         }
         driver.step(Wait::No);
         while let Some((_, result)) = driver.ended.pop_front() {
-            assert_eq!(result, Ok(Answer::Stored));
+            assert_eq!(result, Ok(Answer::Stored), "at {share}");
             (stored, under_way) = (stored + 1, under_way - 1);
         }
         if stored >= 2000 {
             return;
         }
     }
-    panic!("{stored} were stored");
+    panic!("{stored} were stored at {share}");
 }
 
 #[test]
