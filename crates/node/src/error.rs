@@ -38,6 +38,8 @@ pub enum Error {
     },
     /// An argument or an option is out of its range.
     InvalidArgument(String),
+    /// The store of an [`LsmEngine`](crate::lsm::LsmEngine) cannot be used.
+    Store(terrace::Error),
 }
 
 /// Results of this crate.
@@ -67,6 +69,7 @@ impl fmt::Display for Error {
             Error::Unsupported { offset, what } => write!(f, "at byte {offset}: {what}"),
             Error::Occupied { path, what } => write!(f, "{}: {what}", path.display()),
             Error::InvalidArgument(what) => f.write_str(what),
+            Error::Store(error) => write!(f, "{error}"),
         }
     }
 }
@@ -75,7 +78,14 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } => Some(source),
+            Error::Store(error) => std::error::Error::source(error),
             _ => None,
         }
+    }
+}
+
+impl From<terrace::Error> for Error {
+    fn from(error: terrace::Error) -> Self {
+        Error::Store(error)
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! Layers, each of which knows only those before it: [`block`] and [`key`]; [`device`], which moves
 //! blocks and completes later; [`mod@format`], the bytes on the device; [`space`], which blocks are free;
-//! [`index`], where the value of a key is; [`engine`], commands and their order.
+//! [`index`], where the value of a key is; [`engine`], commands and their order; [`lsm`], the same
+//! commands on the store of [`terrace`].
 
 #![deny(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod error;
 pub mod format;
 pub mod index;
 pub mod key;
+pub mod lsm;
 pub mod space;
 
 pub use error::{Error, Result};

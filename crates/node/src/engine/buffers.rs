@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::block::Buffer;
 
+/// The least budget: two of the largest pieces.
+pub(crate) const MIN_BUFFER_BLOCKS: usize = 512;
+
 /// Buffers of one event loop.
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     /// The most blocks that are handed out or kept.
     budget: usize,
     /// Blocks handed out.
@@ -20,7 +23,7 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Makes a budget of `budget` blocks.
-    pub(super) fn new(budget: usize) -> Self {
+    pub(crate) fn new(budget: usize) -> Self {
         Buffers {
             budget,
             used: 0,
@@ -31,7 +34,7 @@ impl Buffers {
     }
 
     /// Returns a buffer of at least `blocks` blocks, of any contents; none while the budget is used up.
-    pub(super) fn take(&mut self, blocks: usize) -> Option<Buffer> {
+    pub(crate) fn take(&mut self, blocks: usize) -> Option<Buffer> {
         let size = size_class(blocks);
         if self.used + size > self.budget {
             return None;
@@ -49,7 +52,7 @@ impl Buffers {
     }
 
     /// Takes back a buffer of `take`.
-    pub(super) fn put(&mut self, buffer: Buffer) {
+    pub(crate) fn put(&mut self, buffer: Buffer) {
         let size = buffer.blocks();
         if size == 0 {
             return;
@@ -61,7 +64,7 @@ impl Buffers {
     }
 
     /// Returns the number of blocks handed out, and the most that were ever in use or kept.
-    pub(super) fn usage(&self) -> (usize, usize) {
+    pub(crate) fn usage(&self) -> (usize, usize) {
         (self.used, self.peak)
     }
 

@@ -26,6 +26,7 @@ mod worker;
 
 use std::fmt;
 
+pub(crate) use self::buffers::{Buffers, MIN_BUFFER_BLOCKS};
 pub use self::create::create;
 pub use self::namespace::{Node, Statistics};
 pub use self::overlay::inspect;

@@ -24,7 +24,7 @@ pub(super) use self::inbox::Waiter;
 use self::inbox::{Inbox, Message};
 use self::slots::Slots;
 use super::blocking::Blocking;
-use super::buffers::Buffers;
+use super::buffers::{Buffers, MIN_BUFFER_BLOCKS};
 use super::namespace::{Namespace, Node};
 use super::{Answer, Engine, Event, Failure};
 use crate::block::BLOCK_BYTES;
@@ -116,7 +116,7 @@ impl Worker {
     /// The budget does not hold two of the largest pieces.
     pub fn new(node: &Arc<Node>, device: Box<dyn Device>, buffer_bytes: usize) -> Result<Self> {
         let budget = buffer_bytes / BLOCK_BYTES;
-        if budget < 512 {
+        if budget < MIN_BUFFER_BLOCKS {
             return Err(Error::InvalidArgument(
                 "the budget of buffers is at least 2 MiB".to_owned(),
             ));

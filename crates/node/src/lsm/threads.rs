@@ -1,0 +1,298 @@
+//! The threads that call the store, and the way of jobs to them and of replies back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use terrace::{Db, Snapshot, WriteBatch, WriteOptions};
+
+use super::head::Head;
+use super::namespace::{Change, Namespace, NewValue, Opened, change_failed};
+use crate::Key;
+use crate::block::Buffer;
+use crate::engine::{Answer, Condition, Failure};
+
+/// The most changes of one group.
+const MAX_GROUP: usize = 256;
+
+/// A change of a key.
+pub(super) struct KeyChange {
+    pub(super) tag: u64,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) key: Key,
+    pub(super) kind: ChangeKind,
+}
+
+/// The kinds of changes.
+pub(super) enum ChangeKind {
+    /// A value at the start of the buffer, of so many bytes.
+    Whole(Condition, Buffer, u32),
+    /// A value of so many bytes, whose pieces were written under the version.
+    InPieces(Condition, u32, u64),
+    Delete,
+}
+
+/// Work for the thread of a key.
+pub(super) enum Write {
+    Change(KeyChange),
+    /// A piece: the tag, and its version, place and size.
+    Piece(u64, Arc<Namespace>, Buffer, (u64, u32, u32)),
+    /// The pieces under a version are not wanted.
+    Drop(Arc<Namespace>, u64),
+}
+
+/// Work for any reading thread, for a tag.
+pub(super) struct Read {
+    pub(super) tag: u64,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) what: ReadKind,
+}
+
+/// The kinds of reads.
+pub(super) enum ReadKind {
+    Exist(Key),
+    Open(Key),
+    /// A piece as a snapshot has it: version, place and size.
+    Piece(Arc<Snapshot>, Buffer, (u64, u32, u32)),
+    List(Option<Key>, usize),
+    Flush,
+}
+
+/// The outcome of a job.
+pub(super) enum Reply {
+    Done(u64, Result<Answer, Failure>, Option<Buffer>),
+    Opened(u64, Result<Opened, Failure>),
+    PieceWritten(u64, Buffer, Result<(), Failure>),
+    PieceRead(u64, Buffer, Result<(), Failure>),
+}
+
+/// Replies that the event loop has not seen yet.
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<(Vec<Reply>, bool)>,
+    filled: Condvar,
+}
+
+impl Inbox {
+    fn send(&self, reply: Reply) {
+        self.state.lock().0.push(reply);
+        self.filled.notify_one();
+    }
+
+    /// Ends the present or the next wait.
+    pub(super) fn wake(&self) {
+        self.state.lock().1 = true;
+        self.filled.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<Reply> {
+        std::mem::take(&mut self.state.lock().0)
+    }
+
+    /// Waits for a reply or a wake, for so long at most.
+    pub(super) fn wait(&self, limit: Option<Duration>) {
+        let end = limit.map(|limit| Instant::now() + limit);
+        let mut state = self.state.lock();
+        while state.0.is_empty() && !std::mem::take(&mut state.1) {
+            match end {
+                None => self.filled.wait(&mut state),
+                Some(end) => {
+                    if self.filled.wait_until(&mut state, end).timed_out() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The threads. They end when this is dropped.
+pub(super) struct Threads {
+    writers: Vec<Sender<Write>>,
+    readers: Option<Sender<Read>>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    pub(super) fn start(db: &Db, inbox: &Arc<Inbox>, writers: usize, readers: usize) -> Self {
+        let mut threads = Threads {
+            writers: Vec::new(),
+            readers: None,
+            handles: Vec::new(),
+        };
+        for _ in 0..writers.max(1) {
+            let (sender, receiver) = channel();
+            let (db, inbox) = (db.clone(), Arc::clone(inbox));
+            threads.writers.push(sender);
+            let run = move || write_all(&db, &receiver, &inbox);
+            threads.handles.push(std::thread::spawn(run));
+        }
+        let (sender, receiver) = channel();
+        threads.readers = Some(sender);
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..readers.max(1) {
+            let (receiver, inbox) = (Arc::clone(&receiver), Arc::clone(inbox));
+            let run = move || read_all(&receiver, &inbox);
+            threads.handles.push(std::thread::spawn(run));
+        }
+        threads
+    }
+
+    /// Hands work to the thread of a key: its changes take effect in the order of these calls.
+    pub(super) fn write(&self, key: &Key, write: Write) {
+        let hash = xxhash_rust::xxh3::xxh3_64(key.as_bytes());
+        let at = (hash % self.writers.len() as u64) as usize;
+        let sent = self.writers[at].send(write);
+        debug_assert!(sent.is_ok(), "a thread lives as long as its sender");
+    }
+
+    pub(super) fn read(&self, read: Read) {
+        let sent = self.readers.as_ref().map(|readers| readers.send(read));
+        debug_assert!(sent.is_some_and(|sent| sent.is_ok()));
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.writers.clear();
+        self.readers = None;
+        for handle in self.handles.drain(..) {
+            // A panic of the thread was told of when it happened.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn write_all(db: &Db, jobs: &Receiver<Write>, inbox: &Inbox) {
+    while let Ok(first) = jobs.recv() {
+        let mut group = Vec::new();
+        let mut next = Some(first);
+        while let Some(job) = next.take() {
+            match job {
+                Write::Change(change) => group.push(change),
+                other => {
+                    // It must not overtake the changes before it.
+                    commit(db, std::mem::take(&mut group), inbox);
+                    carry_out(other, inbox);
+                }
+            }
+            if group.len() < MAX_GROUP {
+                next = jobs.try_recv().ok();
+            }
+        }
+        commit(db, group, inbox);
+    }
+}
+
+fn carry_out(job: Write, inbox: &Inbox) {
+    match job {
+        Write::Piece(tag, namespace, buffer, (version, offset, bytes)) => {
+            let result = namespace.write_piece(version, offset, &buffer[..bytes as usize]);
+            inbox.send(Reply::PieceWritten(tag, buffer, result));
+        }
+        Write::Drop(namespace, version) => {
+            // If this fails, the next opening finds the mark and tries again.
+            let _ = namespace.drop_version(version);
+        }
+        Write::Change(_) => debug_assert!(false, "changes go in groups"),
+    }
+}
+
+/// Judges changes in their order and writes all that pass in one batch. Nobody hears of any before
+/// the batch is as durable as its namespaces ask.
+fn commit(db: &Db, group: Vec<KeyChange>, inbox: &Inbox) {
+    if group.is_empty() {
+        return;
+    }
+    let mut batch = WriteBatch::new();
+    let mut heads: HashMap<(u32, Key), Option<Head>> = HashMap::new();
+    let syncs = group.iter().any(|change| change.namespace.syncs());
+    let mut judged = Vec::with_capacity(group.len());
+    for change in &group {
+        let namespace = &change.namespace;
+        let at = (namespace.settings.nsid, change.key);
+        let now = match heads.get(&at) {
+            Some(head) => Ok(*head),
+            None => namespace.head(&change.key),
+        };
+        let applied = now.and_then(|now| {
+            let change_of = change.kind.as_change();
+            namespace.apply(&mut batch, &change.key, now, &change_of)
+        });
+        judged.push(applied.map(|head| {
+            heads.insert(at, head);
+        }));
+    }
+    let written = match batch.is_empty() {
+        true => Ok(()),
+        false => db.write(batch, WriteOptions::with_sync(syncs)),
+    };
+    let failure = written.err().map(|error| change_failed(&error));
+    for (change, judged) in group.into_iter().zip(judged) {
+        let result = match &failure {
+            Some(failure) => Err(failure.clone()),
+            None => judged,
+        };
+        let (answer, buffer) = match change.kind {
+            ChangeKind::Whole(_, buffer, _) => (Answer::Stored, Some(buffer)),
+            ChangeKind::InPieces(_, _, version) => {
+                if result.is_err() {
+                    let _ = change.namespace.drop_version(version);
+                }
+                (Answer::Stored, None)
+            }
+            ChangeKind::Delete => (Answer::Deleted, None),
+        };
+        inbox.send(Reply::Done(change.tag, result.map(|()| answer), buffer));
+    }
+}
+
+impl ChangeKind {
+    fn as_change(&self) -> Change<'_> {
+        match self {
+            ChangeKind::Whole(condition, buffer, bytes) => {
+                Change::Store(*condition, NewValue::Whole(&buffer[..*bytes as usize]))
+            }
+            ChangeKind::InPieces(condition, bytes, version) => {
+                Change::Store(*condition, NewValue::InPieces(*bytes, *version))
+            }
+            ChangeKind::Delete => Change::Delete,
+        }
+    }
+}
+
+fn read_all(jobs: &Mutex<Receiver<Read>>, inbox: &Inbox) {
+    loop {
+        let received = jobs.lock().recv();
+        let Ok(Read {
+            tag,
+            namespace,
+            what,
+        }) = received
+        else {
+            return;
+        };
+        let reply = match what {
+            ReadKind::Exist(key) => {
+                let found = namespace.head(&key);
+                let exists = found.and_then(|head| head.ok_or(Failure::NotFound));
+                Reply::Done(tag, exists.map(|_| Answer::Exists), None)
+            }
+            ReadKind::Open(key) => Reply::Opened(tag, namespace.open_value(&key)),
+            ReadKind::Piece(snapshot, mut buffer, (version, offset, bytes)) => {
+                let to = &mut buffer[..bytes as usize];
+                let result = namespace.read_piece(&snapshot, version, offset, to);
+                Reply::PieceRead(tag, buffer, result)
+            }
+            ReadKind::List(from, max_keys) => {
+                let listed = namespace.list(from.as_ref(), max_keys);
+                Reply::Done(tag, listed.map(Answer::Keys), None)
+            }
+            ReadKind::Flush => Reply::Done(tag, namespace.flush().map(|()| Answer::Flushed), None),
+        };
+        inbox.send(reply);
+    }
+}
