@@ -61,7 +61,8 @@ With --scan the index is rebuilt from the values on the device, where a checkpoi
 damaged. The newest whole value of each key is taken.
 
 KEYS THAT WERE DELETED MAY BE THERE AGAIN with --scan, for a delete leaves no trace in the values.
-Keys whose newest value is damaged have an older one, if there is any. Copy the device first.
+Keys whose newest value is damaged have an older one, if there is any. The last small values (64 KiB
+at most) may be in the journal alone, and are lost with it. Copy the device first.
 
 Examples:
   terrace node recover /dev/nvme1n1

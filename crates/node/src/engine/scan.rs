@@ -3,18 +3,20 @@
 //! Each value says its key and its number, so the newest whole one of a key is taken. A delete leaves
 //! no trace in a value: deleted keys may show again, and keys whose newest value is damaged show an
 //! older one. Small values may be in the journal alone: where the namespace can still be recovered, that
-//! is done first, for it writes them to their cells.
+//! is done first, for it writes them to their cells. Where it cannot, up to a segment of them is lost.
 
 use std::collections::HashMap;
 
 use super::blocking::Blocking;
 use super::content::{Content, first_of};
 use super::recovery;
+use super::ring::Ring;
 use super::values::verify_value;
 use crate::block::{BLOCK_BYTES, Buffer, Extent};
 use crate::device::Device;
 use crate::format::cell::Segment;
 use crate::format::checkpoint::CheckpointHeader;
+use crate::format::journal::read_any_block;
 use crate::format::location::SEGMENT_BLOCKS;
 use crate::format::namespace::{Description, Kind};
 use crate::format::trailer::{Trailer, tail_of};
@@ -170,8 +172,9 @@ impl Scan<'_> {
         }
         let generation = 1 + self.newest_generation()?;
         let slot = description.checkpoints[(generation % 2) as usize];
-        // No block of the old journal continues a chain that begins with this number.
-        let mut content = Content::new(secret, generation, (1, rand::random()));
+        // No block of the old journal continues this chain, or tells of a block in it.
+        let start = (1 + self.newest_block()?, rand::random());
+        let mut content = Content::new(secret, generation, start);
         while let Some((buffer, place)) = content.next(&index, slot) {
             self.device.write(&[place], buffer)?;
         }
@@ -180,6 +183,17 @@ impl Scan<'_> {
         content.header(sequence).encode(&mut block, secret, slot);
         self.device.write(&[first_of(slot)], block)?;
         self.device.flush()
+    }
+
+    /// Returns the highest number of a block in the journal's ring.
+    fn newest_block(&mut self) -> Result<u64> {
+        let (description, mut newest) = (self.description, 0);
+        let mut ring = Ring::new(description.journal, 0);
+        while let Some(block) = ring.next(&mut self.device)? {
+            let read = read_any_block(block, description.secret);
+            newest = newest.max(read.map_or(0, |read| read.number));
+        }
+        Ok(newest)
     }
 
     fn newest_generation(&mut self) -> Result<u64> {

@@ -179,6 +179,12 @@ pub fn read_block(
     }))
 }
 
+/// Reads a block under the number that it says itself; none if it is not whole.
+pub fn read_any_block(block: &[u8], secret: u64) -> Option<JournalBlock<'_>> {
+    let (header, _) = Header::ref_from_prefix(block).ok()?;
+    read_block(block, secret, header.number.get(), 0).ok()?
+}
+
 impl<'a> JournalBlock<'a> {
     /// Returns the records, checked. Behind an error there is none.
     pub fn records(&self, bounds: &Bounds) -> Records<'a> {
