@@ -201,6 +201,24 @@ fn damage_behind_the_last_flush_mark_is_told_of() {
 }
 
 #[test]
+fn a_change_that_was_not_taken_is_not_taken_later() {
+    let disk = new_disk(&Shape::default(), 25);
+    let mut first = driver(&disk);
+    first.put(1, key(1), value_of(&key(1), 0, 4000)).unwrap();
+    first.put(1, key(1), value_of(&key(1), 1, 5000)).unwrap();
+    drop(first);
+    let torn = damage_the_value(&disk);
+    for round in 2..5 {
+        // Blocks with flush marks follow the record.
+        let mut driver = driver(&torn);
+        let value = driver.get(1, key(1));
+        assert!(value == Ok(value_of(&key(1), 0, 4000)), "{value:?}");
+        driver.put(1, key(round), vec![1; 100]).unwrap();
+        driver.put(1, key(round), vec![2; 100]).unwrap();
+    }
+}
+
+#[test]
 fn an_orderly_end_leaves_nothing_in_doubt() {
     let shape = Shape {
         domains: vec![Domain::PowerSafe, Domain::CrashSafe],
