@@ -94,8 +94,8 @@ const LONG_STEPS: &[Step] = &[
         name: "crashes, long",
         run: |root| {
             let scale = [
-                ("TERRACE_CRASH_RUNS", "4"),
-                ("TERRACE_CRASH_OPERATIONS", "200"),
+                ("TERRACE_CRASH_RUNS", "2"),
+                ("TERRACE_CRASH_OPERATIONS", "150"),
                 ("TERRACE_DOUBLE_CRASHES", "50"),
             ];
             scaled(root, "crash", &scale)
