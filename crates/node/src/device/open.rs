@@ -52,8 +52,8 @@ impl Medium {
         let named = |source| Error::io(format!("open {}", path.display()), source);
         // Opening some other things has effects, or waits: a look comes first.
         let is_block_device = is_block_device(path, &path.metadata().map_err(named)?)?;
-        let (file, direct) = open_file(path, flags(access, is_block_device))
-            .map_err(|error| refusal(path, error))?;
+        let (file, direct) =
+            claim(path, flags(access, is_block_device)).map_err(|error| refusal(path, error))?;
         if is_block_device != self::is_block_device(path, &file.metadata().map_err(named)?)? {
             return Err(named(io::Error::other("it was replaced meanwhile")));
         }
@@ -164,8 +164,20 @@ pub(super) fn open_file(path: &Path, flags: OFlags) -> rustix::io::Result<(File,
     }
 }
 
-/// How long a lock is tried. A process that starts another one holds its files twice until that one
-/// runs its own program, and so a lock may outlive its owner by moments.
+/// Opens a file that is there. One that is in use is tried for a while.
+fn claim(path: &Path, flags: OFlags) -> rustix::io::Result<(File, bool)> {
+    let begun = Instant::now();
+    loop {
+        match open_file(path, flags) {
+            Err(Errno::BUSY) if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
+            result => return result,
+        }
+    }
+}
+
+/// How long a claim is tried. A process that starts another one holds its files twice until that one
+/// runs its own program, and the kernel closes those of a dead one when their requests have ended. So
+/// a claim may outlive its owner by moments.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
