@@ -125,6 +125,8 @@ pub struct Driver<E> {
     /// What has ended since the last look.
     pub ended: VecDeque<(u64, Result<Answer, Failure>)>,
     events: Vec<Event>,
+    /// Whether other loops must get their turn while this one waits: a simulated disk does not.
+    pub yields: bool,
 }
 
 impl<E: Engine> Driver<E> {
@@ -136,6 +138,7 @@ impl<E: Engine> Driver<E> {
             next_tag: 1,
             ended: VecDeque::new(),
             events: Vec::new(),
+            yields: false,
         }
     }
 
@@ -213,6 +216,9 @@ impl<E: Engine> Driver<E> {
                 return self.ended.remove(at).expect("it is there").1;
             }
             self.step(Wait::Yes);
+            if self.yields {
+                std::thread::sleep(std::time::Duration::from_micros(20));
+            }
         }
         panic!("command {tag} does not end");
     }

@@ -99,16 +99,17 @@ impl Worker {
         if namespace.check_writable().is_err() || !is_worth_it || is_in_vain {
             return false;
         }
-        {
+        let target = {
             let mut cleaning = namespace.cleaning.lock();
             if *cleaning {
                 return true;
             }
+            // Others wait for the end of a pass that they see: none is to be seen that does not begin.
+            let Some(target) = namespace.space.allocate_reserved(SEGMENT_BLOCKS, 0, 1) else {
+                return false;
+            };
             *cleaning = true;
-        }
-        let Some(target) = namespace.space.allocate_reserved(SEGMENT_BLOCKS, 0, 1) else {
-            *namespace.cleaning.lock() = false;
-            return false;
+            target
         };
         let sequence = namespace.next_sequence();
         let secret = namespace.description.secret;
@@ -311,6 +312,14 @@ impl Worker {
     fn begin_eviction(&mut self, at: usize, namespace: &Namespace, key: Key) -> bool {
         let hash = namespace.index.hash(&key);
         if !namespace.keys.try_acquire(hash, &key) {
+            return false;
+        }
+        let partition = namespace.index.partition(hash);
+        if partition.lock().get(hash, &key).is_none() {
+            // Another loop has dropped it since it was drawn.
+            if let Some(next) = namespace.keys.release(hash, &key) {
+                next.own_key();
+            }
             return false;
         }
         let slot = self.commands.add(Active {

@@ -176,20 +176,10 @@ impl Worker {
             self.poll(Wait::Yes, &mut events)?;
         }
         let mut device = Blocking(&mut *self.device);
-        for namespace in self.node.namespaces() {
-            let written = namespace.journal.lock().written;
-            device.flush()?;
-            let mark = {
-                let mut journal = namespace.journal.lock();
-                journal.durable = journal.durable.max(written);
-                journal.close_mark()
-            };
-            if let Some((_, buffer, parts)) = mark.filter(|_| namespace.check_writable().is_ok()) {
-                device.write_parts(buffer, parts)?;
-                device.flush()?;
-            }
-        }
-        Ok(())
+        let namespaces = self.node.namespaces().iter();
+        namespaces
+            .filter(|namespace| namespace.check_writable().is_ok())
+            .try_for_each(|namespace| mark_as_durable(&mut device, namespace))
     }
 
     fn namespace(&self, at: usize) -> Arc<Namespace> {
@@ -330,6 +320,33 @@ impl Worker {
             }
         }
     }
+}
+
+/// Makes a namespace durable, and says so in its journal.
+fn mark_as_durable(device: &mut Blocking<'_>, namespace: &Namespace) -> Result<()> {
+    let written = namespace.journal.lock().written;
+    device.flush()?;
+    let mark = {
+        let mut journal = namespace.journal.lock();
+        journal.durable = journal.durable.max(written);
+        journal.close_mark()
+    };
+    let Some((group, buffer, parts)) = mark else {
+        return Ok(());
+    };
+    let marked = device
+        .write_parts(buffer, parts)
+        .and_then(|()| device.flush());
+    let mut journal = namespace.journal.lock();
+    journal.is_writing = false;
+    match &marked {
+        Ok(()) => (journal.written, journal.durable) = (group.end, group.end),
+        Err(error) => {
+            drop(journal);
+            namespace.poison(format!("the mark of an orderly end failed: {error}"));
+        }
+    }
+    marked
 }
 
 /// Counts one more.
