@@ -201,6 +201,31 @@ fn damage_behind_the_last_flush_mark_is_told_of() {
 }
 
 #[test]
+fn what_a_recovery_shows_survives_a_power_cut() {
+    let shape = Shape {
+        domains: vec![Domain::CrashSafe],
+        ..Shape::default()
+    };
+    for seed in 0..20 {
+        let disk = new_disk(&shape, seed);
+        let mut first = driver(&disk);
+        for number in 0..4 {
+            let bytes = [100, 5000][number as usize % 2];
+            first.put(1, key(number), vec![1; bytes]).unwrap();
+        }
+        // The process dies; the device has what it was given, but may still lose it.
+        drop(first);
+        let shown: Vec<_> = (0..4)
+            .map(|number| driver(&disk).get(1, key(number)).unwrap())
+            .collect();
+        let mut after = driver(&Disk::from_image(disk.power_cut(seed), seed));
+        for (number, value) in (0..).zip(shown) {
+            assert_eq!(after.get(1, key(number)), Ok(value), "{seed}: {number}");
+        }
+    }
+}
+
+#[test]
 fn a_change_that_was_not_taken_is_not_taken_later() {
     let disk = new_disk(&Shape::default(), 25);
     let mut first = driver(&disk);

@@ -83,6 +83,11 @@ impl Flight {
         }
     }
 
+    /// Returns the number of pieces that the system has not been asked for.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns true if no request has begun and not completed.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0

@@ -28,6 +28,9 @@ use super::{Completion, Device, Kind, Medium, Request, Wait, Waker};
 /// Key of the read that a waker ends: no piece has it.
 const ALARM: u64 = u64::MAX;
 const MOST_DEPTH: usize = 4096;
+/// Requests that are handed to the kernel at once. A device that gets many together stands idle while
+/// they are prepared.
+const BATCH: usize = 4;
 /// The kernel moves less than 2 GiB at once; the rest of a piece is asked for by its answer.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -187,6 +190,11 @@ impl Device for RingDevice {
     fn submit(&mut self, tag: u64, request: Request) {
         let completion = self.flight.begin(tag, request, self.medium.bytes);
         self.ready.extend(completion);
+        if self.flight.waiting() >= BATCH && self.asked < self.depth {
+            self.fill_queue();
+            // The next poll meets an error again, and returns it.
+            let _ = self.enter(None);
+        }
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
