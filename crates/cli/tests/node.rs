@@ -97,10 +97,13 @@ fn nothing_is_overwritten_unasked() {
 
     let other = shell.file("disk.img", vec![0; SIZE as usize]);
     overwrite(&other, 0, b"XFSB");
+    overwrite(&other, (64 << 10) + 64, b"_BHRfS_M");
     let ran = shell.run(&["node", "init", &other]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("an XFS file system"), "{}", ran.stderr);
     shell.out(&["node", "init", &other, "--force"]);
+    let wiped = fs::read(&other).unwrap();
+    assert!(!wiped.windows(8).any(|bytes| bytes == b"_BHRfS_M"));
     shell.out(&["node", "status", &other]);
     shell.out(&["node", "init", &path, "--size", "8MiB", "--force"]);
     assert_eq!(fs::metadata(&path).unwrap().len(), 8 << 20);

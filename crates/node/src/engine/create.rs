@@ -9,6 +9,10 @@ use crate::format::checkpoint::CheckpointHeader;
 use crate::format::namespace::Kind;
 use crate::format::superblock::Superblock;
 
+/// Blocks behind the first superblock, and before the last one, that are made zero: 1 MiB. Labels of
+/// file systems, partition tables and volumes lie there.
+const WIPED_BLOCKS: u64 = 256;
+
 /// Writes an empty node. The former contents are gone.
 ///
 /// # Errors
@@ -16,11 +20,17 @@ use crate::format::superblock::Superblock;
 pub fn create(device: &mut dyn Device, superblock: &Superblock) -> Result<()> {
     let mut device = Blocking(device);
     // The old superblocks first: a crash from here on leaves a device that nobody takes for a node.
-    let ends = [superblock.device_blocks - 1, 0];
+    let last = superblock.device_blocks - 1;
+    let ends = [last, 0];
     for start in ends {
         device.write(&[Extent { start, blocks: 1 }], Buffer::zeroed(1))?;
     }
     device.flush()?;
+    // Then what tells other programs of a file system or a volume that was there.
+    let blocks = WIPED_BLOCKS.min(last - 1);
+    for start in [1, last - blocks] {
+        device.write(&[Extent { start, blocks }], Buffer::zeroed(blocks as usize))?;
+    }
     for namespace in &superblock.namespaces {
         if namespace.kind != Kind::Keys {
             continue;
