@@ -314,6 +314,37 @@ fn a_change_is_as_durable_as_its_namespace_says() {
 }
 
 #[test]
+fn a_record_that_cannot_be_read_can_be_replaced_and_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let mut driver = lsm(&path);
+    driver.put(1, key(3), vec![1; 10]).unwrap();
+    for number in 1..3 {
+        let keys = driver.engine.db().keyspace("node-1-keys").unwrap();
+        keys.put(key(number).as_bytes(), b"no head").unwrap();
+        let found = driver.get(1, key(number));
+        assert!(matches!(found, Err(Failure::Unrecovered(_))), "{found:?}");
+    }
+    let tag = driver.store(1, key(1), vec![2; 10], Condition::IfAbsent);
+    assert!(matches!(driver.finish(tag), Err(Failure::Unrecovered(_))));
+    driver.put(1, key(1), vec![2; 10]).unwrap();
+    assert_eq!(driver.get(1, key(1)), Ok(vec![2; 10]));
+    assert_eq!(driver.delete(1, key(2)), Ok(Answer::Deleted));
+    assert_eq!(driver.get(1, key(2)), Err(Failure::NotFound));
+}
+
+#[test]
+fn the_longest_wait_ends_with_the_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut driver = lsm(&directory.path().join("store"));
+    let tag = driver.submit(1, Command::Exist { key: key(1) }, None);
+    while driver.ended.is_empty() {
+        driver.step(Wait::AtMost(std::time::Duration::MAX));
+    }
+    assert_eq!(driver.finish(tag), Err(Failure::NotFound));
+}
+
+#[test]
 fn keys_are_listed_in_the_order_of_their_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let mut driver = lsm(&directory.path().join("store"));

@@ -1,6 +1,6 @@
 //! A namespace: its part that all event loops share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -75,6 +75,17 @@ impl Node {
         &self.namespaces
     }
 
+    /// Refuses changes of all namespaces: they share the device, and a failed flush is told once.
+    pub(super) fn poison(&self, why: &str) {
+        for namespace in &self.namespaces {
+            namespace.poison(why.to_owned());
+            namespace.wake_space_waiters();
+        }
+        for namespace in &self.block_namespaces {
+            namespace.poison.set(why.to_owned());
+        }
+    }
+
     pub(super) fn block_position(&self, nsid: u32) -> Option<usize> {
         let mut all = self.block_namespaces.iter();
         all.position(|namespace| namespace.description.nsid == nsid)
@@ -126,6 +137,16 @@ pub(super) struct Counters {
     pub(super) damaged_reads: AtomicU64,
 }
 
+/// Passes of the cleaner that gained nothing.
+#[derive(Clone, Default)]
+pub(super) struct VainCleanings {
+    /// Number behind the journal's last written block at the time.
+    written: u64,
+    pub(super) times: u32,
+    /// Segments that keys being changed held.
+    pub(super) held: BTreeSet<u64>,
+}
+
 pub(super) struct Namespace {
     pub(super) description: Description,
     pub(super) index: Index,
@@ -146,9 +167,7 @@ pub(super) struct Namespace {
     pub(super) duty_waiter: Mutex<Option<Waiter>>,
     /// Whether some loop cleans segments.
     pub(super) cleaning: Mutex<bool>,
-    /// How often in a row the cleaner found every segment held by keys that are being changed, and the
-    /// number behind the journal's last written block then.
-    pub(super) cleaned_in_vain: Mutex<(u64, u32)>,
+    vain_cleanings: Mutex<VainCleanings>,
     /// Whether some loop moves values out of a zone.
     pub(super) defragmenting: Mutex<bool>,
     /// The clock of last uses: it ticks as stores go by.
@@ -182,7 +201,7 @@ impl Namespace {
             space_waiters: Mutex::default(),
             duty_waiter: Mutex::default(),
             cleaning: Mutex::default(),
-            cleaned_in_vain: Mutex::default(),
+            vain_cleanings: Mutex::default(),
             defragmenting: Mutex::default(),
             clock: AtomicU8::new(0),
             clock_stores: AtomicU64::new(0),
@@ -193,14 +212,29 @@ impl Namespace {
         }
     }
 
-    /// Takes note of a pass of the cleaner that could empty no segment.
-    pub(super) fn count_vain_cleaning(&self) {
+    /// Returns the passes of the cleaner that gained nothing since the last change.
+    pub(super) fn vain_cleanings(&self) -> VainCleanings {
         let written = self.journal.lock().written;
-        let mut vain = self.cleaned_in_vain.lock();
-        if vain.0 != written {
-            *vain = (written, 0);
+        let vain = self.vain_cleanings.lock();
+        match vain.written == written {
+            true => vain.clone(),
+            false => VainCleanings::default(),
         }
-        vain.1 += 1;
+    }
+
+    /// Takes note of a pass of the cleaner that gained nothing: keys that are being changed hold the
+    /// segments `held`.
+    pub(super) fn count_vain_cleaning(&self, held: impl IntoIterator<Item = u64>) {
+        let written = self.journal.lock().written;
+        let mut vain = self.vain_cleanings.lock();
+        if vain.written != written {
+            *vain = VainCleanings {
+                written,
+                ..VainCleanings::default()
+            };
+        }
+        vain.times += 1;
+        vain.held.extend(held);
     }
 
     pub(super) fn next_sequence(&self) -> u64 {

@@ -192,8 +192,16 @@ impl<'a> Recovery<'a> {
             self.device.flush()?;
             journal.is_writing = false;
         }
+        let has_corrections = !self.skipped.is_empty();
         journal.durable = journal.next;
         journal.written = journal.next;
+        // So that the next recovery has nothing to correct.
+        if has_corrections && let Some((group, buffer, parts)) = journal.close_mark() {
+            self.device.write_parts(buffer, parts)?;
+            self.device.flush()?;
+            journal.is_writing = false;
+            (journal.written, journal.durable) = (group.end, group.end);
+        }
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use crate::format::location::{CellLocation, SEGMENT_BLOCKS, SEGMENT_BYTES};
 /// How finely segments are told apart by their live bytes.
 const CLASS_BYTES: u32 = 1024;
 /// Dead bytes that no cleaning gains: the end of a segment, where the next cell did not fit.
-const LOST_BYTES: u32 = 4096;
+pub(super) const LOST_BYTES: u32 = 4096;
 
 /// The segments of a namespace.
 pub(super) struct Segments {

@@ -20,6 +20,12 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// Stands for a record that cannot be read. Pieces that it may name are not found again.
+    pub(super) const UNKNOWN: Head = Head {
+        value_bytes: 0,
+        version: None,
+    };
+
     /// Returns the record of a key with a value that lies in pieces under `version`.
     pub(super) fn in_pieces(value_bytes: u32, version: u64) -> Vec<u8> {
         let mut record = vec![IN_PIECES];

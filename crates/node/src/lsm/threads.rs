@@ -94,7 +94,7 @@ impl Inbox {
 
     /// Waits for a reply or a wake, for so long at most.
     pub(super) fn wait(&self, limit: Option<Duration>) {
-        let end = limit.map(|limit| Instant::now() + limit);
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state.lock();
         while state.0.is_empty() && !std::mem::take(&mut state.1) {
             match end {
@@ -216,7 +216,7 @@ fn commit(db: &Db, group: Vec<KeyChange>, inbox: &Inbox) {
         let at = (namespace.settings.nsid, change.key);
         let now = match heads.get(&at) {
             Some(head) => Ok(*head),
-            None => namespace.head(&change.key),
+            None => change.head(),
         };
         let applied = now.and_then(|now| {
             let change_of = change.kind.as_change();
@@ -247,6 +247,23 @@ fn commit(db: &Db, group: Vec<KeyChange>, inbox: &Inbox) {
             ChangeKind::Delete => (Answer::Deleted, None),
         };
         inbox.send(Reply::Done(change.tag, result.map(|()| answer), buffer));
+    }
+}
+
+impl KeyChange {
+    /// Returns the record of the key. One that cannot be read does not keep its key from being replaced.
+    fn head(&self) -> Result<Option<Head>, Failure> {
+        let found = self.namespace.head(&self.key);
+        let replaces = match &self.kind {
+            ChangeKind::Whole(condition, ..) | ChangeKind::InPieces(condition, ..) => {
+                *condition == Condition::Always
+            }
+            ChangeKind::Delete => true,
+        };
+        match found {
+            Err(Failure::Unrecovered(_)) if replaces => Ok(Some(Head::UNKNOWN)),
+            found => found,
+        }
     }
 }
 

@@ -377,10 +377,11 @@ impl Worker {
 
     pub(super) fn blocks_flushed(&mut self, at: usize, served: Vec<u32>, result: io::Result<()>) {
         self.block_flushes[at].is_running = false;
-        let poison = &self.node.block_namespaces()[at].poison;
-        let failure = result
-            .err()
-            .map(|error| poison.set(format!("a flush failed: {error}")));
+        if let Err(error) = result {
+            self.node.poison(&format!("a flush failed: {error}"));
+        }
+        // Another flush that failed meanwhile may have been told of these writes.
+        let failure = self.node.block_namespaces()[at].poison.check().err();
         for slot in served {
             let answer = match self.blocks(slot).map(|state| &state.kind) {
                 Some(Kind::Flush) => Answer::Flushed,

@@ -146,7 +146,7 @@ impl Worker {
         let gives_up = journal.failed_checkpoints >= MAX_FAILURES;
         drop(journal);
         if is_flush {
-            namespace.poison(format!("a flush failed: {error}"));
+            self.node.poison(&format!("a flush failed: {error}"));
         } else if gives_up {
             namespace.poison(format!("no checkpoint could be written: {error}"));
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::Failure;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::Namespace;
-use super::super::segments::extent_of;
+use super::super::segments::{LOST_BYTES, extent_of};
 use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::Key;
 use crate::block::Buffer;
@@ -34,6 +34,8 @@ pub(super) struct Job {
     target: SegmentBuilder,
     /// Segments read, so far.
     victims: BTreeSet<u64>,
+    /// These, and segments that keys being changed held at the last pass: none of them is read.
+    except: BTreeSet<u64>,
     reading: Option<u64>,
     /// Whether a cell did not fit into the target any more.
     is_full: bool,
@@ -80,6 +82,9 @@ impl Worker {
     pub(super) fn go_on_cleaning(&mut self, at: usize) {
         let namespace = &self.node.namespaces()[at];
         let space = &namespace.space;
+        if self.is_closing {
+            return;
+        }
         // Early enough that stores need not wait for it.
         let ahead = (namespace.description.data.blocks / 64).max(2 * SEGMENT_BLOCKS);
         let low = space.kept_back() + ahead;
@@ -93,9 +98,8 @@ impl Worker {
         let namespace = self.namespace(at);
         // Less than a segment's worth would only be moved round.
         let is_worth_it = namespace.segments.reclaimable() >= SEGMENT_BYTES as u64;
-        let written = namespace.journal.lock().written;
-        let (at_block, times) = *namespace.cleaned_in_vain.lock();
-        let is_in_vain = at_block == written && times >= MAX_VAIN;
+        let vain = namespace.vain_cleanings();
+        let is_in_vain = vain.times >= MAX_VAIN;
         if namespace.check_writable().is_err() || !is_worth_it || is_in_vain {
             return false;
         }
@@ -116,6 +120,7 @@ impl Worker {
         self.cleaners[at] = Some(Job {
             target: SegmentBuilder::new(secret, target.first().start, sequence),
             victims: BTreeSet::new(),
+            except: vain.held,
             reading: None,
             is_full: false,
             candidates: Vec::new(),
@@ -133,14 +138,12 @@ impl Worker {
             return;
         };
         let goes_on = job.victims.len() < MAX_VICTIMS && !job.is_full;
-        let next = namespace
-            .segments
-            .emptiest(&job.victims)
-            .filter(|_| goes_on);
+        let next = namespace.segments.emptiest(&job.except).filter(|_| goes_on);
         let Some(victim) = next else {
             return self.write_target(at);
         };
         job.victims.insert(victim);
+        job.except.insert(victim);
         job.reading = Some(victim);
         namespace.pins.pin(victim);
         let buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
@@ -175,6 +178,7 @@ impl Worker {
             return;
         };
         if job.candidates.is_empty() {
+            self.node.namespaces()[at].count_vain_cleaning([]);
             return self.end_cleaning(at);
         }
         let mut buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);
@@ -191,6 +195,8 @@ impl Worker {
         };
         let candidates = std::mem::take(&mut job.candidates);
         if result.is_err() {
+            // The next pass would get the same place.
+            namespace.count_vain_cleaning([]);
             return self.end_cleaning(at);
         }
         let (movable, stuck): (Vec<_>, Vec<_>) = candidates
@@ -199,13 +205,12 @@ impl Worker {
         if !job.gains(&namespace, &movable) {
             // The space of the target would be gone and none gained: again when anything has changed.
             movable.iter().for_each(|each| each.release_key(&namespace));
-            namespace.count_vain_cleaning();
+            namespace.count_vain_cleaning(stuck.iter().map(Candidate::segment));
             return self.end_cleaning(at);
         }
         job.is_written = true;
         job.moving = movable.len();
-        let bytes = |candidate: &Candidate| cell_bytes(candidate.found.value_bytes as usize) as u32;
-        let all = movable.iter().chain(&stuck).map(bytes);
+        let all = movable.iter().chain(&stuck).map(Candidate::bytes);
         namespace.segments.adopt(job.target.start(), all.sum());
         for candidate in stuck {
             namespace.free_cell(candidate.to, candidate.found.value_bytes);
@@ -346,6 +351,18 @@ impl Worker {
 }
 
 impl Candidate {
+    /// Returns the segment that the cell lies in.
+    fn segment(&self) -> u64 {
+        match &self.found.place {
+            Place::Cell(from) => from.segment(),
+            Place::Extents(extents) => extents.first().start,
+        }
+    }
+
+    fn bytes(&self) -> u32 {
+        cell_bytes(self.found.value_bytes as usize) as u32
+    }
+
     /// Takes the key, if nobody changes it and it still points to the cell.
     fn take_key(&self, namespace: &Namespace) -> bool {
         if !namespace.keys.try_borrow(self.hash, &self.key) {
@@ -373,16 +390,17 @@ impl Job {
     fn gains(&self, namespace: &Namespace, movable: &[Candidate]) -> bool {
         let mut moving: HashMap<u64, u32> = HashMap::new();
         for candidate in movable {
-            if let Place::Cell(from) = candidate.found.place {
-                let bytes = cell_bytes(candidate.found.value_bytes as usize) as u32;
-                *moving.entry(from.segment()).or_default() += bytes;
-            }
+            *moving.entry(candidate.segment()).or_default() += candidate.bytes();
         }
-        let emptied = self.victims.iter().filter(|victim| {
-            let moving = moving.get(victim).copied().unwrap_or(0);
-            namespace.segments.live_bytes(**victim) <= moving
-        });
-        emptied.count() + usize::from(self.is_full) >= 2
+        let filled: u32 = moving.values().sum();
+        let emptied = moving
+            .iter()
+            .filter(|(victim, moving)| namespace.segments.live_bytes(**victim) <= **moving);
+        match emptied.count() {
+            0 => false,
+            1 => filled >= SEGMENT_BYTES as u32 - LOST_BYTES,
+            _ => true,
+        }
     }
 
     /// Copies the victim's live cells. Returns false if some of them cannot be read.

@@ -5,7 +5,7 @@ use std::io;
 use super::super::journal::{Group, Journal, Member, Pending};
 use super::super::namespace::Namespace;
 use super::super::{Answer, Failure};
-use super::{Operation, Waiter, Work, Worker, count};
+use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::device::Request;
 use crate::format::namespace::Domain;
 use crate::index::{Found, Place};
@@ -37,7 +37,11 @@ impl Worker {
         };
         if let Err(failure) = judged {
             self.release_key(slot);
-            return self.finish(slot, Err(failure));
+            let is_eviction = self.commands.get_mut(slot).is_some_and(Active::is_eviction);
+            return match is_eviction {
+                true => self.eviction_done(at, slot),
+                false => self.finish(slot, Err(failure)),
+            };
         }
         let member = Member {
             key,
@@ -58,10 +62,16 @@ impl Worker {
         if let Err(failure) = namespace.check_writable() {
             let members = std::mem::take(&mut journal.open);
             drop(journal);
-            return refuse(members, &failure);
+            if !members.is_empty() {
+                refuse(members, &failure);
+                namespace.wake_space_waiters();
+            }
+            return;
         }
-        let checkpoint_due =
-            journal.is_half_full() && !journal.checkpoint_runs && !journal.is_writing;
+        let checkpoint_due = journal.is_half_full()
+            && !journal.checkpoint_runs
+            && !journal.is_writing
+            && !self.is_closing;
         if checkpoint_due {
             journal.checkpoint_runs = true;
             let start = (journal.next, journal.previous);
@@ -98,9 +108,15 @@ impl Worker {
 
     pub(super) fn group_flushed(&mut self, at: usize, group: Group, result: io::Result<()>) {
         if let Err(error) = result {
-            return self.group_failed(at, group, &format!("a flush failed: {error}"));
+            let why = format!("a flush failed: {error}");
+            self.node.poison(&why);
+            return self.group_failed(at, group, &why);
         }
         let namespace = self.namespace(at);
+        if let Err(failure) = namespace.check_writable() {
+            // Another flush has failed meanwhile. It may have been told of these writes.
+            return self.group_failed(at, group, &failure.to_string());
+        }
         {
             let mut journal = namespace.journal.lock();
             journal.durable = journal.durable.max(group.end);
@@ -182,14 +198,9 @@ impl Worker {
         let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
             return;
         };
-        let outcome = match &result {
-            Ok(()) => Ok(Answer::Flushed),
-            Err(error) => {
-                Err(self.node.namespaces()[at].poison(format!("a flush failed: {error}")))
-            }
-        };
         self.settled(at, end, result);
-        self.finish(slot, outcome);
+        let outcome = self.node.namespaces()[at].check_writable();
+        self.finish(slot, outcome.map(|()| Answer::Flushed));
     }
 
     /// Flushes in the background once much waits for it: space, or records that recovery would have
@@ -216,7 +227,9 @@ impl Worker {
     pub(super) fn settled(&mut self, at: usize, end: u64, result: io::Result<()>) {
         let namespace = self.namespace(at);
         if let Err(error) = result {
-            namespace.poison(format!("a flush failed: {error}"));
+            return self.node.poison(&format!("a flush failed: {error}"));
+        }
+        if namespace.check_writable().is_err() {
             return namespace.wake_space_waiters();
         }
         let durable = {

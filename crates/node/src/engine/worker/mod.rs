@@ -19,6 +19,7 @@ mod store;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub(super) use self::inbox::Waiter;
 use self::inbox::{Inbox, Message};
@@ -62,9 +63,14 @@ pub struct Worker {
     passes: Vec<u64>,
     /// Whether a flush that sets space free is in flight, by namespace.
     settling: Vec<bool>,
+    /// Whether no duty is to begin any more.
+    is_closing: bool,
     /// Flushes, by block namespace.
     block_flushes: Vec<blocks::Flushes>,
 }
+
+/// How long an orderly end waits before it looks at its duties again.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A command under way.
 struct Active {
@@ -109,6 +115,12 @@ enum Operation {
     BlockFlush(usize, Vec<u32>),
 }
 
+impl Active {
+    fn is_eviction(&mut self) -> bool {
+        matches!(&self.work, Work::Delete(state) if state.is_eviction)
+    }
+}
+
 impl Worker {
     /// Makes the part of a loop that owns `device`, with a budget of `buffer_bytes` for values.
     ///
@@ -140,6 +152,7 @@ impl Worker {
             evictions: vec![0; count],
             passes: vec![0; count],
             settling: vec![false; count],
+            is_closing: false,
             block_flushes: (0..blocks).map(|_| blocks::Flushes::default()).collect(),
         })
     }
@@ -157,7 +170,7 @@ impl Worker {
 
     /// Returns true if nothing is under way: neither a command nor a request of the loop's duties.
     pub fn is_idle(&self) -> bool {
-        self.commands.len() == 0 && self.operations.len() == 0 && self.events.is_empty()
+        !self.has_duties() && self.events.is_empty()
     }
 
     /// Ends the loop in order: waits for its duties, makes everything durable, and says so in the
@@ -167,19 +180,37 @@ impl Worker {
     /// # Errors
     /// Commands are under way, or the device fails.
     pub fn close(mut self) -> Result<()> {
-        if self.commands.len() > 0 {
+        if !self.by_tag.is_empty() {
             let what = "commands are under way; poll until they have ended";
             return Err(Error::InvalidArgument(what.to_owned()));
         }
+        self.is_closing = true;
         let mut events = Vec::new();
-        while self.operations.len() > 0 {
-            self.poll(Wait::Yes, &mut events)?;
+        while self.has_duties() {
+            // Another loop may have what a duty waits for.
+            self.poll(Wait::AtMost(CLOSE_INTERVAL), &mut events)?;
         }
         let mut device = Blocking(&mut *self.device);
-        let namespaces = self.node.namespaces().iter();
-        namespaces
-            .filter(|namespace| namespace.check_writable().is_ok())
-            .try_for_each(|namespace| mark_as_durable(&mut device, namespace))
+        if let Err(error) = device.flush() {
+            self.node.poison(&format!("a flush failed: {error}"));
+            return Err(error);
+        }
+        let marked = self.node.namespaces().iter();
+        let marked = marked.map(|namespace| mark_as_durable(&mut device, namespace));
+        // Each namespace has its turn, whatever became of those before.
+        marked.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// Returns true while a request, a move or a duty is under way that can end.
+    fn has_duties(&self) -> bool {
+        let namespaces = self.node.namespaces().iter().enumerate();
+        let has_duty = |(at, namespace): (usize, &Arc<Namespace>)| {
+            let has_any = self.checkpoints[at].is_some()
+                || self.cleaners[at].is_some()
+                || self.defragmenters[at].is_some();
+            has_any && namespace.check_writable().is_ok()
+        };
+        self.operations.len() > 0 || self.commands.len() > 0 || namespaces.into_iter().any(has_duty)
     }
 
     fn namespace(&self, at: usize) -> Arc<Namespace> {
@@ -322,12 +353,15 @@ impl Worker {
     }
 }
 
-/// Makes a namespace durable, and says so in its journal.
+/// Makes a namespace durable, and says so in its journal, unless it takes no changes.
 fn mark_as_durable(device: &mut Blocking<'_>, namespace: &Namespace) -> Result<()> {
     let written = namespace.journal.lock().written;
     device.flush()?;
     let mark = {
         let mut journal = namespace.journal.lock();
+        if namespace.check_writable().is_err() {
+            return Ok(());
+        }
         journal.durable = journal.durable.max(written);
         journal.close_mark()
     };
@@ -337,15 +371,18 @@ fn mark_as_durable(device: &mut Blocking<'_>, namespace: &Namespace) -> Result<(
     let marked = device
         .write_parts(buffer, parts)
         .and_then(|()| device.flush());
-    let mut journal = namespace.journal.lock();
-    journal.is_writing = false;
-    match &marked {
-        Ok(()) => (journal.written, journal.durable) = (group.end, group.end),
-        Err(error) => {
-            drop(journal);
-            namespace.poison(format!("the mark of an orderly end failed: {error}"));
+    if let Err(error) = &marked {
+        // Before the journal is given free: no block may follow one that is not there.
+        namespace.poison(format!("the mark of an orderly end failed: {error}"));
+    }
+    {
+        let mut journal = namespace.journal.lock();
+        journal.is_writing = false;
+        if marked.is_ok() {
+            (journal.written, journal.durable) = (group.end, group.end);
         }
     }
+    namespace.wake_space_waiters();
     marked
 }
 
