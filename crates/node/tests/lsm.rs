@@ -370,7 +370,15 @@ fn options_out_of_their_range_are_refused() {
     let twice = vec![LsmNamespace::new(4), LsmNamespace::new(4)];
     let mut too_large = vec![LsmNamespace::new(4)];
     too_large[0].max_value_bytes = (256 << 20) + 1;
+    let small_batches = terrace::Options {
+        max_batch_bytes: 1 << 20,
+        ..legal.store.clone()
+    };
     for wrong in [
+        LsmOptions {
+            store: small_batches,
+            ..legal.clone()
+        },
         LsmOptions {
             buffer_bytes: 1 << 20,
             ..legal.clone()

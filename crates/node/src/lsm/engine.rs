@@ -48,6 +48,9 @@ pub struct LsmEngine {
     pub(super) events: Vec<Event>,
 }
 
+/// The least limit of a batch: a group of changes, or a piece, fits.
+const MIN_BATCH_BYTES: u64 = 4 << 20;
+
 /// A command under way.
 pub(super) enum Active {
     Store(Store),
@@ -61,11 +64,16 @@ impl LsmEngine {
     ///
     /// # Errors
     /// The store cannot be opened ([`Error::Store`] says why), two namespaces have one number, a
-    /// largest value is 0 or above 256 MiB, or the budget is below 2 MiB.
+    /// largest value is 0 or above 256 MiB, the budget is below 2 MiB, or the store's
+    /// `max_batch_bytes` below 4 MiB.
     pub fn open(options: LsmOptions) -> Result<Self> {
         let budget = options.buffer_bytes / BLOCK_BYTES;
         if budget < MIN_BUFFER_BLOCKS {
             let what = "the budget of buffers is at least 2 MiB";
+            return Err(Error::InvalidArgument(what.to_owned()));
+        }
+        if options.store.max_batch_bytes < MIN_BATCH_BYTES {
+            let what = "`max_batch_bytes` is at least 4 MiB in the store of a node";
             return Err(Error::InvalidArgument(what.to_owned()));
         }
         let mut numbers: Vec<u32> = options.namespaces.iter().map(|each| each.nsid).collect();

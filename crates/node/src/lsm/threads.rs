@@ -17,6 +17,8 @@ use crate::engine::{Answer, Condition, Failure};
 
 /// The most changes of one group.
 const MAX_GROUP: usize = 256;
+/// The bytes of values after which a group is closed.
+const MAX_GROUP_BYTES: usize = 1 << 20;
 
 /// A change of a key.
 pub(super) struct KeyChange {
@@ -168,18 +170,22 @@ impl Drop for Threads {
 
 fn write_all(db: &Db, jobs: &Receiver<Write>, inbox: &Inbox) {
     while let Ok(first) = jobs.recv() {
-        let mut group = Vec::new();
+        let (mut group, mut bytes) = (Vec::new(), 0);
         let mut next = Some(first);
         while let Some(job) = next.take() {
             match job {
-                Write::Change(change) => group.push(change),
+                Write::Change(change) => {
+                    bytes += change.kind.value_bytes();
+                    group.push(change);
+                }
                 other => {
                     // It must not overtake the changes before it.
                     commit(db, std::mem::take(&mut group), inbox);
+                    bytes = 0;
                     carry_out(other, inbox);
                 }
             }
-            if group.len() < MAX_GROUP {
+            if group.len() < MAX_GROUP && bytes < MAX_GROUP_BYTES {
                 next = jobs.try_recv().ok();
             }
         }
@@ -268,6 +274,14 @@ impl KeyChange {
 }
 
 impl ChangeKind {
+    /// Returns the bytes of the value that the change brings with it.
+    fn value_bytes(&self) -> usize {
+        match self {
+            ChangeKind::Whole(_, _, bytes) => *bytes as usize,
+            ChangeKind::InPieces(..) | ChangeKind::Delete => 0,
+        }
+    }
+
     fn as_change(&self) -> Change<'_> {
         match self {
             ChangeKind::Whole(condition, buffer, bytes) => {
