@@ -63,6 +63,14 @@ fn main() {
     }
 }
 
+const USAGE: &str =
+    "usage: cargo bench -p terrace-node --bench load -- [PATH] [--gib N] [--runs N] [--only NAME]";
+
+fn refuse(why: &str) {
+    eprintln!("{why}");
+    std::process::exit(2);
+}
+
 fn arguments(temporary: &Path) -> (Setting, String) {
     let mut setting = Setting {
         path: temporary.join("device"),
@@ -83,6 +91,10 @@ fn arguments(temporary: &Path) -> (Setting, String) {
             "--only" => chosen = value(),
             // Cargo's own.
             "--bench" => {}
+            option if option.starts_with('-') => refuse(USAGE),
+            path if Path::new(path).exists() => {
+                refuse(&format!("{path} exists; name a file to be made"));
+            }
             path => {
                 let (bytes, scale) = (6 << 30, 1);
                 setting = Setting {
