@@ -26,7 +26,7 @@ pub fn create(device: &mut dyn Device, superblock: &Superblock) -> Result<()> {
         device.write(&[Extent { start, blocks: 1 }], Buffer::zeroed(1))?;
     }
     device.flush()?;
-    // Then what tells other programs of a file system or a volume that was there.
+    // Then the labels by which other programs know a file system or a volume.
     let blocks = WIPED_BLOCKS.min(last - 1);
     for start in [1, last - blocks] {
         device.write(&[Extent { start, blocks }], Buffer::zeroed(blocks as usize))?;

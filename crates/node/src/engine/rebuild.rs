@@ -1,4 +1,4 @@
-//! What the index implies: homes of small values, blocks in use.
+//! Homes of small values and blocks in use, which follow from the index.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ pub const INLINE_BYTES: u32 = 64 << 10;
 pub struct LsmNamespace {
     /// Its number, which also names its keyspaces in the store.
     pub nsid: u32,
-    /// What an acknowledged change survives.
+    /// The failures that an acknowledged change survives.
     pub domain: Domain,
     /// The largest value, in bytes; 256 MiB at most.
     pub max_value_bytes: u32,
@@ -44,7 +44,7 @@ impl LsmNamespace {
     }
 }
 
-/// What [`LsmEngine::open`] needs to know.
+/// The settings of [`LsmEngine::open`].
 #[derive(Clone, Debug)]
 pub struct LsmOptions {
     /// The store's directory.

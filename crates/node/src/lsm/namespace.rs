@@ -1,4 +1,4 @@
-//! One namespace in the store: what its commands do there. All calls block.
+//! One namespace in the store, and the work of its commands there. All calls block.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
