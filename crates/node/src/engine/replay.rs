@@ -25,7 +25,8 @@ impl Recovery<'_> {
         let mut blocks = Ring::new(self.description.journal, next);
         while let Some(block) = blocks.next(&mut self.device)? {
             let offset = place_of(self.description.journal, next);
-            let Some(read) = chained(block, self.secret(), next, previous, offset) else {
+            let Some(read) = chained(block, self.description.secret, next, previous, offset) else {
+                self.check_end(block, next)?;
                 break;
             };
             (previous, self.mark) = (read.checksum, self.mark.max(read.durable));
@@ -43,7 +44,9 @@ impl Recovery<'_> {
                 }
             }
         }
-        self.check_end(next)?;
+        while let Some(block) = blocks.next(&mut self.device)? {
+            self.check_end(block, next)?;
+        }
         for (number, block) in waiting {
             self.apply(&block, number, true)?;
         }
@@ -115,27 +118,21 @@ impl Recovery<'_> {
         }
     }
 
-    /// Checks that no block says that the journal goes on behind `end`: a flush that covered the block
-    /// there means that it is damaged, and no crash has lost it. Blocks that a crash left behind a lost
-    /// one have no such mark.
-    fn check_end(&mut self, end: u64) -> Result<()> {
-        let ring = self.description.journal;
-        let mut rest = Ring::new(ring, end);
-        while let Some(block) = rest.next(&mut self.device)? {
-            let Some(read) = read_any_block(block, self.description.secret) else {
-                continue;
-            };
-            if read.durable > end {
-                return Err(Error::damaged(
-                    place_of(ring, end),
-                    format!(
-                        "block {end} of the journal is damaged, and changes behind it cannot be read; \
-                         `recover --scan` rebuilds the index from the values"
-                    ),
-                ));
-            }
+    /// Checks that a block does not say that the journal goes on behind `end`: a flush that covered the
+    /// block there means that it is damaged, and no crash has lost it. Blocks that a crash left behind
+    /// a lost one have no such mark.
+    fn check_end(&self, block: &[u8], end: u64) -> Result<()> {
+        let read = read_any_block(block, self.description.secret);
+        if read.is_none_or(|read| read.durable <= end) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::damaged(
+            place_of(self.description.journal, end),
+            format!(
+                "block {end} of the journal is damaged, and changes behind it cannot be read; \
+                 `recover --scan` rebuilds the index from the values"
+            ),
+        ))
     }
 }
 
