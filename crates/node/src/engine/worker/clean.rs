@@ -93,9 +93,11 @@ impl Worker {
         let namespace = self.namespace(at);
         // Less than a segment's worth would only be moved round.
         let is_worth_it = namespace.segments.reclaimable() >= SEGMENT_BYTES as u64;
+        if namespace.check_writable().is_err() || !is_worth_it {
+            return false;
+        }
         let vain = namespace.vain_cleanings();
-        let is_in_vain = vain.times >= MAX_VAIN;
-        if namespace.check_writable().is_err() || !is_worth_it || is_in_vain {
+        if vain.times >= MAX_VAIN {
             return false;
         }
         let target = {
@@ -342,7 +344,7 @@ impl Job {
         let (mut is_damaged, mut copied) = (false, 0);
         for cell in cells(bytes, secret, victim) {
             let Ok(cell) = cell else {
-                // Perhaps dead: a crash may have torn what a recovery did not put back.
+                // Perhaps dead: a recovery puts back live cells alone, and a crash tears others.
                 is_damaged = true;
                 continue;
             };
