@@ -3,8 +3,8 @@
 //! A store or a delete owns its key from its admission until its record is durable. Others of that
 //! key wait here in the order of their arrival; a waiting command costs no thread.
 //!
-//! A store that waits for space lends its key to those who make room: they would have to leave the
-//! key's old value where it is, and space that they cannot clear is what the store waits for.
+//! A store that waits for space lends its key to the cleaner and the defragmenter. Its old value would
+//! stay in their way otherwise, and the store would wait for the space around it.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -60,7 +60,7 @@ impl Node {
 
     /// Returns the keys of the key namespace `nsid` with a change that the recovery did not take: no
     /// flush was known to cover it, and its value was not whole. Such a key has the value before. A
-    /// crash leaves such changes; nobody was told that they are durable.
+    /// crash leaves such changes, and no answer has called them durable.
     pub fn skipped(&self, nsid: u32) -> &[Key] {
         self.position(nsid)
             .map_or(&[], |at| &self.namespaces[at].skipped)
@@ -75,7 +75,8 @@ impl Node {
         &self.namespaces
     }
 
-    /// Refuses changes of all namespaces: they share the device, and a failed flush is told once.
+    /// Refuses changes of all namespaces: they share the device, and the system reports lost writes to one
+    /// flush alone.
     pub(super) fn poison(&self, why: &str) {
         for namespace in &self.namespaces {
             namespace.poison(why.to_owned());
@@ -300,6 +301,10 @@ impl Namespace {
             self.clock.fetch_add(1, Ordering::Relaxed);
         }
         self.clock.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_key(&self, hash: u64, key: &Key) -> bool {
+        self.index.partition(hash).lock().contains(hash, key)
     }
 
     /// Looks a key up and pins its value.

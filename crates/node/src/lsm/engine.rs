@@ -244,7 +244,7 @@ impl LsmEngine {
                 _ => {}
             }
             if self.buffer_waiters.len() > before {
-                // Still no buffer: whoever waited longest keeps its turn.
+                // Still no buffer: the longest wait keeps its turn.
                 self.buffer_waiters.rotate_right(1);
                 return;
             }

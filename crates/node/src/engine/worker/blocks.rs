@@ -380,7 +380,7 @@ impl Worker {
         if let Err(error) = result {
             self.node.poison(&format!("a flush failed: {error}"));
         }
-        // Another flush that failed meanwhile may have been told of these writes.
+        // If another flush failed meanwhile, these writes may be the lost ones.
         let failure = self.node.block_namespaces()[at].poison.check().err();
         for slot in served {
             let answer = match self.blocks(slot).map(|state| &state.kind) {

@@ -25,12 +25,7 @@ impl Worker {
         };
         let (at, hash, key) = (active.namespace, active.hash, active.key);
         let namespace = self.namespace(at);
-        let exists = namespace
-            .index
-            .partition(hash)
-            .lock()
-            .get(hash, &key)
-            .is_some();
+        let exists = namespace.has_key(hash, &key);
         let judged = match exists {
             false => Err(Failure::NotFound),
             true => namespace.check_writable(),
@@ -114,7 +109,7 @@ impl Worker {
         }
         let namespace = self.namespace(at);
         if let Err(failure) = namespace.check_writable() {
-            // Another flush has failed meanwhile. It may have been told of these writes.
+            // Another flush has failed meanwhile, and these writes may be the lost ones.
             return self.group_failed(at, group, &failure.to_string());
         }
         {

@@ -15,12 +15,7 @@ impl Worker {
         let (key, work) = match command {
             Command::Exist { key } => {
                 let hash = namespace.index.hash(&key);
-                let exists = namespace
-                    .index
-                    .partition(hash)
-                    .lock()
-                    .get(hash, &key)
-                    .is_some();
+                let exists = namespace.has_key(hash, &key);
                 let answer = exists.then_some(Answer::Exists);
                 return self.done(tag, answer.ok_or(Failure::NotFound));
             }

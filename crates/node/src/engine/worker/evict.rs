@@ -46,8 +46,7 @@ impl Worker {
         if !namespace.keys.try_acquire(hash, &key) {
             return false;
         }
-        let partition = namespace.index.partition(hash);
-        if partition.lock().get(hash, &key).is_none() {
+        if !namespace.has_key(hash, &key) {
             // Another loop has dropped it since it was drawn.
             if let Some(next) = namespace.keys.release(hash, &key) {
                 next.own_key();

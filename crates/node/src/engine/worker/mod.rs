@@ -189,7 +189,7 @@ impl Worker {
         self.is_closing = true;
         let mut events = Vec::new();
         while self.has_duties() {
-            // Another loop may have what a duty waits for.
+            // A duty may wait for another loop.
             self.poll(Wait::AtMost(CLOSE_INTERVAL), &mut events)?;
         }
         let mut device = Blocking(&mut *self.device);
@@ -322,7 +322,7 @@ impl Worker {
                 _ => {}
             }
             if self.buffer_waiters.len() > before {
-                // Still no buffer: whoever waited longest keeps its turn.
+                // Still no buffer: the longest wait keeps its turn.
                 self.buffer_waiters.rotate_right(1);
                 return;
             }

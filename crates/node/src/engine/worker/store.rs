@@ -92,12 +92,7 @@ impl Worker {
         state.owns_key = true;
         let (value_bytes, condition) = (state.value_bytes, state.condition);
         let namespace = self.namespace(at);
-        let exists = namespace
-            .index
-            .partition(hash)
-            .lock()
-            .get(hash, &key)
-            .is_some();
+        let exists = namespace.has_key(hash, &key);
         let judged = match (aborted, condition, exists) {
             (Some(failure), ..) => Err(failure),
             (_, Condition::IfExists, false) => Err(Failure::NotFound),
@@ -151,12 +146,7 @@ impl Worker {
         let at = self.commands.get_mut(slot)?.namespace;
         let active = self.commands.get_mut(slot)?;
         let (hash, key) = (active.hash, active.key);
-        let exists = self.node.namespaces()[at]
-            .index
-            .partition(hash)
-            .lock()
-            .get(hash, &key)
-            .is_some();
+        let exists = self.node.namespaces()[at].has_key(hash, &key);
         Some(!exists && !self.store(slot)?.reserved_key)
     }
 
