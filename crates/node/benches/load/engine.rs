@@ -68,7 +68,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Makes an empty node for so many keys on a file of `bytes`.
+    /// Makes an empty node for at most `max_keys` keys on a file of `bytes` bytes.
     pub fn new(path: &Path, bytes: u64, max_keys: u64) -> Self {
         Load::beside(path, bytes, max_keys, 0)
     }

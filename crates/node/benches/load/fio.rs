@@ -9,8 +9,8 @@ use terrace_node::device::Kind;
 use super::raw::Load;
 use super::report::Sample;
 
-/// Fields of a line of fio's terse format, version 3, counted from 0: where those of reads begin, those
-/// of writes, and what is where among them.
+/// Fields of a line of fio's terse format, version 3, counted from 0: the first of reads, the first of
+/// writes, and the places of the others behind these.
 const READS: usize = 5;
 const WRITES: usize = 46;
 const KIB_PER_SECOND: usize = 1;

@@ -1,4 +1,4 @@
-//! What was measured, and its medians.
+//! Measurements and their medians.
 
 use std::time::Duration;
 

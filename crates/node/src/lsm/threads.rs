@@ -30,7 +30,7 @@ pub(super) struct KeyChange {
 
 /// The kinds of changes.
 pub(super) enum ChangeKind {
-    /// A value at the start of the buffer, of so many bytes.
+    /// A value: the start of the buffer, and its size in bytes.
     Whole(Condition, Buffer, u32),
     /// A value of so many bytes, whose pieces were written under the version.
     InPieces(Condition, u32, u64),

@@ -184,10 +184,7 @@ impl Worker {
 
     /// Writes a piece that the caller has filled.
     pub(super) fn blocks_supplied(&mut self, slot: u32, buffer: Buffer) {
-        let has_failed = self
-            .commands
-            .get_mut(slot)
-            .is_none_or(|active| active.failure.is_some());
+        let has_failed = self.has_failed(slot);
         let Some(state) = self.blocks(slot) else {
             return self.buffers.put(buffer);
         };
@@ -232,10 +229,7 @@ impl Worker {
         buffer: Buffer,
         result: io::Result<()>,
     ) {
-        let has_failed = self
-            .commands
-            .get_mut(slot)
-            .is_none_or(|active| active.failure.is_some());
+        let has_failed = self.has_failed(slot);
         let Some(state) = self.blocks(slot) else {
             return self.buffers.put(buffer);
         };

@@ -215,6 +215,12 @@ impl Worker {
         self.operations.len() > 0 || self.commands.len() > 0 || namespaces.into_iter().any(has_duty)
     }
 
+    /// Returns true if the command is bound to fail, or is not there any more.
+    fn has_failed(&mut self, slot: u32) -> bool {
+        let command = self.commands.get_mut(slot);
+        command.is_none_or(|active| active.failure.is_some())
+    }
+
     fn namespace(&self, at: usize) -> Arc<Namespace> {
         Arc::clone(&self.node.namespaces()[at])
     }

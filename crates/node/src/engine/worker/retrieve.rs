@@ -104,11 +104,7 @@ impl Worker {
     /// Reads on, as long as there are buffers and the caller takes pieces.
     pub(super) fn read_pieces(&mut self, slot: u32) {
         loop {
-            if self
-                .commands
-                .get_mut(slot)
-                .is_none_or(|active| active.failure.is_some())
-            {
+            if self.has_failed(slot) {
                 return self.settle_retrieve(slot);
             }
             let Some(state) = self.retrieve(slot) else {

@@ -97,11 +97,7 @@ impl Worker {
         if !self.end_wait_for_space(slot) {
             return;
         }
-        if self
-            .commands
-            .get_mut(slot)
-            .is_some_and(|active| active.failure.is_some())
-        {
+        if self.has_failed(slot) {
             return self.give_up_on_space(slot);
         }
         if let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace)

@@ -174,11 +174,7 @@ impl Worker {
 
     /// Asks the caller for pieces, as long as there are buffers.
     pub(super) fn want_pieces(&mut self, slot: u32) {
-        if self
-            .commands
-            .get_mut(slot)
-            .is_none_or(|active| active.failure.is_some())
-        {
+        if self.has_failed(slot) {
             return;
         }
         loop {
@@ -224,10 +220,7 @@ impl Worker {
     /// Takes a piece from the caller.
     pub(super) fn piece_supplied(&mut self, slot: u32, buffer: Buffer) {
         let piece = self.store(slot).and_then(|state| state.wanted.pop_front());
-        let failed = self
-            .commands
-            .get_mut(slot)
-            .is_some_and(|active| active.failure.is_some());
+        let failed = self.has_failed(slot);
         let Some((offset, bytes)) = piece.filter(|_| !failed) else {
             self.buffers.put(buffer);
             return self.settle_store(slot);
