@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod holding;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -103,6 +105,21 @@ pub fn open(disk: &Disk) -> (Arc<Node>, Worker) {
     let device: Box<dyn Device> = Box::new(disk.device());
     let worker = Worker::new(&node, device, BUFFER_BYTES).expect("a legal budget");
     (node, worker)
+}
+
+/// The key of a number: four bytes.
+pub fn key(number: u32) -> Key {
+    Key::new(&number.to_be_bytes()).expect("legal")
+}
+
+/// The superblock of a simulated node.
+pub fn superblock(disk: &Disk) -> Superblock {
+    Superblock::decode(&disk.image()[..4096], 0, disk.device().bytes() / 4096).expect("it is whole")
+}
+
+/// One event loop on a node that is opened.
+pub fn driver(disk: &Disk) -> Driver<Worker> {
+    Driver::new(open(disk).1)
 }
 
 /// The value of a key's `version`: its size and bytes follow from both.
