@@ -10,7 +10,7 @@ use support::{
     BUFFER_BYTES, Driver, Shape, Sizes, driver, key, new_disk, open, superblock, value_of,
 };
 use terrace_node::Key;
-use terrace_node::device::{Device, Disk, Fault, Faults, FaultyDevice, Kind, Wait};
+use terrace_node::device::{Disk, Fault, Faults, FaultyDevice, Kind, Wait};
 use terrace_node::engine::{Answer, Command, Condition, Engine, Failure, Node, Worker, verify};
 use terrace_node::format::namespace::Domain;
 

@@ -9,7 +9,7 @@ use support::{
     BUFFER_BYTES, Driver, Shape, driver, holding::HoldingDevice, key, new_disk, open, superblock,
     value_of,
 };
-use terrace_node::device::{Device, Disk, Wait};
+use terrace_node::device::{Disk, Wait};
 use terrace_node::engine::{Answer, Condition, Failure, Node, ScanReport, Worker, scan, verify};
 use terrace_node::format::namespace::Domain;
 

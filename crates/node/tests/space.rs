@@ -11,7 +11,7 @@ use support::{
     BUFFER_BYTES, Driver, Shape, Sizes, driver, holding::HoldingDevice, key, new_disk, open,
     value_of,
 };
-use terrace_node::device::{Device, Disk, Wait};
+use terrace_node::device::{Disk, Wait};
 use terrace_node::engine::{Answer, Command, Condition, Engine, Failure, Node, Worker};
 use terrace_node::format::namespace::WhenFull;
 
