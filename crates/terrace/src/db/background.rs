@@ -264,6 +264,7 @@ impl Worker {
 
     /// One step in this thread. Not while it runs in as many others as it may.
     fn run_step(&self, store: &Store) -> Result<bool> {
+        store.check_process()?;
         let mut state = self.state.lock();
         while state.running.len() >= self.threads {
             self.ended.wait(&mut state);
@@ -275,6 +276,8 @@ impl Worker {
         state.running.push(this);
         drop(state);
         let done = store.guard(self.name, || (self.step)(store));
+        // A caller's code has forked in the step: others may hold the lock below for ever.
+        store.check_process()?;
         if let Err(error) = &done
             && !matches!(error, Error::Closed)
         {
@@ -302,6 +305,9 @@ impl Worker {
     }
 
     fn kick(&self, store: &Store) {
+        if store.is_inherited() {
+            return;
+        }
         if self.inline {
             // A step in another thread may wait for this one to leave the listener.
             if !self.is_inside() && store.events.may_wait().is_ok() {
@@ -315,6 +321,7 @@ impl Worker {
     }
 
     fn wait(&self, store: &Store) -> Result<bool> {
+        store.check_process()?;
         if self.inline {
             return if self.state.lock().stopped {
                 Err(Error::Closed)

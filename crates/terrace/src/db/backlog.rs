@@ -144,8 +144,6 @@ impl Store {
                     self.stalls.add(cause, time);
                     self.events
                         .record(EventKind::WritersStopped { cause, time });
-                    // A listener may have forked, and a child has nobody who catches up.
-                    self.check_process()?;
                     waited?;
                     self.check_writable()?;
                 }

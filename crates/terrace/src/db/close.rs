@@ -33,6 +33,8 @@ impl Store {
             true => Ok(()),
             false => self.finish(),
         });
+        // A listener has forked, and what follows takes locks.
+        self.check_process()?;
         let stopped = self.guard("close", || {
             self.stop_background();
             Ok(())

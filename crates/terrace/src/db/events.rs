@@ -5,10 +5,12 @@ pub(crate) mod trace;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
+use terrace_storage::ForkMark;
 
 use self::listener::Listener;
 use crate::db::keyspace::Opening;
@@ -316,22 +318,35 @@ impl fmt::Display for EventKind {
 #[derive(Debug)]
 pub(crate) struct EventLog {
     listener: Listener,
+    mark: ForkMark,
     kept: Mutex<(u64, VecDeque<Event>)>,
 }
 
 impl EventLog {
-    pub(crate) fn new(listener: Option<Arc<dyn EventListener>>, opening: Opening) -> Self {
+    pub(crate) fn new(
+        listener: Option<Arc<dyn EventListener>>,
+        opening: Opening,
+        mark: ForkMark,
+    ) -> Self {
         EventLog {
             listener: Listener::new(listener, opening),
+            mark,
             kept: Mutex::default(),
         }
     }
 
     /// Keeps an event and tells the listener. Not on the path of a read or an ordinary write.
+    ///
+    /// A listener may fork and return in the child as well. There the step that told it ends at
+    /// once, by unwinding to the guard of its store: every lock on its way may stay held.
     pub(crate) fn record(&self, kind: EventKind) {
         let event = self.keep(kind);
         self.told(|| trace::event(&event));
-        if let Some(message) = self.listener.tell(&event) {
+        let panicked = self.listener.tell(&event);
+        if self.mark.is_inherited() {
+            resume_unwind(Box::new("forked".to_owned()));
+        }
+        if let Some(message) = panicked {
             self.record(EventKind::ListenerPanicked { message });
         }
     }
@@ -385,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept_in_order() {
-        let log = EventLog::new(None, Opening::new());
+        let log = EventLog::new(None, Opening::new(), ForkMark::new().unwrap());
         for arenas in 0..KEPT + 3 {
             log.record(EventKind::FlushBegun { arenas });
         }

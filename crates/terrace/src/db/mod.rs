@@ -294,10 +294,12 @@ impl Store {
         }
     }
 
-    /// Runs a step. A panic in it, or in a thread that it started, poisons the store.
+    /// Runs a step. A panic in it, or in a thread that it started, poisons the store. A step that
+    /// failed in a forked child has failed by that, and takes no lock to say so.
     pub(crate) fn guard<T>(&self, step: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut done = catch(step, work);
         match &mut done {
+            Err(error) if self.is_inherited() => *error = Error::Forked,
             Err(error @ Error::Panicked { .. }) => *error = self.poison(error.clone()),
             Err(_) => self.tell_of_poison(),
             Ok(_) => {}

@@ -180,7 +180,7 @@ impl Store {
             tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tombstones),
             jobs: Jobs::default(),
             compactions: CompactionHistory::default(),
-            events: EventLog::new(options.event_listener.clone(), opening),
+            events: EventLog::new(options.event_listener.clone(), opening, mark),
             persist_on_seal: AtomicBool::new(false),
             deletions: Deletions::default(),
             visitors: Visitors::default(),
@@ -215,7 +215,7 @@ impl Store {
             unlisted.keep(&*store.directory)?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
-            store.finish_recovery(recovered)?;
+            store.guard("recovery", || store.finish_recovery(recovered))?;
             store.begin_writing()?;
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;

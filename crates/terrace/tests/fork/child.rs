@@ -10,7 +10,7 @@ use terrace_storage::ForkMark;
 /// Says to this test binary that it is the process of one test, and how it is to tell its children.
 const WORD: &str = "TERRACE_FORK_WORD";
 /// A child takes milliseconds.
-const PATIENCE_SECONDS: u32 = 60;
+const PATIENCE_SECONDS: u32 = 30;
 
 /// Runs the test that calls this in processes of its own. `body` is called there.
 pub fn in_own_process(body: impl FnOnce()) {

@@ -1,7 +1,9 @@
 //! A caller's code that forks in the middle of a call and returns in both processes.
 
+use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 
 use terrace::{Background, Db, Event, EventKind, EventListener, Options};
 use terrace_storage::{FailingStorage, Fault, FaultFilter, FaultPlan, Purpose, RealStorage};
@@ -131,6 +133,76 @@ fn a_worker_that_forks_changes_no_file_in_the_child() {
             drop(db);
             check_reopened(&place.store(), options, 1_000);
         }
+    });
+}
+
+/// Forks at events of every kind until it has had enough children.
+#[derive(Debug, Default)]
+struct ForksOften {
+    children: AtomicU32,
+    ended_well: AtomicU32,
+    has_failed: AtomicBool,
+}
+
+impl ForksOften {
+    fn has_had_enough(&self) -> bool {
+        self.children.load(Ordering::Relaxed) > MANY_CHILDREN
+            || self.has_failed.load(Ordering::Relaxed)
+    }
+}
+
+impl EventListener for ForksOften {
+    fn event(&self, _: &Event) {
+        if self.children.fetch_add(1, Ordering::Relaxed) >= MANY_CHILDREN {
+            return;
+        }
+        match catch_unwind(fork_here) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.ended_well.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => self.has_failed.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+const MANY_CHILDREN: u32 = 60;
+
+/// The other threads take locks of the store all the time, and a child may find any of them held.
+#[test]
+fn workers_that_fork_wait_for_no_lock_in_the_child() {
+    in_own_process(|| {
+        let place = Place::new();
+        let listener = Arc::new(ForksOften::default());
+        let options = Options {
+            event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
+            level0_merge: 1,
+            ..options(METHODS[0])
+        };
+        let db = Db::open(place.store(), options.clone()).unwrap();
+        let mut count = 0;
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    while !listener.has_had_enough() {
+                        db.statistics();
+                    }
+                });
+            }
+            threads.spawn(|| {
+                while !listener.has_had_enough() {
+                    db.flush().unwrap();
+                }
+            });
+            while !listener.has_had_enough() {
+                put(&db, count..count + 10);
+                count += 10;
+            }
+        });
+        db.flush().unwrap();
+        assert_eq!(listener.ended_well.load(Ordering::Relaxed), MANY_CHILDREN);
+        drop(db);
+        check_reopened(&place.store(), options, count);
     });
 }
 
