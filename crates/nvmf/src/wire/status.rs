@@ -54,6 +54,8 @@ statuses! {
     HOST_ID_INCONSISTENT = 0 0x18 NEVER "host identifier inconsistent format";
     /// Namespace is Write Protected.
     WRITE_PROTECTED = 0 0x20 NEVER "namespace is write protected";
+    /// Transient Transport Error.
+    TRANSPORT_ERROR = 0 0x22 RETRY "transient transport error";
     /// LBA Out of Range.
     LBA_OUT_OF_RANGE = 0 0x80 NEVER "logical block address out of range";
     /// Capacity Exceeded.

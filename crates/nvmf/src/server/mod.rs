@@ -1,0 +1,308 @@
+//! A target on sockets: an event loop that sleeps on its connections and on its backend.
+//!
+//! One loop has one backend and one listener. Several loops of a process share a [`Registry`]; the
+//! system spreads connections over their listeners.
+
+mod peer;
+mod poller;
+mod stop;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::peer::Peer;
+use self::poller::{Poller, Token};
+pub use self::stop::Stop;
+use crate::target::{Action, Backend, Connection, Ended, Event, Ports, Registry, Settings};
+
+/// Limits of a server's loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most connections at a time.
+    pub max_connections: usize,
+    /// The time in which a host takes bytes that wait for it.
+    pub send_timeout: Duration,
+    /// The time that commands under way get when the server stops.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_connections: 1024,
+            send_timeout: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A loop of a target.
+pub struct Server<B: Backend> {
+    listener: TcpListener,
+    registry: Arc<Registry>,
+    settings: Arc<Settings>,
+    limits: Limits,
+    backend: B,
+    poller: Poller,
+    peers: HashMap<u64, Peer<B::Buffer>>,
+    /// Connections with bytes to send or an end to look at.
+    touched: Vec<u64>,
+    last_number: u64,
+    events: Vec<Event<B::Buffer>>,
+    actions: Vec<Action<B::Buffer>>,
+    scratch: Vec<u8>,
+}
+
+/// How often connections are looked at for their time.
+const TICK: Duration = Duration::from_millis(100);
+/// Bytes that one read takes.
+const READ_BYTES: usize = 256 << 10;
+
+impl<B: Backend> Server<B> {
+    /// Makes a loop that accepts on `listener`.
+    ///
+    /// # Errors
+    /// The system gives no descriptor to wait on.
+    pub fn new(
+        listener: TcpListener,
+        registry: Arc<Registry>,
+        settings: Settings,
+        limits: Limits,
+        backend: B,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let poller = Poller::new()?;
+        poller.add(listener.as_fd(), Token::LISTENER)?;
+        poller.add(backend.readiness(), Token::BACKEND)?;
+        Ok(Server {
+            listener,
+            registry,
+            settings: Arc::new(settings),
+            limits,
+            backend,
+            poller,
+            peers: HashMap::new(),
+            touched: Vec::new(),
+            last_number: 0,
+            events: Vec::new(),
+            actions: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Serves until `stop` is used, then lets commands under way end. Returns the backend.
+    ///
+    /// # Errors
+    /// The backend is broken, or the system refuses to wait.
+    pub fn run(mut self, stop: &Stop) -> io::Result<B> {
+        self.poller.add(stop.as_fd(), Token::STOP)?;
+        let mut next_tick = Instant::now() + TICK;
+        while !stop.is_used() {
+            self.turn(next_tick)?;
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                self.tick();
+            }
+        }
+        self.drain()?;
+        Ok(self.backend)
+    }
+
+    /// One turn: sleeps until something is to be done, and does it.
+    fn turn(&mut self, until: Instant) -> io::Result<()> {
+        let ready = self.poller.wait(until)?;
+        // Ends first: a host that connects anew must not meet its own late commands.
+        for event in &ready {
+            if event.has_hung_up
+                && let Some(peer) = self.peers.get_mut(&event.token.0)
+            {
+                peer.connection.end(Ended::ByHost);
+                self.touched.push(event.token.0);
+            }
+        }
+        for event in &ready {
+            match event.token {
+                Token::LISTENER => self.accept(),
+                Token::BACKEND | Token::STOP => {}
+                Token(number) => {
+                    if event.is_readable {
+                        self.receive(number);
+                    }
+                    self.touched.push(number);
+                }
+            }
+        }
+        self.work()
+    }
+
+    /// Carries actions out and hands events on until nothing is left, then sends.
+    fn work(&mut self) -> io::Result<()> {
+        loop {
+            self.act();
+            self.backend.poll(&mut self.events)?;
+            if self.events.is_empty() && self.actions.is_empty() {
+                self.send();
+                if self.actions.is_empty() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let mut events = std::mem::take(&mut self.events);
+            for event in events.drain(..) {
+                let number = Connection::<B::Buffer>::number_of(tag_of(&event));
+                if let Some(peer) = self.peers.get_mut(&number) {
+                    peer.connection.event(event, &mut self.actions);
+                    self.touched.push(number);
+                }
+            }
+            self.events = events;
+        }
+    }
+
+    fn act(&mut self) {
+        for action in self.actions.drain(..) {
+            match action {
+                Action::Submit { tag, nsid, command } => self.backend.submit(tag, nsid, command),
+                Action::Supply { tag, buffer } => self.backend.supply(tag, buffer),
+                Action::GiveBack { tag, buffer } => self.backend.give_back(tag, buffer),
+                Action::Abort { tag } => self.backend.abort(tag),
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let (stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                // No descriptor is left, or the host is gone: others are served.
+                Err(_) => return,
+            };
+            let Ok(own) = stream.local_addr() else {
+                continue;
+            };
+            if self.peers.len() >= self.limits.max_connections {
+                continue;
+            }
+            self.last_number += 1;
+            let number = self.last_number;
+            let now = Instant::now();
+            let (settings, registry) = (Arc::clone(&self.settings), Arc::clone(&self.registry));
+            let ports = Ports { own, peer };
+            let connection = Connection::new(number, settings, registry, ports, now);
+            if let Ok(peer) = Peer::new(stream, connection, &self.poller, number) {
+                self.peers.insert(number, peer);
+            }
+        }
+    }
+
+    fn receive(&mut self, number: u64) {
+        let Some(peer) = self.peers.get_mut(&number) else {
+            return;
+        };
+        let backend = &self.backend;
+        let used_bytes = |nsid| backend.used_bytes(nsid);
+        peer.receive(&mut self.scratch, &used_bytes, &mut self.actions);
+        if !peer.connection.is_held() {
+            return;
+        }
+        self.end_hung_up();
+        if let Some(peer) = self.peers.get_mut(&number) {
+            peer.connection.go_on();
+        }
+    }
+
+    /// Ends the connections that their hosts have closed, whatever they still hold unread.
+    fn end_hung_up(&mut self) {
+        for (&number, peer) in &mut self.peers {
+            if peer.has_hung_up() {
+                peer.connection.end(Ended::ByHost);
+                peer.close(&mut self.actions);
+                self.touched.push(number);
+            }
+        }
+    }
+
+    /// Sends what connections have to send, and ends those that are over.
+    fn send(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for number in touched.drain(..) {
+            let Some(peer) = self.peers.get_mut(&number) else {
+                continue;
+            };
+            peer.send(&self.poller, number, &mut self.actions);
+            if peer.connection.ended().is_some() {
+                peer.close(&mut self.actions);
+            }
+            if peer.is_over() {
+                self.peers.remove(&number);
+            }
+        }
+        self.touched = touched;
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        for (&number, peer) in &mut self.peers {
+            peer.connection.tick(now);
+            peer.check_sending(now, self.limits.send_timeout);
+            peer.connection.go_on();
+            if peer.connection.ended().is_some() || !peer.connection.output().is_empty() {
+                self.touched.push(number);
+            }
+        }
+    }
+
+    /// Takes no more commands, and lets those under way end for a while.
+    fn drain(&mut self) -> io::Result<()> {
+        self.poller.remove(self.listener.as_fd());
+        let limit = Instant::now() + self.limits.drain;
+        for peer in self.peers.values_mut() {
+            peer.stop_reading();
+        }
+        let is_busy = |peers: &HashMap<u64, Peer<B::Buffer>>| {
+            peers
+                .values()
+                .any(|peer| peer.connection.in_flight() > 0 || !peer.connection.output().is_empty())
+        };
+        while is_busy(&self.peers) && Instant::now() < limit {
+            self.turn_draining()?;
+        }
+        for peer in self.peers.values_mut() {
+            peer.close(&mut self.actions);
+        }
+        while self
+            .peers
+            .values()
+            .any(|peer| peer.connection.in_flight() > 0)
+        {
+            self.turn_draining()?;
+        }
+        self.work()
+    }
+
+    fn turn_draining(&mut self) -> io::Result<()> {
+        let until = Instant::now() + TICK;
+        for event in self.poller.wait(until)? {
+            if !matches!(event.token, Token::BACKEND | Token::STOP | Token::LISTENER) {
+                self.touched.push(event.token.0);
+                if let (true, Some(peer)) = (event.has_hung_up, self.peers.get_mut(&event.token.0))
+                {
+                    peer.connection.end(Ended::ByHost);
+                }
+            }
+        }
+        self.work()
+    }
+}
+
+fn tag_of<B>(event: &Event<B>) -> u64 {
+    match event {
+        Event::Want { tag, .. } | Event::Piece { tag, .. } | Event::Done { tag, .. } => *tag,
+    }
+}

@@ -1,0 +1,857 @@
+//! One connection: a queue of a host. Bytes go in, actions and bytes come out.
+
+use std::ops::DerefMut;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::backend::{Answer, Command, Event, Key};
+use super::command::{Data, decode};
+use super::controller::Controller;
+use super::fabrics::Connecting;
+use super::flight::{Flight, Flights, Wanted};
+use super::identify;
+use super::output::Output;
+use super::reader::{Item, Reader, Violation};
+use super::registry::{Ports, Registry};
+use crate::wire::digest::digest;
+use crate::wire::kv::{self, KeyList};
+use crate::wire::pdu::{
+    self, DATA_BYTES, DIGEST_DATA, DIGEST_HEADER, FLAG_DATA_DIGEST, FLAG_HEADER_DIGEST, FLAG_LAST,
+    Fatal, HEADER_BYTES, Header, INITIALIZE_BYTES, Initialize, Kind, RESPONSE_BYTES,
+};
+use crate::wire::{CompletionEntry, Status, SubmissionEntry, command, sgl};
+
+/// Limits of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most entries of a queue.
+    pub queue_entries: u16,
+    /// The most I/O queues of a controller.
+    pub max_queues: u16,
+    /// The most data of a command's capsule; a multiple of 16.
+    pub capsule_data_bytes: u32,
+    /// The most bytes of a data PDU from the host; a multiple of 4, at least 4096.
+    pub max_data_bytes: u32,
+    /// The most data of a command as a power of two, at least 12.
+    pub max_transfer_shift: u8,
+    /// The time in which a connection becomes a queue.
+    pub handshake: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            queue_entries: 128,
+            max_queues: 64,
+            capsule_data_bytes: 8192,
+            max_data_bytes: 1 << 20,
+            max_transfer_shift: 25,
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What the caller is to do for a connection.
+#[derive(Debug)]
+pub enum Action<B> {
+    /// Submit a command to the backend.
+    Submit {
+        /// The command's tag.
+        tag: u64,
+        /// The namespace.
+        nsid: u32,
+        /// The command.
+        command: Command,
+    },
+    /// Supply a piece.
+    Supply {
+        /// The command's tag.
+        tag: u64,
+        /// The piece.
+        buffer: B,
+    },
+    /// Give a buffer back.
+    GiveBack {
+        /// The command's tag.
+        tag: u64,
+        /// The buffer.
+        buffer: B,
+    },
+    /// Take a command back.
+    Abort {
+        /// The command's tag.
+        tag: u64,
+    },
+}
+
+/// The reason for the end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The host ended it.
+    ByHost,
+    /// The host violated the protocol.
+    Violation(&'static str),
+    /// The host was silent for too long.
+    Silence,
+    /// The controller is gone.
+    ControllerGone,
+}
+
+/// The stages of a connection's life.
+pub(super) enum Phase {
+    /// Before ICReq.
+    Initialize,
+    /// Before Connect.
+    Connect,
+    /// A Connect waits for commands that the host's earlier connections left behind.
+    Held(Box<Connecting>),
+    /// A queue of a controller.
+    Ready,
+}
+
+/// A queue of a host.
+pub struct Connection<B> {
+    /// The upper bits of the tags of its commands.
+    number: u64,
+    pub(super) settings: Arc<Settings>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) ports: Ports,
+    pub(super) phase: Phase,
+    pub(super) controller: Option<Arc<Controller>>,
+    /// The queue's number; 0 is the admin queue.
+    pub(super) queue: u16,
+    pub(super) queue_entries: u16,
+    /// Place of the queue's head; none without flow control.
+    pub(super) head: Option<u16>,
+    reader: Reader,
+    header_digests: bool,
+    data_digests: bool,
+    /// The PDU at hand.
+    current: Current,
+    /// The data of the capsule at hand.
+    capsule: Vec<u8>,
+    flights: Flights<B>,
+    output: Output<B>,
+    /// Event requests that stay pending.
+    pub(super) event_requests: Vec<u16>,
+    began: Instant,
+    last_command: Instant,
+    ended: Option<Ended>,
+}
+
+/// The PDU whose data come next.
+enum Current {
+    None,
+    Command(Box<SubmissionEntry>),
+    /// The slot of a transfer, and whether this is to be its last data.
+    Data {
+        slot: u16,
+        is_last: bool,
+    },
+    Termination,
+}
+
+/// Bits of a tag that are the command's slot.
+const SLOT_BITS: u32 = 16;
+
+impl<B: DerefMut<Target = [u8]>> Connection<B> {
+    /// Makes a connection. `number` has at most 48 bits, and no other living connection has it.
+    pub fn new(
+        number: u64,
+        settings: Arc<Settings>,
+        registry: Arc<Registry>,
+        ports: Ports,
+        now: Instant,
+    ) -> Self {
+        let capsule_data = settings.capsule_data_bytes as usize;
+        let max_data = settings.max_data_bytes as usize;
+        Connection {
+            number,
+            settings,
+            registry,
+            ports,
+            phase: Phase::Initialize,
+            controller: None,
+            queue: 0,
+            queue_entries: 1,
+            head: None,
+            reader: Reader::new(capsule_data, max_data),
+            header_digests: false,
+            data_digests: false,
+            current: Current::None,
+            capsule: Vec::new(),
+            flights: Flights::new(),
+            output: Output::new(),
+            event_requests: Vec::new(),
+            began: now,
+            last_command: now,
+            ended: None,
+        }
+    }
+
+    /// Returns the number of the connection that a tag belongs to.
+    pub fn number_of(tag: u64) -> u64 {
+        tag >> SLOT_BITS
+    }
+
+    /// Returns the bytes to send.
+    pub fn output(&self) -> &Output<B> {
+        &self.output
+    }
+
+    /// Takes note of bytes that were sent.
+    pub fn sent(&mut self, bytes: usize, actions: &mut Vec<Action<B>>) {
+        self.output.advance(bytes, |tag, buffer| {
+            actions.push(Action::GiveBack { tag, buffer })
+        });
+    }
+
+    /// Returns the reason, once the connection has ended. What is left of the output may still be sent.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// Returns the number of commands that the backend has.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Returns whether a Connect waits, which [`Connection::go_on`] tries again.
+    pub fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held(_))
+    }
+
+    /// Takes bytes of the host.
+    pub fn receive(
+        &mut self,
+        mut input: &[u8],
+        now: Instant,
+        used_bytes: &dyn Fn(u32) -> u64,
+        actions: &mut Vec<Action<B>>,
+    ) {
+        while self.ended.is_none() {
+            match self.reader.next(&mut input) {
+                Ok(None) => return,
+                Ok(Some(item)) => {
+                    if let Err(violation) = self.item(item, &mut input, now, used_bytes, actions) {
+                        self.violated(violation);
+                    }
+                }
+                Err(violation) => self.violated(violation),
+            }
+        }
+    }
+
+    fn item(
+        &mut self,
+        item: Item,
+        input: &mut &[u8],
+        now: Instant,
+        used_bytes: &dyn Fn(u32) -> u64,
+        actions: &mut Vec<Action<B>>,
+    ) -> Result<(), Violation> {
+        match item {
+            Item::Header(kind) => self.header(kind),
+            Item::Data(bytes) => {
+                let (data, rest) = input.split_at(bytes);
+                *input = rest;
+                self.data(data);
+                Ok(())
+            }
+            Item::End(is_intact) => self.end_of_pdu(is_intact, now, used_bytes, actions),
+        }
+    }
+
+    /// Looks at a header before its data come.
+    fn header(&mut self, kind: Kind) -> Result<(), Violation> {
+        match (kind, &self.phase) {
+            (Kind::InitializeRequest, Phase::Initialize) => self.initialize(),
+            (Kind::HostTermination, _) => {
+                self.current = Current::Termination;
+                Ok(())
+            }
+            (_, Phase::Initialize | Phase::Held(_)) | (Kind::InitializeRequest, _) => {
+                Err(Fatal::SequenceError.into())
+            }
+            (Kind::Command, _) => {
+                let entry = SubmissionEntry::read_from_bytes(&self.reader.header()[HEADER_BYTES..]);
+                self.capsule.clear();
+                self.current = Current::Command(Box::new(entry.expect("a header of 72 bytes")));
+                Ok(())
+            }
+            (Kind::HostData, _) => self.host_data(),
+            _ => Err(Violation::field(0)),
+        }
+    }
+
+    fn initialize(&mut self) -> Result<(), Violation> {
+        let request = Initialize::read_from_bytes(&self.reader.header()[HEADER_BYTES..]);
+        let request = request.expect("a header of 128 bytes");
+        if request.format.get() != 0 {
+            return Err(Violation {
+                fatal: Fatal::UnsupportedParameter,
+                offset: HEADER_BYTES as u32,
+            });
+        }
+        // Data to the host are not padded.
+        if request.data_alignment != 0 {
+            return Err(Violation {
+                fatal: Fatal::UnsupportedParameter,
+                offset: HEADER_BYTES as u32 + 2,
+            });
+        }
+        let mut response = Initialize::new_zeroed();
+        response.digests = request.digests & (DIGEST_HEADER | DIGEST_DATA);
+        response.limit = self.settings.max_data_bytes.into();
+        let header = Header {
+            kind: Kind::InitializeResponse as u8,
+            flags: 0,
+            header_bytes: INITIALIZE_BYTES as u8,
+            data_offset: 0,
+            bytes: (INITIALIZE_BYTES as u32).into(),
+        };
+        self.output.push(header.as_bytes());
+        self.output.push(response.as_bytes());
+        self.header_digests = response.digests & DIGEST_HEADER != 0;
+        self.data_digests = response.digests & DIGEST_DATA != 0;
+        self.phase = Phase::Connect;
+        Ok(())
+    }
+
+    /// Checks data against the transfer that they belong to: its tag is one of ours, they follow those
+    /// before them and stay within its length.
+    fn host_data(&mut self) -> Result<(), Violation> {
+        let header = self.reader.header();
+        let is_last = header[1] & FLAG_LAST != 0;
+        let data = pdu::Data::read_from_bytes(&header[HEADER_BYTES..]);
+        let data = data.expect("a header of 24 bytes");
+        if data.bytes.get() as usize != self.reader.data_left() {
+            return Err(Violation::field(HEADER_BYTES + 8));
+        }
+        let slot = data.transfer_tag.get();
+        let flight = self
+            .flights
+            .get(slot)
+            .ok_or(Violation::field(HEADER_BYTES + 2))?;
+        if flight.command_id != data.command_id.get() {
+            return Err(Violation::field(HEADER_BYTES));
+        }
+        let wanted = flight
+            .wanted
+            .front()
+            .ok_or(Violation::field(HEADER_BYTES + 2))?;
+        if data.offset.get() != wanted.offset + wanted.filled {
+            return Err(Fatal::DataOutOfRange.into());
+        }
+        let left = wanted.bytes - wanted.filled;
+        if data.bytes.get() > left || data.bytes.get() == 0 {
+            return Err(Fatal::DataOutOfRange.into());
+        }
+        if is_last != (data.bytes.get() == left) {
+            return Err(Violation::field(1));
+        }
+        self.current = Current::Data { slot, is_last };
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        match &self.current {
+            Current::Command(_) => self.capsule.extend_from_slice(data),
+            Current::Data { slot, .. } => {
+                let flight = self.flights.get(*slot);
+                // A command that was taken back has no piece any more.
+                if let Some(wanted) = flight.and_then(|flight| flight.wanted.front_mut()) {
+                    let at = wanted.filled as usize;
+                    wanted.buffer[at..at + data.len()].copy_from_slice(data);
+                    wanted.filled += data.len() as u32;
+                }
+            }
+            Current::Termination | Current::None => {}
+        }
+    }
+
+    fn end_of_pdu(
+        &mut self,
+        is_intact: bool,
+        now: Instant,
+        used_bytes: &dyn Fn(u32) -> u64,
+        actions: &mut Vec<Action<B>>,
+    ) -> Result<(), Violation> {
+        match std::mem::replace(&mut self.current, Current::None) {
+            Current::None => {
+                self.reader
+                    .set_digests(self.header_digests, self.data_digests);
+                Ok(())
+            }
+            Current::Termination => {
+                self.end(Ended::ByHost);
+                Ok(())
+            }
+            Current::Data { slot, is_last } => {
+                if let Some(flight) = self.flights.get(slot).filter(|_| !is_intact) {
+                    flight.failure.get_or_insert(Status::TRANSPORT_ERROR);
+                }
+                if is_last {
+                    self.piece_is_there(slot, actions);
+                }
+                Ok(())
+            }
+            Current::Command(entry) => {
+                self.last_command = now;
+                self.command(*entry, is_intact, used_bytes, actions)
+            }
+        }
+    }
+
+    /// Hands a whole piece on, and asks for the next one.
+    fn piece_is_there(&mut self, slot: u16, actions: &mut Vec<Action<B>>) {
+        let tag = self.tag(slot);
+        let Some(flight) = self.flights.get(slot) else {
+            return;
+        };
+        if let Some(wanted) = flight.wanted.pop_front() {
+            let buffer = wanted.buffer;
+            actions.push(Action::Supply { tag, buffer });
+        }
+        if flight.failure.is_some() {
+            actions.push(Action::Abort { tag });
+        }
+        self.request_transfer(slot);
+    }
+
+    /// Asks for the first piece that is wanted.
+    fn request_transfer(&mut self, slot: u16) {
+        let Some(flight) = self.flights.get(slot) else {
+            return;
+        };
+        let command_id = flight.command_id;
+        let Some(wanted) = flight.wanted.front() else {
+            return;
+        };
+        let data = pdu::Data {
+            command_id: command_id.into(),
+            transfer_tag: slot.into(),
+            offset: wanted.offset.into(),
+            bytes: wanted.bytes.into(),
+            reserved: [0; 4],
+        };
+        self.push_header(Kind::ReadyToTransfer, 0, 0, data.as_bytes());
+    }
+
+    fn command(
+        &mut self,
+        entry: SubmissionEntry,
+        is_intact: bool,
+        used_bytes: &dyn Fn(u32) -> u64,
+        actions: &mut Vec<Action<B>>,
+    ) -> Result<(), Violation> {
+        if let Some(head) = &mut self.head {
+            *head = (*head + 1) % self.queue_entries;
+        }
+        let command_id = entry.command_id.get();
+        if !is_intact {
+            self.respond(command_id, Status::TRANSPORT_ERROR, 0);
+            return Ok(());
+        }
+        if let Err(status) = self.check_descriptor(&entry) {
+            self.respond(command_id, status, 0);
+            return Ok(());
+        }
+        if entry.opcode == command::FABRICS {
+            return self.fabrics_command(&entry);
+        }
+        if !matches!(self.phase, Phase::Ready) {
+            self.respond(command_id, Status::SEQUENCE_ERROR, 0);
+            return Ok(());
+        }
+        if self.queue == 0 {
+            self.admin_command(&entry, used_bytes, actions);
+            return Ok(());
+        }
+        self.io_command(&entry, actions)
+    }
+
+    /// Checks that the data are where the descriptor says.
+    fn check_descriptor(&self, entry: &SubmissionEntry) -> Result<(), Status> {
+        let bytes = entry.data.bytes.get() as usize;
+        match entry.data.kind {
+            sgl::IN_CAPSULE if entry.data.address.get() != 0 => Err(Status::SGL_OFFSET_INVALID),
+            sgl::IN_CAPSULE if bytes != self.capsule.len() => Err(Status::SGL_LENGTH_INVALID),
+            sgl::IN_CAPSULE | sgl::TRANSPORT => {
+                let max = 1_usize << self.settings.max_transfer_shift;
+                match bytes <= max {
+                    true => Ok(()),
+                    false => Err(Status::INVALID_FIELD),
+                }
+            }
+            _ if bytes == 0 => Ok(()),
+            _ => Err(Status::SGL_TYPE_INVALID),
+        }
+    }
+
+    fn io_command(
+        &mut self,
+        entry: &SubmissionEntry,
+        actions: &mut Vec<Action<B>>,
+    ) -> Result<(), Violation> {
+        let command_id = entry.command_id.get();
+        if self.flights.len() >= usize::from(self.queue_entries) {
+            return Err(Fatal::SequenceError.into());
+        }
+        if self.flights.find(command_id).is_some() {
+            self.respond(command_id, Status::COMMAND_ID_CONFLICT, 0);
+            return Ok(());
+        }
+        match self.decode(entry) {
+            Err(status) => self.respond(command_id, status, 0),
+            Ok((command, data)) => {
+                let is_in_capsule = entry.data.kind == sgl::IN_CAPSULE;
+                let from_capsule = is_in_capsule && matches!(data, Data::FromHost(_));
+                let capsule = from_capsule.then(|| std::mem::take(&mut self.capsule));
+                let nsid = entry.nsid.get();
+                let slot = self.flights.insert(Flight {
+                    command_id,
+                    nsid,
+                    opcode: entry.opcode,
+                    data,
+                    capsule,
+                    wanted: Default::default(),
+                    failure: None,
+                });
+                self.count_in_flight(1);
+                let tag = self.tag(slot);
+                actions.push(Action::Submit { tag, nsid, command });
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&self, entry: &SubmissionEntry) -> Result<(Command, Data), Status> {
+        let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+        if !controller.is_ready() {
+            return Err(Status::SEQUENCE_ERROR);
+        }
+        let subsystem = controller.subsystem.as_ref();
+        let subsystem = subsystem.ok_or(Status::INVALID_OPCODE)?;
+        let nsid = entry.nsid.get();
+        let mut visible = identify::visible(subsystem, controller);
+        let namespace = visible.find(|namespace| namespace.nsid == nsid);
+        let (command, data) = decode(entry, namespace.ok_or(Status::INVALID_NAMESPACE)?)?;
+        if matches!(data, Data::ToHost(_)) && entry.data.kind == sgl::IN_CAPSULE {
+            return Err(Status::SGL_TYPE_INVALID);
+        }
+        Ok((command, data))
+    }
+
+    /// Takes an event of the backend for one of the connection's commands.
+    pub fn event(&mut self, event: Event<B>, actions: &mut Vec<Action<B>>) {
+        match event {
+            Event::Want {
+                tag,
+                offset,
+                bytes,
+                buffer,
+            } => self.want(tag, offset, bytes, buffer, actions),
+            Event::Piece {
+                tag,
+                offset,
+                at,
+                bytes,
+                is_last,
+                buffer,
+            } => self.piece(tag, offset, at, bytes, is_last, buffer, actions),
+            Event::Done { tag, result } => self.done(tag, result),
+        }
+    }
+
+    fn want(
+        &mut self,
+        tag: u64,
+        offset: u32,
+        bytes: u32,
+        mut buffer: B,
+        actions: &mut Vec<Action<B>>,
+    ) {
+        let slot = slot_of(tag);
+        let is_over = self.ended.is_some();
+        let Some(flight) = self
+            .flights
+            .get(slot)
+            .filter(|flight| !is_over && flight.failure.is_none())
+        else {
+            actions.push(Action::Supply { tag, buffer });
+            return;
+        };
+        if let Some(capsule) = &flight.capsule {
+            let (from, length) = (offset as usize, bytes as usize);
+            buffer[..length].copy_from_slice(&capsule[from..from + length]);
+            actions.push(Action::Supply { tag, buffer });
+            return;
+        }
+        flight.wanted.push_back(Wanted {
+            offset,
+            bytes,
+            filled: 0,
+            buffer,
+        });
+        if flight.wanted.len() == 1 {
+            self.request_transfer(slot);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of an event")]
+    fn piece(
+        &mut self,
+        tag: u64,
+        offset: u32,
+        at: usize,
+        bytes: u32,
+        is_last: bool,
+        buffer: B,
+        actions: &mut Vec<Action<B>>,
+    ) {
+        let is_over = self.ended.is_some();
+        let flight = self.flights.get(slot_of(tag)).filter(|_| !is_over);
+        let Some(flight) = flight.filter(|flight| flight.failure.is_none()) else {
+            actions.push(Action::GiveBack { tag, buffer });
+            return;
+        };
+        let command_id = flight.command_id;
+        let length = bytes as usize;
+        let sum = self.data_digests.then(|| digest(&buffer[at..at + length]));
+        self.push_data_header(command_id, offset, bytes, is_last);
+        self.output.push_piece(tag, buffer, at, length);
+        if let Some(sum) = sum {
+            self.output.push(&sum);
+        }
+    }
+
+    fn done(&mut self, tag: u64, result: Result<Answer, Status>) {
+        let Some(flight) = self.flights.remove(slot_of(tag)) else {
+            debug_assert!(false, "a command ends once");
+            return;
+        };
+        debug_assert!(flight.wanted.is_empty(), "a command ends without pieces");
+        self.count_in_flight(-1);
+        if self.ended.is_some() {
+            return;
+        }
+        let command_id = flight.command_id;
+        match (flight.failure, result) {
+            (Some(status), _) => self.respond(command_id, status, 0),
+            (None, Ok(Answer::Done)) => self.respond(command_id, Status::SUCCESS, 0),
+            (None, Ok(Answer::Retrieved(bytes))) => {
+                self.respond(command_id, Status::SUCCESS, u64::from(bytes));
+            }
+            (None, Ok(Answer::Keys(keys))) => {
+                let Data::ToHost(max_bytes) = flight.data else {
+                    return self.respond(command_id, Status::INTERNAL_ERROR, 0);
+                };
+                let list = key_list(&keys, max_bytes as usize);
+                self.send_data(command_id, &list);
+                self.respond(command_id, Status::SUCCESS, 0);
+            }
+            (None, Err(Status::KEY_DOES_NOT_EXIST))
+                if flight.opcode == kv::DELETE && !self.is_delete_strict(flight.nsid) =>
+            {
+                self.respond(command_id, Status::SUCCESS, 0);
+            }
+            (None, Err(status)) => self.respond(command_id, status, 0),
+        }
+    }
+
+    fn is_delete_strict(&self, nsid: u32) -> bool {
+        let controller = self.controller.as_ref();
+        controller.is_some_and(|controller| controller.strict_deletes.lock().contains(&nsid))
+    }
+
+    /// Aborts the command with an identifier, as far as the backend can. Returns whether there is one.
+    pub(super) fn abort(&mut self, command_id: u16, actions: &mut Vec<Action<B>>) -> bool {
+        let Some(slot) = self.flights.find(command_id) else {
+            return false;
+        };
+        let tag = self.tag(slot);
+        let Some(flight) = self.flights.get(slot) else {
+            return false;
+        };
+        // A transfer under way ends by itself; its data belong to the buffer until then.
+        if flight.wanted.is_empty() {
+            actions.push(Action::Abort { tag });
+        }
+        true
+    }
+
+    /// Sends data of a command that needs no backend.
+    pub(super) fn send_data(&mut self, command_id: u16, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        self.push_data_header(command_id, 0, data.len() as u32, true);
+        self.output.push(data);
+        if self.data_digests {
+            self.output.push(&digest(data));
+        }
+    }
+
+    /// Answers a command.
+    pub(super) fn respond(&mut self, command_id: u16, status: Status, result: u64) {
+        let head = self.head.unwrap_or(u16::MAX);
+        let entry = CompletionEntry::new(command_id, head, status, result);
+        debug_assert_eq!(HEADER_BYTES + entry.as_bytes().len(), RESPONSE_BYTES);
+        self.push_header(Kind::Response, 0, 0, entry.as_bytes());
+    }
+
+    fn push_data_header(&mut self, command_id: u16, offset: u32, bytes: u32, is_last: bool) {
+        let data = pdu::Data {
+            command_id: command_id.into(),
+            transfer_tag: 0.into(),
+            offset: offset.into(),
+            bytes: bytes.into(),
+            reserved: [0; 4],
+        };
+        let flags = if is_last { FLAG_LAST } else { 0 };
+        self.push_header(Kind::ControllerData, flags, bytes, data.as_bytes());
+    }
+
+    /// Appends a header with its digest. `data_bytes` of data follow it.
+    fn push_header(&mut self, kind: Kind, mut flags: u8, data_bytes: u32, rest: &[u8]) {
+        let mut bytes = [0; DATA_BYTES + 4];
+        let length = HEADER_BYTES + rest.len();
+        let behind = length + if self.header_digests { 4 } else { 0 };
+        let mut all = behind as u32 + data_bytes;
+        if self.header_digests {
+            flags |= FLAG_HEADER_DIGEST;
+        }
+        if data_bytes > 0 && self.data_digests {
+            flags |= FLAG_DATA_DIGEST;
+            all += 4;
+        }
+        let header = Header {
+            kind: kind as u8,
+            flags,
+            header_bytes: length as u8,
+            data_offset: if data_bytes > 0 { behind as u8 } else { 0 },
+            bytes: all.into(),
+        };
+        bytes[..HEADER_BYTES].copy_from_slice(header.as_bytes());
+        bytes[HEADER_BYTES..length].copy_from_slice(rest);
+        if self.header_digests {
+            let sum = digest(&bytes[..length]);
+            bytes[length..behind].copy_from_slice(&sum);
+        }
+        self.output.push(&bytes[..behind]);
+    }
+
+    /// Ends the connection for a violation, with the termination request that says so.
+    fn violated(&mut self, violation: Violation) {
+        let offending = self.reader.so_far();
+        let mut termination = pdu::Termination::new_zeroed();
+        termination.status = (violation.fatal as u16).into();
+        termination.information = violation.offset.into();
+        let length = HEADER_BYTES + size_of::<pdu::Termination>();
+        let header = Header {
+            kind: Kind::ControllerTermination as u8,
+            flags: 0,
+            header_bytes: length as u8,
+            data_offset: 0,
+            bytes: ((length + offending.len()) as u32).into(),
+        };
+        let bytes = [header.as_bytes(), termination.as_bytes(), offending].concat();
+        self.output.push(&bytes);
+        self.end(Ended::Violation(words(violation.fatal)));
+    }
+
+    /// Takes note of the connection's end. The first reason counts.
+    pub fn end(&mut self, reason: Ended) {
+        self.ended.get_or_insert(reason);
+    }
+
+    /// Gives all buffers back and takes all commands back, after the end. [`Connection::in_flight`]
+    /// becomes 0 when the backend has ended them.
+    pub fn close(&mut self, actions: &mut Vec<Action<B>>) {
+        self.end(Ended::ByHost);
+        self.output
+            .clear(|tag, buffer| actions.push(Action::GiveBack { tag, buffer }));
+        let number = self.number;
+        for (slot, flight) in self.flights.iter_mut() {
+            let tag = number << SLOT_BITS | u64::from(slot);
+            for wanted in flight.wanted.drain(..) {
+                let buffer = wanted.buffer;
+                actions.push(Action::Supply { tag, buffer });
+            }
+            actions.push(Action::Abort { tag });
+        }
+        let Some(controller) = &self.controller else {
+            return;
+        };
+        if self.queue == 0 {
+            self.registry.remove(controller);
+        } else {
+            controller.queues.lock().remove(&self.queue);
+        }
+    }
+
+    /// Ends the connection if its time is over.
+    pub fn tick(&mut self, now: Instant) {
+        let Some(controller) = &self.controller else {
+            if now.duration_since(self.began) > self.settings.handshake {
+                self.end(Ended::Silence);
+            }
+            return;
+        };
+        if controller.has_ended() {
+            self.end(Ended::ControllerGone);
+            return;
+        }
+        let keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
+        // The host sends twice as often; its clock may be slower than this one.
+        let limit = Duration::from_millis(u64::from(keep_alive) * 2);
+        let is_silent = now.duration_since(self.last_command) > limit;
+        if self.queue == 0 && keep_alive > 0 && is_silent {
+            self.end(Ended::Silence);
+        }
+    }
+
+    pub(super) fn capsule(&self) -> &[u8] {
+        &self.capsule
+    }
+
+    fn count_in_flight(&self, change: isize) {
+        if let Some(controller) = &self.controller {
+            let count = &controller.in_flight;
+            count.fetch_add(change as usize, Ordering::AcqRel);
+        }
+    }
+
+    fn tag(&self, slot: u16) -> u64 {
+        self.number << SLOT_BITS | u64::from(slot)
+    }
+}
+
+fn slot_of(tag: u64) -> u16 {
+    tag as u16
+}
+
+fn key_list(keys: &[Key], max_bytes: usize) -> Vec<u8> {
+    let mut list = KeyList::new(max_bytes);
+    for key in keys {
+        if !list.push(key.as_bytes()) {
+            break;
+        }
+    }
+    list.into_bytes()
+}
+
+fn words(fatal: Fatal) -> &'static str {
+    match fatal {
+        Fatal::InvalidHeaderField => "invalid field in a PDU header",
+        Fatal::SequenceError => "a PDU out of sequence",
+        Fatal::HeaderDigestError => "a header digest that does not match",
+        Fatal::DataOutOfRange => "data out of range",
+        Fatal::DataLimitExceeded => "more data than the limit",
+        Fatal::UnsupportedParameter => "an unsupported parameter",
+    }
+}

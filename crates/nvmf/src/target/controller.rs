@@ -1,0 +1,99 @@
+//! A controller: what a host and a subsystem know of each other, shared by the host's queues.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::subsystem::Subsystem;
+use crate::wire::properties::{
+    ALL_COMMAND_SETS, COMMAND_SET, ENABLE, READY, SHUTDOWN, SHUTDOWN_COMPLETE,
+};
+
+/// A controller.
+pub(super) struct Controller {
+    /// The number by which I/O queues name it.
+    pub(super) id: u16,
+    /// The subsystem; none is the discovery service.
+    pub(super) subsystem: Option<Subsystem>,
+    pub(super) host: String,
+    pub(super) host_id: [u8; 16],
+    pub(super) keep_alive_ms: AtomicU32,
+    configuration: AtomicU32,
+    status: AtomicU32,
+    /// Queues that are connected.
+    pub(super) queues: Mutex<BTreeSet<u16>>,
+    /// Namespaces in which a Delete of a missing key is an error.
+    pub(super) strict_deletes: Mutex<BTreeSet<u32>>,
+    /// Commands of all queues that the backend has.
+    pub(super) in_flight: AtomicUsize,
+    ended: AtomicBool,
+}
+
+impl Controller {
+    pub(super) fn new(
+        id: u16,
+        subsystem: Option<Subsystem>,
+        host: String,
+        host_id: [u8; 16],
+        keep_alive_ms: u32,
+    ) -> Self {
+        Controller {
+            id,
+            subsystem,
+            host,
+            host_id,
+            keep_alive_ms: AtomicU32::new(keep_alive_ms),
+            configuration: AtomicU32::new(0),
+            status: AtomicU32::new(0),
+            queues: Mutex::default(),
+            strict_deletes: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn configuration(&self) -> u32 {
+        self.configuration.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn status(&self) -> u32 {
+        self.status.load(Ordering::Relaxed)
+    }
+
+    /// Sets the configuration, and gets ready or shuts down as it says. False if it is not legal.
+    pub(super) fn configure(&self, configuration: u32) -> bool {
+        let set = configuration & COMMAND_SET;
+        if configuration & ENABLE != 0 && !matches!(set, 0 | ALL_COMMAND_SETS) {
+            return false;
+        }
+        self.configuration.store(configuration, Ordering::Relaxed);
+        let mut status = 0;
+        if configuration & ENABLE != 0 {
+            status |= READY;
+        }
+        if configuration & SHUTDOWN != 0 {
+            status |= SHUTDOWN_COMPLETE;
+        }
+        self.status.store(status, Ordering::Relaxed);
+        true
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.status() & (READY | SHUTDOWN_COMPLETE) == READY
+    }
+
+    /// Returns whether the host has chosen all command sets, without which it knows of blocks alone.
+    pub(super) fn knows_keys(&self) -> bool {
+        self.configuration() & COMMAND_SET == ALL_COMMAND_SETS
+    }
+
+    /// Takes the controller away: its queues end.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}

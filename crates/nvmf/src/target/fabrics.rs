@@ -1,0 +1,180 @@
+//! Fabrics commands: Connect, properties.
+
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+use zerocopy::FromBytes;
+
+use super::connection::{Connection, Phase};
+use super::controller::Controller;
+use super::reader::Violation;
+use crate::wire::fabrics::{
+    Connect, ConnectData, DISCOVERY_NQN, DYNAMIC_CONTROLLER, NO_FLOW_CONTROL, kind, kind_of,
+};
+use crate::wire::properties::{
+    CAPABILITIES, CONFIGURATION, STATUS, VERSION, VERSION_2_0, capabilities,
+};
+use crate::wire::{Status, SubmissionEntry};
+
+/// A Connect that is being carried out.
+pub(super) struct Connecting {
+    command_id: u16,
+    connect: Connect,
+    data: ConnectData,
+}
+
+impl<B: DerefMut<Target = [u8]>> Connection<B> {
+    pub(super) fn fabrics_command(&mut self, entry: &SubmissionEntry) -> Result<(), Violation> {
+        let command_id = entry.command_id.get();
+        let answer = match (kind_of(entry), &self.phase) {
+            (kind::CONNECT, Phase::Connect) => return self.connect(entry),
+            (_, Phase::Connect) => Err(Status::SEQUENCE_ERROR),
+            (kind::PROPERTY_GET, _) => self.property_get(entry),
+            (kind::PROPERTY_SET, _) => self.property_set(entry),
+            (kind::CONNECT, _) => Err(Status::SEQUENCE_ERROR),
+            _ => Err(Status::INVALID_OPCODE),
+        };
+        match answer {
+            Ok(result) => self.respond(command_id, Status::SUCCESS, result),
+            Err(status) => self.respond(command_id, status, 0),
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, entry: &SubmissionEntry) -> Result<(), Violation> {
+        let command_id = entry.command_id.get();
+        let Ok(data) = ConnectData::read_from_bytes(self.capsule()) else {
+            self.respond(command_id, Status::SGL_LENGTH_INVALID, 0);
+            return Ok(());
+        };
+        self.phase = Phase::Held(Box::new(Connecting {
+            command_id,
+            connect: Connect::from_entry(entry),
+            data,
+        }));
+        Ok(())
+    }
+
+    /// Carries a Connect out that waits, unless the backend still has commands of connections that
+    /// the same host lost. The caller first ends those that the host has closed.
+    pub fn go_on(&mut self) {
+        let Phase::Held(connecting) = &self.phase else {
+            return;
+        };
+        if self.registry.has_late_commands(connecting.data.host_id) {
+            return;
+        }
+        let Phase::Held(connecting) = std::mem::replace(&mut self.phase, Phase::Connect) else {
+            return;
+        };
+        let command_id = connecting.command_id;
+        match self.carry_out(&connecting.connect, &connecting.data) {
+            Ok(controller) => {
+                let id = controller.id;
+                self.controller = Some(controller);
+                self.phase = Phase::Ready;
+                self.respond(command_id, Status::SUCCESS, u64::from(id));
+            }
+            Err((status, result)) => self.respond(command_id, status, result),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        connect: &Connect,
+        data: &ConnectData,
+    ) -> Result<Arc<Controller>, (Status, u64)> {
+        if connect.format != 0 {
+            return Err((Status::CONNECT_FORMAT, 0));
+        }
+        let in_data = |offset: u64| (Status::CONNECT_INVALID_PARAMETERS, 1 << 16 | offset);
+        let in_command = |offset: u64| (Status::CONNECT_INVALID_PARAMETERS, offset);
+        let subsystem = data.subsystem().ok_or(in_data(256))?;
+        let host = data.host().ok_or(in_data(512))?;
+        if data.host_id == [0; 16] {
+            return Err(in_data(0));
+        }
+        let entries = connect.queue_entries.checked_add(1).ok_or(in_command(44))?;
+        if !(2..=self.settings.queue_entries).contains(&entries) {
+            return Err(in_command(44));
+        }
+        let controller = match connect.queue {
+            0 => self.new_controller(connect, data, subsystem, host)?,
+            queue => {
+                let found = self.registry.find(data.controller_id.get());
+                let controller = found.ok_or(in_data(16))?;
+                let is_own = controller.host == host && controller.host_id == data.host_id;
+                let own = controller.subsystem.as_ref().map(|own| own.nqn.as_str());
+                if !is_own || own != Some(subsystem) {
+                    return Err((Status::CONNECT_INVALID_HOST, 0));
+                }
+                if queue > self.settings.max_queues {
+                    return Err(in_command(42));
+                }
+                if !controller.is_ready() || controller.has_ended() {
+                    return Err((Status::SEQUENCE_ERROR, 0));
+                }
+                if !controller.queues.lock().insert(queue) {
+                    return Err((Status::SEQUENCE_ERROR, 0));
+                }
+                controller
+            }
+        };
+        (self.queue, self.queue_entries) = (connect.queue, entries);
+        let has_flow_control = connect.attributes & NO_FLOW_CONTROL == 0;
+        self.head = has_flow_control.then_some(1 % entries);
+        Ok(controller)
+    }
+
+    fn new_controller(
+        &self,
+        connect: &Connect,
+        data: &ConnectData,
+        subsystem: &str,
+        host: &str,
+    ) -> Result<Arc<Controller>, (Status, u64)> {
+        let in_data = |offset: u64| (Status::CONNECT_INVALID_PARAMETERS, 1 << 16 | offset);
+        if data.controller_id.get() != DYNAMIC_CONTROLLER {
+            return Err(in_data(16));
+        }
+        let found = match subsystem {
+            DISCOVERY_NQN => None,
+            nqn => {
+                let subsystem = self.registry.subsystem(nqn).ok_or(in_data(256))?;
+                if !subsystem.allows(host) {
+                    return Err((Status::CONNECT_INVALID_HOST, 0));
+                }
+                Some(subsystem)
+            }
+        };
+        let added = self
+            .registry
+            .add(found, host, data.host_id, connect.keep_alive_ms);
+        added.ok_or((Status::CONNECT_BUSY, 0))
+    }
+
+    fn property_get(&self, entry: &SubmissionEntry) -> Result<u64, Status> {
+        let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+        let has_eight_bytes = entry.cdw10.get() & 0b111 == 1;
+        match (entry.cdw11.get(), has_eight_bytes) {
+            (CAPABILITIES, true) => Ok(capabilities(self.settings.queue_entries)),
+            (VERSION, false) => Ok(u64::from(VERSION_2_0)),
+            (CONFIGURATION, false) => Ok(u64::from(controller.configuration())),
+            (STATUS, false) => Ok(u64::from(controller.status())),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    fn property_set(&self, entry: &SubmissionEntry) -> Result<u64, Status> {
+        let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
+        let has_four_bytes = entry.cdw10.get() & 0b111 == 0;
+        let is_legal = entry.cdw11.get() == CONFIGURATION
+            && has_four_bytes
+            && self.queue == 0
+            && controller.configure(entry.cdw12.get());
+        match is_legal {
+            true => Ok(0),
+            false => Err(Status::INVALID_FIELD),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The side that serves namespaces. Its core does no input or output.
+//!
+//! A [`Connection`] takes the bytes of one host's queue and appends [`Action`]s; events of the
+//! backend go in as well, and the bytes to send come out of its [`Output`]. Controllers are known to
+//! all connections of a [`Registry`].
+
+mod admin;
+mod backend;
+mod command;
+mod connection;
+mod controller;
+mod fabrics;
+mod flight;
+mod identify;
+mod log;
+mod output;
+mod reader;
+mod registry;
+mod subsystem;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::backend::{Answer, Backend, Command, Condition, Event, Key};
+pub use self::connection::{Action, Connection, Ended, Settings};
+pub use self::output::Output;
+pub use self::registry::{Ports, Registry};
+pub use self::subsystem::{Kind, Namespace, Subsystem};

@@ -1,0 +1,134 @@
+//! The controllers of a target, for all its connections.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+
+use super::controller::Controller;
+use super::subsystem::Subsystem;
+use crate::wire::discovery;
+use crate::wire::fabrics::DISCOVERY_NQN;
+
+/// Addresses of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// The address that the host reached.
+    pub own: SocketAddr,
+    /// The host's address.
+    pub peer: SocketAddr,
+}
+
+/// Subsystems and the controllers that hosts have of them.
+pub struct Registry {
+    subsystems: Vec<Subsystem>,
+    max_controllers: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    controllers: HashMap<u16, Arc<Controller>>,
+    /// Controllers that are gone, with commands that the backend may still have.
+    ending: Vec<Arc<Controller>>,
+    last: u16,
+}
+
+/// The numbers of controllers: above these the specification has others.
+const MAX_CONTROLLER_ID: u16 = 0xffef;
+
+impl Registry {
+    /// Makes a registry of subsystems for `max_controllers` controllers at a time.
+    pub fn new(subsystems: Vec<Subsystem>, max_controllers: usize) -> Arc<Self> {
+        Arc::new(Registry {
+            subsystems,
+            max_controllers: max_controllers.min(usize::from(MAX_CONTROLLER_ID)),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Returns the number of controllers.
+    pub fn controllers(&self) -> usize {
+        self.state.lock().controllers.len()
+    }
+
+    pub(super) fn subsystem(&self, nqn: &str) -> Option<&Subsystem> {
+        self.subsystems
+            .iter()
+            .find(|subsystem| subsystem.nqn == nqn)
+    }
+
+    /// Makes a controller, whose number no other living one has. None while there are too many.
+    pub(super) fn add(
+        &self,
+        subsystem: Option<&Subsystem>,
+        host: &str,
+        host_id: [u8; 16],
+        keep_alive_ms: u32,
+    ) -> Option<Arc<Controller>> {
+        let mut state = self.state.lock();
+        if state.controllers.len() >= self.max_controllers {
+            return None;
+        }
+        let mut id = state.last;
+        loop {
+            id = if id >= MAX_CONTROLLER_ID { 1 } else { id + 1 };
+            if !state.controllers.contains_key(&id) {
+                break;
+            }
+        }
+        state.last = id;
+        let controller = Arc::new(Controller::new(
+            id,
+            subsystem.cloned(),
+            host.to_owned(),
+            host_id,
+            keep_alive_ms,
+        ));
+        state.controllers.insert(id, Arc::clone(&controller));
+        Some(controller)
+    }
+
+    pub(super) fn find(&self, id: u16) -> Option<Arc<Controller>> {
+        self.state.lock().controllers.get(&id).cloned()
+    }
+
+    /// Takes a controller away. Its number is free; its commands are waited for.
+    pub(super) fn remove(&self, controller: &Arc<Controller>) {
+        controller.end();
+        let mut state = self.state.lock();
+        if state.controllers.remove(&controller.id).is_some() {
+            state.ending.push(Arc::clone(controller));
+        }
+    }
+
+    /// Returns whether the backend still has commands of a controller that is gone and that the host
+    /// had. Such a command could overtake its own repetition.
+    pub(super) fn has_late_commands(&self, host_id: [u8; 16]) -> bool {
+        let mut state = self.state.lock();
+        state
+            .ending
+            .retain(|controller| controller.in_flight.load(Ordering::Acquire) > 0);
+        let mut ending = state.ending.iter();
+        ending.any(|controller| controller.host_id == host_id)
+    }
+
+    /// Returns the discovery log for a host that reached `own`.
+    pub(super) fn discovery_log(&self, host: &str, own: SocketAddr) -> Vec<u8> {
+        let allowed = self
+            .subsystems
+            .iter()
+            .filter(|subsystem| subsystem.allows(host));
+        let mut entries = vec![discovery::entry(
+            DISCOVERY_NQN,
+            discovery::KIND_THIS_DISCOVERY,
+            own,
+        )];
+        entries.extend(
+            allowed.map(|subsystem| discovery::entry(&subsystem.nqn, discovery::KIND_IO, own)),
+        );
+        discovery::log(1, &entries)
+    }
+}
