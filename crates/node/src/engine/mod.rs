@@ -137,6 +137,8 @@ pub enum Event {
         at: usize,
         /// Size of the piece.
         bytes: u32,
+        /// Whether no other piece follows.
+        is_last: bool,
         /// Memory that holds it.
         buffer: Buffer,
     },

@@ -325,11 +325,13 @@ impl LsmEngine {
         }
         retrieve.next_read += size;
         retrieve.with_caller += 1;
+        let is_last = size == retrieve.limit;
         self.events.push(Event::Piece {
             tag,
             offset: 0,
             at: 0,
             bytes: size,
+            is_last,
             buffer,
         });
     }
@@ -363,11 +365,13 @@ impl LsmEngine {
         };
         retrieve.next_read = offset + bytes;
         retrieve.with_caller += 1;
+        let is_last = offset + bytes == retrieve.limit;
         self.events.push(Event::Piece {
             tag,
             offset,
             at: 0,
             bytes,
+            is_last,
             buffer,
         });
         self.read_pieces(tag);

@@ -284,6 +284,7 @@ impl Worker {
                 offset,
                 at: 0,
                 bytes,
+                is_last: offset + bytes == end,
                 buffer,
             });
         }

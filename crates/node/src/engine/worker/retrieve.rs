@@ -290,11 +290,13 @@ impl Worker {
             let bytes = PIECE_BYTES.min(state.limit - offset);
             state.next_piece += bytes;
             state.with_caller += 1;
+            let is_last = offset + bytes == state.limit;
             self.events.push(Event::Piece {
                 tag,
                 offset,
                 at,
                 bytes,
+                is_last,
                 buffer,
             });
         }
