@@ -138,6 +138,8 @@ pub struct Driver<E> {
     pub engine: E,
     values: HashMap<u64, Vec<u8>>,
     retrieved: HashMap<u64, Vec<u8>>,
+    /// Whether the last piece was there, by tag.
+    whole: HashMap<u64, bool>,
     next_tag: u64,
     /// What has ended since the last look.
     pub ended: VecDeque<(u64, Result<Answer, Failure>)>,
@@ -152,6 +154,7 @@ impl<E: Engine> Driver<E> {
             engine,
             values: HashMap::new(),
             retrieved: HashMap::new(),
+            whole: HashMap::new(),
             next_tag: 1,
             ended: VecDeque::new(),
             events: Vec::new(),
@@ -207,14 +210,21 @@ impl<E: Engine> Driver<E> {
                 offset,
                 at,
                 bytes,
+                is_last,
                 buffer,
             } => {
                 let value = self.retrieved.entry(tag).or_default();
                 assert_eq!(value.len(), offset as usize, "pieces come in order");
                 value.extend_from_slice(&buffer[at..at + bytes as usize]);
                 self.engine.give_back(tag, buffer);
+                assert!(
+                    self.whole.insert(tag, is_last) != Some(true),
+                    "one is the last"
+                );
             }
             Event::Done { tag, result } => {
+                let is_whole = self.whole.remove(&tag).unwrap_or(true);
+                assert!(is_whole || result.is_err(), "the last piece says so");
                 self.values.remove(&tag);
                 self.ended.push_back((tag, result));
             }
