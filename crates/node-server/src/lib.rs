@@ -1,0 +1,17 @@
+//! The storage node's server: the engine of [`terrace_node`] behind the target of [`terrace_nvmf`].
+//!
+//! [`Config`] is the file of options, [`Running`] the process's loops. One loop has a thread, a queue
+//! of the device, a part of the engine and a listener.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod config;
+mod error;
+mod running;
+mod subsystem;
+
+pub use self::backend::EngineBackend;
+pub use self::config::{Config, Namespaces};
+pub use self::error::{Error, Result};
+pub use self::running::{Running, serve_until_signal};

@@ -1,0 +1,61 @@
+//! The subsystem that a node is to its hosts.
+
+use terrace_node::block::BLOCK_BYTES;
+use terrace_node::format::namespace::{Description, Kind};
+use terrace_node::format::superblock::Superblock;
+use terrace_nvmf::target::{Kind as WireKind, Namespace, Subsystem};
+
+use crate::config::Config;
+
+/// Returns the node's subsystem.
+pub(crate) fn subsystem(superblock: &Superblock, config: &Config) -> Subsystem {
+    let nqn = config.subsystem.clone();
+    Subsystem {
+        nqn: nqn.unwrap_or_else(|| default_nqn(&superblock.uuid)),
+        serial: hex(&superblock.uuid[..10]),
+        model: "Terrace storage node".to_owned(),
+        firmware: env!("CARGO_PKG_VERSION").to_owned(),
+        namespaces: superblock.namespaces.iter().map(namespace).collect(),
+        allowed_hosts: config.allowed_hosts.clone(),
+    }
+}
+
+/// Returns the largest transfer as a power of two: it holds the largest value of all namespaces, and
+/// a mebibyte of blocks.
+pub(crate) fn max_transfer_shift(superblock: &Superblock) -> u8 {
+    let namespaces = superblock.namespaces.iter();
+    let largest = namespaces.map(|namespace| namespace.max_value_bytes).max();
+    let largest = largest.unwrap_or(0).max(1 << 20);
+    largest.next_power_of_two().trailing_zeros() as u8
+}
+
+fn namespace(description: &Description) -> Namespace {
+    Namespace {
+        nsid: description.nsid,
+        kind: match description.kind {
+            Kind::Keys => WireKind::Keys {
+                max_value_bytes: description.max_value_bytes,
+                max_keys: u32::try_from(description.max_keys).unwrap_or(0),
+            },
+            Kind::Blocks => WireKind::Blocks {
+                block_shift: BLOCK_BYTES.trailing_zeros() as u8,
+            },
+        },
+        bytes: description.data.bytes(),
+        uuid: description.uuid,
+    }
+}
+
+/// Returns a name that no other node has.
+fn default_nqn(uuid: &[u8; 16]) -> String {
+    let all = hex(uuid);
+    let (a, rest) = all.split_at(8);
+    let (b, rest) = rest.split_at(4);
+    let (c, rest) = rest.split_at(4);
+    let (d, e) = rest.split_at(4);
+    format!("nqn.2014-08.org.nvmexpress:uuid:{a}-{b}-{c}-{d}-{e}")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
