@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -203,6 +204,17 @@ impl<D: Device> Device for FaultyDevice<D> {
             }
         }
         Ok(())
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        if !self.failed.is_empty() {
+            self.below.waker().wake();
+        }
+        self.below.start()
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.below.readiness()
     }
 
     fn waker(&self) -> Waker {

@@ -2,7 +2,7 @@
 //!
 //! A disk keeps the bytes that it shows, the durable bytes, and the writes between the two. Its requests complete
 //! in a random order and after some polls, which a seed decides. No wait blocks: a poll that waits
-//! completes something.
+//! completes something. The readiness of a device is that it has a request in flight.
 
 mod cut;
 mod state;
@@ -11,12 +11,13 @@ mod state;
 mod tests;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use self::state::State;
-use super::{Completion, Device, Request, Wait, Waker};
+use super::{Completion, Device, Readiness, Request, Wait, Waker};
 use crate::block::BLOCK_BYTES;
 
 /// The unit that a power cut tears.
@@ -61,12 +62,16 @@ impl Disk {
     }
 
     /// Makes a device, one of any number.
+    ///
+    /// # Panics
+    /// The process or the system has no descriptors left.
     pub fn device(&self) -> MemoryDevice {
         let mut state = self.0.lock();
         MemoryDevice {
             bytes: state.bytes(),
             number: state.next_device(),
             disk: self.clone(),
+            readiness: Arc::new(Readiness::new().expect("a descriptor")),
         }
     }
 
@@ -120,6 +125,7 @@ pub struct MemoryDevice {
     disk: Disk,
     number: u64,
     bytes: u64,
+    readiness: Arc<Readiness>,
 }
 
 impl Device for MemoryDevice {
@@ -129,20 +135,31 @@ impl Device for MemoryDevice {
 
     fn submit(&mut self, tag: u64, request: Request) {
         self.disk.0.lock().begin(self.number, tag, request);
+        self.readiness.raise();
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let must_progress = wait != Wait::No;
-        self.disk
-            .0
-            .lock()
-            .poll(self.number, must_progress, completions);
+        let mut state = self.disk.0.lock();
+        state.poll(self.number, must_progress, completions);
+        if !state.is_busy(self.number) {
+            self.readiness.clear();
+        }
         Ok(())
     }
 
+    fn start(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.readiness.descriptor()
+    }
+
     fn waker(&self) -> Waker {
-        // There is no wait to end.
-        Waker::new(|| {})
+        // There is no wait to end, apart from one for readiness.
+        let readiness = Arc::clone(&self.readiness);
+        Waker::new(move || readiness.raise())
     }
 }
 

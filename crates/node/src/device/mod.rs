@@ -10,6 +10,7 @@ mod flight;
 mod limit;
 mod memory;
 mod open;
+mod readiness;
 mod ring;
 mod signature;
 mod threads;
@@ -19,6 +20,7 @@ mod transfer;
 mod tests;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::block::{BLOCK_BYTES, Buffer, Extent};
@@ -28,6 +30,7 @@ pub use create::create_file;
 pub use faults::{Fault, Faults, FaultyDevice};
 pub use memory::{Counters, Disk, MemoryDevice};
 pub use open::{Access, Medium};
+pub(crate) use readiness::Readiness;
 pub use ring::RingDevice;
 pub use signature::{NODE_MAGIC, NODE_MAGIC_OFFSET, NODE_NAME, signature};
 pub use threads::ThreadDevice;
@@ -200,6 +203,22 @@ pub trait Device: Send {
     /// The queue to the system is broken: requests in flight never complete.
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()>;
 
+    /// Hands the submitted requests to the system, and takes no completions.
+    ///
+    /// A later poll does the same. This call serves a loop that sleeps on [`readiness`](Device::readiness)
+    /// and has submitted requests since its last poll.
+    ///
+    /// # Errors
+    /// Those of [`poll`](Device::poll).
+    fn start(&mut self) -> io::Result<()>;
+
+    /// Returns a descriptor that is readable while a poll has something to do.
+    ///
+    /// It is level-triggered, and belongs to the device. After a poll or a [`start`](Device::start)
+    /// without a later submit it becomes readable once a request completes. A [`Waker`] makes it
+    /// readable until the next poll. It may be readable in vain.
+    fn readiness(&self) -> BorrowedFd<'_>;
+
     /// Returns the handle by which another thread ends a waiting [`poll`](Device::poll).
     fn waker(&self) -> Waker;
 }
@@ -217,6 +236,14 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).poll(wait, completions)
     }
 
+    fn start(&mut self) -> io::Result<()> {
+        (**self).start()
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        (**self).readiness()
+    }
+
     fn waker(&self) -> Waker {
         (**self).waker()
     }
@@ -232,8 +259,8 @@ impl Waker {
         Waker(std::sync::Arc::new(wake))
     }
 
-    /// Ends the present or the next wait of the device. [`Wait::No`] is no wait and leaves it to the
-    /// next one.
+    /// Ends the present or the next wait of the device, and makes its readiness readable.
+    /// [`Wait::No`] is no wait: it ends the readiness and leaves the wake to the next wait.
     pub fn wake(&self) {
         (self.0)();
     }

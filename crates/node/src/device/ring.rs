@@ -6,6 +6,10 @@
 //!
 //! The ring is not bound to the thread that made it: a device may be made by one thread and used by
 //! another, and requests of a thread that ended are made again.
+//!
+//! The ring's descriptor is readable while answers wait. The kernel notes an answer in the thread that
+//! made the request, once that thread enters the kernel or wakes there: a thread that sleeps on the
+//! descriptor wakes for it. `poll(2)` sleeps on after that, `epoll_wait(2)` ends with `EINTR`.
 #![expect(
     unsafe_code,
     reason = "entries of the queue carry pointers to where the bytes go"
@@ -13,7 +17,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
@@ -218,6 +222,26 @@ impl Device for RingDevice {
         // Requests that found no room must not wait for the next poll, nor the rest of a piece.
         self.fill_queue();
         self.enter(None)
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        if !self.ready.is_empty() {
+            // No answer of the kernel makes the ring readable for these.
+            raise(&self.alarm.event);
+        }
+        loop {
+            self.fill_queue();
+            self.enter(None)?;
+            // The kernel may have had no memory for some; with an answer the ring is readable.
+            if self.ring.submission().is_empty() || self.has_answers() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is the ring's, which is open while `self` is there.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
     fn waker(&self) -> Waker {

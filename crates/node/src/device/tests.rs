@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
+
 use super::*;
 use crate::error::Error;
 
@@ -307,6 +309,78 @@ fn a_device_moves_to_another_thread() {
             done.result
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
         }
+    }
+}
+
+/// Whether a device's readiness comes within a time.
+fn is_ready(device: &dyn Device, limit: Duration) -> bool {
+    let limit = rustix::event::Timespec::try_from(limit).unwrap();
+    let readiness = device.readiness();
+    let mut polled = [PollFd::from_borrowed_fd(readiness, PollFlags::IN)];
+    rustix::event::poll(&mut polled, Some(&limit)).unwrap() == 1
+}
+
+#[test]
+fn readiness_tells_of_completions() {
+    let patience = Duration::from_secs(10);
+    for Subject {
+        name, mut device, ..
+    } in subjects()
+    {
+        let mut completions = Vec::new();
+        device.poll(Wait::No, &mut completions).unwrap();
+        assert!(!is_ready(&*device, Duration::ZERO), "{name}: idle");
+        for round in 1..200 {
+            let count = round % 13 + 1;
+            for tag in 0..count {
+                let request = match (tag + round) % 4 {
+                    0 => write(&[7; 4], vec![part(0, 3, round), part(3, 1, tag)]),
+                    1 => Request::Flush,
+                    // Requests that need nothing of the system.
+                    2 => read(1, vec![part(0, 1, BLOCKS)]),
+                    _ => read(2, vec![part(1, 1, tag), part(0, 1, round)]),
+                };
+                device.submit(tag as u64, request);
+            }
+            device.start().unwrap();
+            while completions.len() < count {
+                assert!(is_ready(&*device, patience), "{name}: {round}");
+                device.poll(Wait::No, &mut completions).unwrap();
+            }
+            assert_eq!(completions.drain(..).count(), count, "{name}");
+            // The wake for requests that the system never saw is one more answer.
+            for _ in 0..2 {
+                device.poll(Wait::No, &mut completions).unwrap();
+            }
+            assert!(!is_ready(&*device, Duration::ZERO), "{name}: {round}");
+        }
+    }
+}
+
+#[test]
+fn a_waker_makes_a_device_ready_once() {
+    let patience = Duration::from_secs(10);
+    for Subject {
+        name, mut device, ..
+    } in subjects()
+    {
+        device.poll(Wait::No, &mut Vec::new()).unwrap();
+        let waker = device.waker();
+        for round in 0..100 {
+            waker.wake();
+            waker.wake();
+            assert!(is_ready(&*device, patience), "{name}: {round}");
+            // The ring may have taken the first wake before the second came.
+            device.poll(Wait::No, &mut Vec::new()).unwrap();
+            device.poll(Wait::No, &mut Vec::new()).unwrap();
+            assert!(!is_ready(&*device, Duration::ZERO), "{name}: {round}");
+        }
+        let waking = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            waker.wake();
+        });
+        assert!(is_ready(&*device, patience), "{name}: woken asleep");
+        waking.join().unwrap();
     }
 }
 

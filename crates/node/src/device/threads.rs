@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::limit::{Limit, Sleep};
-use super::{Completion, Device, Kind, Medium, Request, Wait, Waker, transfer};
+use super::{Completion, Device, Kind, Medium, Readiness, Request, Wait, Waker, transfer};
 
 /// A device whose requests are done by threads.
 pub struct ThreadDevice {
@@ -19,9 +20,10 @@ pub struct ThreadDevice {
     threads: Vec<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// Raised and cleared under the lock of the state.
+    readiness: Readiness,
     /// There is work, or the end has come.
     work: Condvar,
     /// There is a completion, or a waker was used.
@@ -40,11 +42,16 @@ impl ThreadDevice {
     /// Makes a device with so many threads, at least one.
     ///
     /// # Errors
-    /// A thread cannot be made.
+    /// A thread or a descriptor cannot be made.
     pub fn new(medium: Arc<Medium>, threads: usize) -> io::Result<Self> {
         let mut device = ThreadDevice {
             medium,
-            shared: Arc::default(),
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                readiness: Readiness::new()?,
+                work: Condvar::new(),
+                news: Condvar::new(),
+            }),
             in_flight: 0,
             threads: Vec::new(),
         };
@@ -84,16 +91,30 @@ impl Device for ThreadDevice {
         }
         self.in_flight -= state.done.len();
         completions.append(&mut state.done);
+        self.shared.readiness.clear();
         if limit.is_wait() {
             state.is_woken = false;
         }
         Ok(())
     }
 
+    fn start(&mut self) -> io::Result<()> {
+        // The threads know of every request.
+        Ok(())
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.shared.readiness.descriptor()
+    }
+
     fn waker(&self) -> Waker {
         let shared = Arc::clone(&self.shared);
         Waker::new(move || {
-            shared.state.lock().is_woken = true;
+            {
+                let mut state = shared.state.lock();
+                state.is_woken = true;
+                shared.readiness.raise();
+            }
             shared.news.notify_one();
         })
     }
@@ -120,7 +141,11 @@ impl Shared {
     fn work(&self, medium: &Medium) {
         while let Some((tag, request)) = self.next() {
             let completion = perform(medium, tag, request);
-            self.state.lock().done.push(completion);
+            {
+                let mut state = self.state.lock();
+                state.done.push(completion);
+                self.readiness.raise();
+            }
             self.news.notify_one();
         }
     }

@@ -1,6 +1,7 @@
 //! Recovery that changes nothing: its writes stay in memory.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::Node;
@@ -79,6 +80,17 @@ impl Device for Overlay<'_> {
     fn poll(&mut self, _: Wait, completions: &mut Vec<Completion>) -> std::io::Result<()> {
         completions.append(&mut self.completed);
         Ok(())
+    }
+
+    fn start(&mut self) -> std::io::Result<()> {
+        if !self.completed.is_empty() {
+            self.below.waker().wake();
+        }
+        Ok(())
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.below.readiness()
     }
 
     fn waker(&self) -> Waker {

@@ -1,5 +1,6 @@
 //! A device that holds writes back.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,6 +35,14 @@ impl<D: Device> Device for HoldingDevice<D> {
             }
         }
         self.below.poll(wait, completions)
+    }
+
+    fn start(&mut self) -> std::io::Result<()> {
+        self.below.start()
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.below.readiness()
     }
 
     fn waker(&self) -> Waker {

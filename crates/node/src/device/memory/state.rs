@@ -151,6 +151,13 @@ impl State {
         }
     }
 
+    /// Returns true if a device has a request in flight that a poll completes some time.
+    pub(super) fn is_busy(&self, device: u64) -> bool {
+        let able =
+            |request: &InFlight| request.device == device && !self.is_beyond_stop(request.step);
+        self.in_flight.iter().any(able)
+    }
+
     /// Completes requests of a device that are due, at least one if it has any and `must_progress`.
     pub(super) fn poll(
         &mut self,
