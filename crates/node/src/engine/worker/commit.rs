@@ -63,10 +63,11 @@ impl Worker {
             }
             return;
         }
-        let checkpoint_due = journal.is_half_full()
-            && !journal.checkpoint_runs
-            && !journal.is_writing
-            && !self.is_closing;
+        // A loop that closes begins one only for records that may find no room without it: the loops
+        // that they belong to may sleep.
+        let is_wanted = !self.is_closing || !journal.open.is_empty();
+        let checkpoint_due =
+            journal.is_half_full() && !journal.checkpoint_runs && !journal.is_writing && is_wanted;
         if checkpoint_due {
             journal.checkpoint_runs = true;
             let start = (journal.next, journal.previous);

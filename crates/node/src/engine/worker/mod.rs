@@ -65,7 +65,7 @@ pub struct Worker {
     passes: Vec<u64>,
     /// Whether a flush that sets space free is in flight, by namespace.
     settling: Vec<bool>,
-    /// Whether no duty is to begin any more.
+    /// Whether no duty is to begin any more, but a checkpoint that records wait for.
     is_closing: bool,
     /// Flushes, by block namespace.
     block_flushes: Vec<blocks::Flushes>,
@@ -182,6 +182,18 @@ impl Worker {
     /// # Errors
     /// Commands are under way, or the device fails.
     pub fn close(mut self) -> Result<()> {
+        let closed = self.close_in_order();
+        // Records that other loops handed over meanwhile waited for this one, and those loops sleep.
+        for namespace in self.node.namespaces() {
+            let journal = namespace.journal.lock();
+            if let Some(waiter) = journal.open.iter().find_map(|each| each.waiter.as_ref()) {
+                waiter.nudge();
+            }
+        }
+        closed
+    }
+
+    fn close_in_order(&mut self) -> Result<()> {
         if !self.by_tag.is_empty() {
             let what = "commands are under way; poll until they have ended";
             return Err(Error::InvalidArgument(what.to_owned()));
