@@ -27,6 +27,7 @@ mod verify;
 mod worker;
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 pub(crate) use self::buffers::{Buffers, MIN_BUFFER_BLOCKS};
 pub use self::create::create;
@@ -236,6 +237,78 @@ pub trait Engine: Send {
     /// The device's queue is broken; the engine is to be dropped.
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> Result<()>;
 
+    /// Returns a descriptor that is readable while a poll has something to do, for a loop that sleeps
+    /// on other descriptors too.
+    ///
+    /// The descriptor is level-triggered, and belongs to the engine. A sleep on it is safe after a
+    /// [`poll`](Engine::poll) with [`Wait::No`], if no other call of this trait was made since:
+    ///
+    /// - That poll hands all requests to the system, and all events to the caller. Commands, buffers
+    ///   and aborts after it count from the next poll on: the descriptor does not tell of them.
+    /// - The descriptor becomes readable once anything can go on: by the device, by another loop of
+    ///   the node, or by a thread of the engine. It stays so until the next poll.
+    /// - A [`Waker`] makes it readable until the next poll.
+    /// - Nothing goes on by time alone: no engine has timers, so a sleep needs no limit.
+    /// - It may be readable in vain: a poll need not bring an event.
+    ///
+    /// A sleep may end with `EINTR`, without a signal, when the system notes a completion in the
+    /// thread that sleeps: `epoll_wait(2)` does.
+    ///
+    /// ```
+    /// # use terrace_node::Key;
+    /// # use terrace_node::device::Wait;
+    /// # use terrace_node::engine::{Command, Engine};
+    /// # use terrace_node::lsm::{LsmEngine, LsmNamespace, LsmOptions};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let options = LsmOptions::new(directory.path().join("store"), vec![LsmNamespace::new(1)]);
+    /// # let mut engine = LsmEngine::open(options)?;
+    /// # engine.submit(7, 1, Command::Exist { key: Key::new(b"absent").unwrap() });
+    /// let mut events = Vec::new();
+    /// loop {
+    ///     engine.poll(Wait::No, &mut events)?;
+    ///     if !events.is_empty() {
+    ///         // Handle the events. Calls of the engine here need another poll before the sleep.
+    ///         break;
+    ///     }
+    ///     // Sockets go beside it.
+    ///     let _ = poll(&mut [PollFd::from_borrowed_fd(engine.readiness(), PollFlags::IN)], None);
+    /// }
+    /// # Ok::<(), terrace_node::Error>(())
+    /// ```
+    fn readiness(&self) -> BorrowedFd<'_>;
+
     /// Returns the handle that ends a wait of `poll` from another thread.
     fn waker(&self) -> Waker;
+}
+
+impl<E: Engine + ?Sized> Engine for Box<E> {
+    fn submit(&mut self, tag: u64, nsid: u32, command: Command) {
+        (**self).submit(tag, nsid, command);
+    }
+
+    fn supply(&mut self, tag: u64, buffer: Buffer) {
+        (**self).supply(tag, buffer);
+    }
+
+    fn give_back(&mut self, tag: u64, buffer: Buffer) {
+        (**self).give_back(tag, buffer);
+    }
+
+    fn abort(&mut self, tag: u64) {
+        (**self).abort(tag);
+    }
+
+    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> Result<()> {
+        (**self).poll(wait, events)
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        (**self).readiness()
+    }
+
+    fn waker(&self) -> Waker {
+        (**self).waker()
+    }
 }

@@ -1,6 +1,7 @@
 //! The event loop's part: commands under way, buffers, and the trait.
 
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use terrace::Db;
@@ -65,7 +66,7 @@ impl LsmEngine {
     /// # Errors
     /// The store cannot be opened ([`Error::Store`] says why), two namespaces have one number, a
     /// largest value is 0 or above 256 MiB, the budget is below 2 MiB, or the store's
-    /// `max_batch_bytes` below 4 MiB.
+    /// `max_batch_bytes` below 4 MiB. The process may also lack a descriptor.
     pub fn open(options: LsmOptions) -> Result<Self> {
         let budget = options.buffer_bytes / BLOCK_BYTES;
         if budget < MIN_BUFFER_BLOCKS {
@@ -99,7 +100,8 @@ impl LsmEngine {
         for settings in options.namespaces {
             namespaces.push(Arc::new(Namespace::open(&db, settings)?));
         }
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Inbox::new().map_err(|error| Error::io("make a descriptor", error))?;
+        let inbox = Arc::new(inbox);
         let (writers, readers) = (options.write_threads, options.read_threads);
         Ok(LsmEngine {
             namespaces,
@@ -308,6 +310,10 @@ impl Engine for LsmEngine {
         }
         events.append(&mut self.events);
         Ok(())
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.inbox.readiness()
     }
 
     fn waker(&self) -> Waker {

@@ -1,6 +1,7 @@
 //! The threads that call the store, and the way of jobs to them and of replies back.
 
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -13,6 +14,7 @@ use super::head::Head;
 use super::namespace::{Change, Namespace, NewValue, Opened, change_failed};
 use crate::Key;
 use crate::block::Buffer;
+use crate::device::Readiness;
 use crate::engine::{Answer, Condition, Failure};
 
 /// The most changes of one group.
@@ -72,26 +74,54 @@ pub(super) enum Reply {
 }
 
 /// Replies that the event loop has not seen yet.
-#[derive(Default)]
 pub(super) struct Inbox {
     state: Mutex<(Vec<Reply>, bool)>,
+    /// Raised and cleared under the lock of the state.
+    readiness: Readiness,
     filled: Condvar,
 }
 
 impl Inbox {
+    /// Makes an empty inbox.
+    ///
+    /// # Errors
+    /// A descriptor cannot be made.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Inbox {
+            state: Mutex::default(),
+            readiness: Readiness::new()?,
+            filled: Condvar::new(),
+        })
+    }
+
+    /// Returns the descriptor that is readable from a reply or a wake to the next take.
+    pub(super) fn readiness(&self) -> BorrowedFd<'_> {
+        self.readiness.descriptor()
+    }
+
     fn send(&self, reply: Reply) {
-        self.state.lock().0.push(reply);
+        {
+            let mut state = self.state.lock();
+            state.0.push(reply);
+            self.readiness.raise();
+        }
         self.filled.notify_one();
     }
 
     /// Ends the present or the next wait.
     pub(super) fn wake(&self) {
-        self.state.lock().1 = true;
+        {
+            let mut state = self.state.lock();
+            state.1 = true;
+            self.readiness.raise();
+        }
         self.filled.notify_one();
     }
 
     pub(super) fn take(&self) -> Vec<Reply> {
-        std::mem::take(&mut self.state.lock().0)
+        let mut state = self.state.lock();
+        self.readiness.clear();
+        std::mem::take(&mut state.0)
     }
 
     /// Waits for a reply or a wake, for so long at most.

@@ -144,6 +144,8 @@ pub struct Driver<E> {
     /// What has ended since the last look.
     pub ended: VecDeque<(u64, Result<Answer, Failure>)>,
     events: Vec<Event>,
+    /// Number of events so far.
+    pub handled: u64,
     /// Whether other loops must get their turn while this one waits: a simulated disk does not.
     pub yields: bool,
 }
@@ -158,6 +160,7 @@ impl<E: Engine> Driver<E> {
             next_tag: 1,
             ended: VecDeque::new(),
             events: Vec::new(),
+            handled: 0,
             yields: false,
         }
     }
@@ -188,6 +191,7 @@ impl<E: Engine> Driver<E> {
             .poll(wait, &mut events)
             .expect("the device's queue works");
         for event in events.drain(..) {
+            self.handled += 1;
             self.handle(event);
         }
         self.events = events;

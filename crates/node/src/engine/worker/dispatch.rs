@@ -1,6 +1,7 @@
 //! Commands as they come in: judged, begun, and led through the engine's trait.
 
 use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
 
 use super::super::namespace::Namespace;
 use super::super::{Answer, Command, Engine, Event, Failure};
@@ -134,20 +135,29 @@ impl Engine for Worker {
 
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> Result<()> {
         self.work();
+        let may_sleep_elsewhere = wait == Wait::No;
         let wait = if self.events.is_empty() {
             wait
         } else {
             Wait::No
         };
         let mut completions = std::mem::take(&mut self.completions);
-        let polled = self.device.poll(wait, &mut completions);
+        let mut polled = self.device.poll(wait, &mut completions);
         for completion in completions.drain(..) {
             self.completed(completion);
         }
         self.completions = completions;
+        // After the device's poll, which ends the readiness that a message brought.
         self.work();
         events.append(&mut self.events);
+        if may_sleep_elsewhere && polled.is_ok() {
+            polled = self.device.start();
+        }
         polled.map_err(|error| Error::io("wait for the device", error))
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.device.readiness()
     }
 
     fn waker(&self) -> Waker {
