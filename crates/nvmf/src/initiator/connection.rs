@@ -142,6 +142,11 @@ impl Connection {
         self.free.len()
     }
 
+    /// Returns whether no command is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == self.commands.len()
+    }
+
     /// Returns the bytes to send.
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]

@@ -1,7 +1,17 @@
 //! The host: it connects to a subsystem, brings a controller up and has it do commands.
 //!
-//! [`connection`] is the protocol of a queue's connection, without input and output.
+//! [`connection`] is the protocol of a queue's connection, without input and output. A [`queue`]
+//! adds a TCP stream, and a [`controller`] the commands of its admin queue. A [`client`] is the face
+//! to a program: it connects again if a connection breaks.
 
+mod association;
+pub mod client;
 pub mod connection;
+pub mod controller;
+mod error;
+pub mod queue;
 mod receiver;
+mod request;
 mod violation;
+
+pub use self::error::{Error, Result};
