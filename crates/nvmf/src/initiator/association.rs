@@ -10,10 +10,13 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::client::Settings;
-use super::connection::Parameters;
-use super::controller::{ADMIN_CAPSULE_DATA, ADMIN_ENTRIES, Controller, Names};
+use super::connection::{FABRICS_CAPSULE_DATA, Parameters};
+use super::controller::{ADMIN_ENTRIES, Controller, Names};
 use super::error::{Error, Result};
 use super::queue::Queue;
+
+/// The shortest period of Keep Alive.
+const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// A controller and its queues.
 pub(super) struct Association {
@@ -54,7 +57,8 @@ impl Association {
         };
         association.open_queues(address, settings)?;
         if !settings.keep_alive.is_zero() {
-            let (admin, period) = (association.admin.clone(), settings.keep_alive / 2);
+            let period = (settings.keep_alive / 2).max(MIN_PERIOD);
+            let admin = association.admin.clone();
             let keeper = thread::Builder::new()
                 .name("nvmf-keep-alive".to_owned())
                 .spawn(move || admin.keep_alive(period));
@@ -153,7 +157,7 @@ pub(super) fn open_admin(
     let parameters = Parameters {
         digests: settings.digests,
         entries: ADMIN_ENTRIES,
-        capsule_data: ADMIN_CAPSULE_DATA,
+        capsule_data: FABRICS_CAPSULE_DATA,
     };
     let queue = Queue::open(address, parameters, settings.timeout)?;
     let stream = queue.handle()?;

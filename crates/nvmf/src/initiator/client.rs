@@ -612,3 +612,6 @@ fn found(answer: Result<Answer>) -> Result<Option<Answer>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use zerocopy::{FromZeros, IntoBytes};
 pub use super::receiver::Digests;
 use super::receiver::{Piece, Receiver};
 pub use super::violation::Violation;
-use crate::wire::command::SubmissionEntry;
+use crate::wire::command::{FABRICS, SubmissionEntry};
 use crate::wire::completion::CompletionEntry;
 use crate::wire::digest::{DIGEST_BYTES, digest};
 use crate::wire::pdu::{
@@ -27,6 +27,8 @@ use crate::wire::status::Status;
 const MIN_DATA_LIMIT: u32 = 4096;
 /// The most data in a capsule, whatever the controller takes: longer data go in PDUs of their own.
 const MAX_CAPSULE_DATA: usize = 1 << 20;
+/// The most data in the capsule of an admin or fabrics command, by the specification.
+pub const FABRICS_CAPSULE_DATA: usize = 8192;
 /// The most data in a PDU, whatever the controller takes.
 const MAX_DATA: usize = 1 << 24;
 
@@ -71,7 +73,7 @@ pub struct Parameters {
     pub digests: Digests,
     /// Entries of the queue. One less is in flight at most.
     pub entries: u16,
-    /// The most bytes of data in a command capsule.
+    /// The most bytes of data in a command capsule. Fabrics commands have a limit of their own.
     pub capsule_data: usize,
 }
 
@@ -158,6 +160,10 @@ impl Connection {
         if self.sent == self.output.len() {
             self.output.clear();
             self.sent = 0;
+        } else if self.sent >= self.output.len().div_ceil(2) {
+            // A stream that always leaves a rest must not make the output grow.
+            self.output.drain(..self.sent);
+            self.sent = 0;
         }
     }
 
@@ -186,7 +192,10 @@ impl Connection {
             Transfer::Read(bytes) => *bytes,
         };
         let id = self.free.pop_front().ok_or(Refusal::QueueFull)?;
-        let limit = self.parameters.capsule_data.min(MAX_CAPSULE_DATA);
+        let limit = match entry.opcode {
+            FABRICS => FABRICS_CAPSULE_DATA,
+            _ => self.parameters.capsule_data.min(MAX_CAPSULE_DATA),
+        };
         let capsule_data = match &transfer {
             Transfer::Write(data) if data.len() <= limit => data.len(),
             _ => 0,

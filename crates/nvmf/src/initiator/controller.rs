@@ -17,14 +17,12 @@ use crate::wire::{features, properties};
 
 /// Entries of an admin queue.
 pub const ADMIN_ENTRIES: u16 = 32;
-/// The most data in a capsule of an admin queue, by the specification.
-pub const ADMIN_CAPSULE_DATA: usize = 8192;
 /// Bits of Connect's result that ask for authentication, by one protocol or another.
 const AUTHENTICATION: u32 = 0b11 << 16;
 /// Bit of the capabilities: all command sets can be enabled.
 const ALL_COMMAND_SETS: u64 = 1 << 43;
-/// The most lists of namespaces to read: 64 million namespaces are a controller that never ends.
-const MAX_LISTS: usize = 1 << 16;
+/// The most lists of namespaces to read, of 1024 each: a hostile controller must not fill memory.
+const MAX_LISTS: usize = 64;
 
 /// The names in a Connect.
 #[derive(Clone, Debug)]
@@ -429,3 +427,6 @@ fn succeed(channel: &mut impl Channel, entry: SubmissionEntry, transfer: Transfe
 fn read<T: FromBytes + FromZeros>(data: &[u8]) -> Result<T> {
     T::read_from_bytes(data).map_err(|_| Error::Malformed("answer to Identify"))
 }
+
+#[cfg(test)]
+mod tests;

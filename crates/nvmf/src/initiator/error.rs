@@ -32,7 +32,8 @@ pub enum Error {
     /// The connection broke before the answer to a command that must not be repeated. The command
     /// took effect, or did not, or will.
     UnknownOutcome,
-    /// The connection broke, and a new one was not possible in time.
+    /// The connection broke, and a new one was not possible in time, or broke as well. A Store or a
+    /// Write may have taken effect.
     Disconnected(Box<Error>),
     /// The controller lacks something that the host needs.
     Unsupported(&'static str),

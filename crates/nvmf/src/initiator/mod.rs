@@ -9,6 +9,8 @@ pub mod client;
 pub mod connection;
 pub mod controller;
 mod error;
+#[cfg(test)]
+mod fake;
 pub mod queue;
 mod receiver;
 mod request;

@@ -57,9 +57,7 @@ impl Queue {
             latest: Instant::now(),
         };
         while !queue.connection.is_ready() {
-            if !queue.turn(deadline)? {
-                return Err(Error::Timeout("the connection's first response"));
-            }
+            queue.turn(deadline, "the connection's first response")?;
         }
         Ok(queue)
     }
@@ -121,15 +119,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends, waits until the stream is ready and receives. Returns false if `deadline` passed.
-    fn turn(&mut self, deadline: Instant) -> Result<bool> {
-        self.send()?;
-        if !wait(std::slice::from_ref(self), deadline)? {
-            return Ok(false);
+    /// Sends, waits until the stream is ready and receives. Fails if `deadline` passed: a controller
+    /// that sends all the time gets no more time than a silent one.
+    fn turn(&mut self, deadline: Instant, what: &'static str) -> Result<()> {
+        if Instant::now() >= deadline {
+            return Err(Error::Timeout(what));
         }
         self.send()?;
-        self.receive()?;
-        Ok(true)
+        if wait(std::slice::from_ref(self), deadline)? {
+            self.send()?;
+            self.receive()?;
+        }
+        Ok(())
     }
 }
 
@@ -141,9 +142,7 @@ impl Channel for Queue {
             if let Some(done) = self.connection.completed() {
                 return Ok(done);
             }
-            if !self.turn(deadline)? {
-                return Err(Error::Timeout("a command"));
-            }
+            self.turn(deadline, "a command")?;
         }
     }
 }

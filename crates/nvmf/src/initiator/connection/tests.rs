@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use zerocopy::FromBytes;
 
 use super::*;
+use crate::initiator::fake::pdus::{data, initialize, initialize_fields, pdu, ready, response};
 use crate::wire::command::block;
 use crate::wire::kv;
 use crate::wire::pdu::{DIGEST_DATA, Fatal};
@@ -24,86 +25,6 @@ fn parameters(digests: Digests) -> Parameters {
         entries: 4,
         capsule_data: CAPSULE_DATA,
     }
-}
-
-/// Makes a PDU as a controller does.
-fn pdu(digests: Digests, kind: Kind, flags: u8, structure: &[u8], data: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let plain = matches!(kind, Kind::InitializeResponse | Kind::ControllerTermination);
-    let header_digest = digests.header && !plain;
-    let data_digest = digests.data && !data.is_empty();
-    let header_bytes = HEADER_BYTES + structure.len();
-    let offset = header_bytes + 4 * usize::from(header_digest);
-    let header = Header {
-        kind: kind as u8,
-        flags: flags | u8::from(header_digest) | u8::from(data_digest) << 1,
-        header_bytes: header_bytes as u8,
-        data_offset: if kind == Kind::ControllerData {
-            offset as u8
-        } else {
-            0
-        },
-        bytes: ((offset + data.len() + 4 * usize::from(data_digest)) as u32).into(),
-    };
-    bytes.extend_from_slice(header.as_bytes());
-    bytes.extend_from_slice(structure);
-    if header_digest {
-        bytes.extend(digest(&bytes));
-    }
-    bytes.extend_from_slice(data);
-    if data_digest {
-        bytes.extend(digest(data));
-    }
-    bytes
-}
-
-fn initialize_fields(digests: u8, limit: u32) -> Initialize {
-    let mut response = Initialize::new_zeroed();
-    response.digests = digests;
-    response.limit = limit.into();
-    response
-}
-
-fn initialize(digests: Digests) -> Vec<u8> {
-    let response = initialize_fields(digest_bits(digests), 4096);
-    pdu(
-        digests,
-        Kind::InitializeResponse,
-        0,
-        response.as_bytes(),
-        &[],
-    )
-}
-
-fn data_header(id: u16, tag: u16, offset: usize, bytes: usize) -> Data {
-    Data {
-        command_id: id.into(),
-        transfer_tag: tag.into(),
-        offset: (offset as u32).into(),
-        bytes: (bytes as u32).into(),
-        reserved: [0; 4],
-    }
-}
-
-fn data(digests: Digests, id: u16, offset: usize, bytes: &[u8], flags: u8) -> Vec<u8> {
-    let header = data_header(id, 0, offset, bytes.len());
-    pdu(
-        digests,
-        Kind::ControllerData,
-        flags,
-        header.as_bytes(),
-        bytes,
-    )
-}
-
-fn ready(digests: Digests, id: u16, tag: u16, offset: usize, bytes: usize) -> Vec<u8> {
-    let header = data_header(id, tag, offset, bytes);
-    pdu(digests, Kind::ReadyToTransfer, 0, header.as_bytes(), &[])
-}
-
-fn response(digests: Digests, id: u16, status: Status, result: u64) -> Vec<u8> {
-    let completion = CompletionEntry::new(id, 0, status, result);
-    pdu(digests, Kind::Response, 0, completion.as_bytes(), &[])
 }
 
 /// Takes all output.
@@ -264,6 +185,61 @@ fn large_data_go_in_pieces_as_the_controller_asks() {
         connection.receive(&answer).unwrap();
         assert!(connection.completed().is_some());
     }
+}
+
+#[test]
+fn transfers_of_several_commands_interleave() {
+    let mut connection = connected(BOTH);
+    let (first, _) = submit(&mut connection, write(6000), 1);
+    let (second, _) = submit(&mut connection, write(3000), 2);
+    let (third, _) = submit(&mut connection, Transfer::Read(100), 3);
+    let mut stream = ready(BOTH, second, 1, 0, 1000);
+    stream.extend(data(BOTH, third, 0, &[5; 10], 0));
+    stream.extend(ready(BOTH, first, 2, 0, 6000));
+    stream.extend(ready(BOTH, second, 3, 1000, 2000));
+    stream.extend(data(BOTH, third, 10, &[6; 10], FLAG_LAST));
+    connection.receive(&stream).unwrap();
+    let sent = host_data(BOTH, &drain(&mut connection));
+    let shape: Vec<_> = sent
+        .iter()
+        .map(|(data, _, bytes)| (data.command_id.get(), data.offset.get(), bytes.len()))
+        .collect();
+    let expected = [
+        (second, 0, 1000),
+        (first, 0, 4096),
+        (first, 4096, 1904),
+        (second, 1000, 2000),
+    ];
+    assert_eq!(shape, expected);
+    for id in [third, first, second] {
+        let answer = response(BOTH, id, Status::SUCCESS, 0);
+        connection.receive(&answer).unwrap();
+    }
+    let tags: Vec<u64> = std::iter::from_fn(|| connection.completed())
+        .map(|done| done.tag)
+        .collect();
+    assert_eq!(tags, [3, 1, 2]);
+}
+
+#[test]
+fn output_leaves_in_any_pieces() {
+    let mut connection = Connection::new(parameters(NONE));
+    let mut whole = connected(NONE);
+    connection.sent(INITIALIZE_BYTES);
+    connection.receive(&initialize(NONE)).unwrap();
+    let mut sent = Vec::new();
+    for tag in 0..3 {
+        let entry = SubmissionEntry::new(kv::STORE, 1);
+        connection.submit(entry, write(50), tag).unwrap();
+        whole.submit(entry, write(50), tag).unwrap();
+        let bytes = connection.output()[..100].to_vec();
+        connection.sent(100);
+        sent.extend(bytes);
+    }
+    sent.extend(drain(&mut connection));
+    assert_eq!(sent, drain(&mut whole));
+    connection.sent(7);
+    assert!(connection.output().is_empty());
 }
 
 #[test]
