@@ -7,19 +7,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
+use super::output::{Output, digest_bits};
 pub use super::receiver::Digests;
 use super::receiver::{Piece, Receiver};
 pub use super::violation::Violation;
 use crate::wire::command::{FABRICS, SubmissionEntry};
 use crate::wire::completion::CompletionEntry;
-use crate::wire::digest::{DIGEST_BYTES, digest};
-use crate::wire::pdu::{
-    COMMAND_BYTES, DATA_BYTES, DIGEST_DATA, DIGEST_HEADER, Data, FLAG_DATA_DIGEST,
-    FLAG_HEADER_DIGEST, FLAG_LAST, FLAG_SUCCESS, HEADER_BYTES, Header, INITIALIZE_BYTES,
-    Initialize, Kind, Termination,
-};
+use crate::wire::pdu::{Data, FLAG_LAST, FLAG_SUCCESS, Initialize, Kind};
 use crate::wire::sgl::{self, Sgl};
 use crate::wire::status::Status;
 
@@ -108,9 +104,7 @@ pub struct Connection {
     /// The command that the data on their way belong to, and their flags.
     filling: Option<(u16, u8)>,
     data_limit: usize,
-    output: Vec<u8>,
-    /// Bytes of the output that the caller has sent.
-    sent: usize,
+    output: Output,
     done: VecDeque<Done>,
 }
 
@@ -118,7 +112,7 @@ impl Connection {
     /// Makes a connection. Its first request is in the output.
     pub fn new(parameters: Parameters) -> Self {
         let depth = parameters.entries.saturating_sub(1).max(1);
-        let mut connection = Connection {
+        Connection {
             parameters,
             phase: Phase::Initializing,
             receiver: Receiver::new(parameters.digests),
@@ -126,12 +120,9 @@ impl Connection {
             free: (0..depth).collect(),
             filling: None,
             data_limit: 0,
-            output: Vec::new(),
-            sent: 0,
+            output: Output::new(parameters.digests),
             done: VecDeque::new(),
-        };
-        connection.put_initialize();
-        connection
+        }
     }
 
     /// Returns whether commands are possible.
@@ -151,20 +142,12 @@ impl Connection {
 
     /// Returns the bytes to send.
     pub fn output(&self) -> &[u8] {
-        &self.output[self.sent..]
+        self.output.bytes()
     }
 
     /// Takes note that the first `bytes` bytes of the output are sent.
     pub fn sent(&mut self, bytes: usize) {
-        self.sent = (self.sent + bytes).min(self.output.len());
-        if self.sent == self.output.len() {
-            self.output.clear();
-            self.sent = 0;
-        } else if self.sent >= self.output.len().div_ceil(2) {
-            // A stream that always leaves a rest must not make the output grow.
-            self.output.drain(..self.sent);
-            self.sent = 0;
-        }
+        self.output.sent(bytes);
     }
 
     /// Takes a completed command.
@@ -211,14 +194,7 @@ impl Connection {
             Transfer::Write(data) => &data[..capsule_data],
             _ => &[],
         };
-        put(
-            &mut self.output,
-            self.parameters.digests,
-            Kind::Command,
-            0,
-            entry.as_bytes(),
-            data,
-        );
+        self.output.put(Kind::Command, 0, entry.as_bytes(), data);
         self.commands[usize::from(id)] = Some(Active {
             tag,
             transfer,
@@ -241,7 +217,8 @@ impl Connection {
         let result = self.receive_all(bytes);
         if let Err(violation) = result {
             self.phase = Phase::Failed(violation);
-            self.put_termination(violation);
+            self.output
+                .put_termination(violation, self.receiver.header());
         }
         result
     }
@@ -379,95 +356,12 @@ impl Connection {
             header.reserved = [0; 4];
             active.sent += chunk.len();
             let last = if active.sent == end { FLAG_LAST } else { 0 };
-            let digests = self.parameters.digests;
-            put(
-                &mut self.output,
-                digests,
-                Kind::HostData,
-                last,
-                header.as_bytes(),
-                chunk,
-            );
+            self.output
+                .put(Kind::HostData, last, header.as_bytes(), chunk);
         }
         Ok(())
     }
-
-    fn put_initialize(&mut self) {
-        let mut request = Initialize::new_zeroed();
-        request.digests = digest_bits(self.parameters.digests);
-        let digests = Digests::default();
-        let kind = Kind::InitializeRequest;
-        put(&mut self.output, digests, kind, 0, request.as_bytes(), &[]);
-    }
-
-    /// Tells the controller about its violation.
-    fn put_termination(&mut self, violation: Violation) {
-        let Some((status, information)) = violation.termination() else {
-            return;
-        };
-        let mut request = Termination::new_zeroed();
-        request.status = (status as u16).into();
-        request.information = information.into();
-        let offender = self.receiver.header();
-        let header = Header {
-            kind: Kind::HostTermination as u8,
-            flags: 0,
-            header_bytes: DATA_BYTES as u8,
-            data_offset: 0,
-            bytes: ((DATA_BYTES + offender.len()) as u32).into(),
-        };
-        for part in [header.as_bytes(), request.as_bytes(), offender] {
-            self.output.extend_from_slice(part);
-        }
-    }
 }
-
-fn digest_bits(digests: Digests) -> u8 {
-    let header = if digests.header { DIGEST_HEADER } else { 0 };
-    let data = if digests.data { DIGEST_DATA } else { 0 };
-    header | data
-}
-
-/// Appends a PDU to `output`.
-fn put(
-    output: &mut Vec<u8>,
-    digests: Digests,
-    kind: Kind,
-    flags: u8,
-    structure: &[u8],
-    data: &[u8],
-) {
-    let header_bytes = kind.header_bytes();
-    let header_digest = digests.header && kind != Kind::InitializeRequest;
-    let data_digest = digests.data && !data.is_empty();
-    let digested = header_bytes + if header_digest { DIGEST_BYTES } else { 0 };
-    let bytes = digested + data.len() + if data_digest { DIGEST_BYTES } else { 0 };
-    let header = Header {
-        kind: kind as u8,
-        flags: flags
-            | if header_digest { FLAG_HEADER_DIGEST } else { 0 }
-            | if data_digest { FLAG_DATA_DIGEST } else { 0 },
-        header_bytes: header_bytes as u8,
-        data_offset: if data.is_empty() { 0 } else { digested as u8 },
-        bytes: (bytes as u32).into(),
-    };
-    let start = output.len();
-    output.reserve(bytes);
-    output.extend_from_slice(header.as_bytes());
-    output.extend_from_slice(structure);
-    if header_digest {
-        let digest = digest(&output[start..]);
-        output.extend_from_slice(&digest);
-    }
-    output.extend_from_slice(data);
-    if data_digest {
-        output.extend_from_slice(&digest(data));
-    }
-}
-
-const _: () = assert!(COMMAND_BYTES + DIGEST_BYTES <= u8::MAX as usize);
-const _: () = assert!(HEADER_BYTES + size_of::<Termination>() == DATA_BYTES);
-const _: () = assert!(INITIALIZE_BYTES <= u8::MAX as usize);
 
 #[cfg(test)]
 mod tests;

@@ -12,9 +12,12 @@ pub mod discovery;
 mod error;
 #[cfg(test)]
 mod fake;
+mod flight;
+mod output;
 pub mod queue;
 mod receiver;
 mod request;
+mod settings;
 mod violation;
 
 pub use self::error::{Error, Result};

@@ -42,7 +42,7 @@ impl Queue {
     /// # Errors
     /// The address does not answer in time, or not as the protocol demands.
     pub fn open(address: SocketAddr, parameters: Parameters, timeout: Duration) -> Result<Self> {
-        let deadline = Instant::now() + timeout;
+        let deadline = after(timeout);
         let stream = TcpStream::connect_timeout(&address, timeout)
             .map_err(|error| Error::io("connect", error))?;
         stream
@@ -136,7 +136,7 @@ impl Queue {
 
 impl Channel for Queue {
     fn execute(&mut self, entry: SubmissionEntry, transfer: Transfer) -> Result<Done> {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = after(self.timeout);
         self.connection.submit(entry, transfer, 0)?;
         loop {
             if let Some(done) = self.connection.completed() {
@@ -145,6 +145,13 @@ impl Channel for Queue {
             self.turn(deadline, "a command")?;
         }
     }
+}
+
+/// Returns the time after `duration`, or in a day if the clock does not reach it.
+pub(super) fn after(duration: Duration) -> Instant {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or(now + DAY)
 }
 
 /// Waits until one of the queues' streams is ready for what the queue wants of it. Returns false if

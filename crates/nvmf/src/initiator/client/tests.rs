@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Instant;
 
 use super::*;
 use crate::initiator::connection::Violation;

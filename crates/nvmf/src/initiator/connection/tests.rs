@@ -1,13 +1,17 @@
 //! Connections against controllers that follow a script, or break the protocol.
 
 use proptest::prelude::*;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, FromZeros};
 
 use super::*;
 use crate::initiator::fake::pdus::{data, initialize, initialize_fields, pdu, ready, response};
 use crate::wire::command::block;
+use crate::wire::digest::digest;
 use crate::wire::kv;
-use crate::wire::pdu::{DIGEST_DATA, Fatal};
+use crate::wire::pdu::{
+    DATA_BYTES, DIGEST_DATA, FLAG_HEADER_DIGEST, Fatal, HEADER_BYTES, Header, INITIALIZE_BYTES,
+    Termination,
+};
 
 const NONE: Digests = Digests {
     header: false,
