@@ -8,6 +8,21 @@
 //! ([`Request::is_repeatable`]). Others that were sent fail with [`Error::UnknownOutcome`]. A
 //! controller may still do the first copy of a repeated command later: a program that stores a key
 //! twice within such a time must not rely on the order.
+//!
+//! ```no_run
+//! use terrace_nvmf::initiator::client::{Client, Condition, Settings};
+//!
+//! # fn main() -> terrace_nvmf::initiator::Result<()> {
+//! let address = ([127, 0, 0, 1], 4420).into();
+//! let settings = Settings::new("nqn.2026-01.example:host", [1; 16], "nqn.2026-01.example:keys");
+//! let mut client = Client::connect(address, &settings)?;
+//! client.store(1, "key", b"value", Condition::IfAbsent)?;
+//! let value = client.retrieve(1, "key", 4096)?;
+//! assert_eq!(value.unwrap().bytes, b"value");
+//! client.close()?;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -154,8 +154,8 @@ pub(super) fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or(now + DAY)
 }
 
-/// Waits until one of the queues' streams is ready for what the queue wants of it. Returns false if
-/// `deadline` passed.
+/// Waits until one of the queues' streams is ready: readable, or writable if output waits. Returns
+/// false if `deadline` passed.
 ///
 /// # Errors
 /// The system refuses to wait.

@@ -1,4 +1,4 @@
-//! A controller behind a listener, with one thread for each connection. It checks what hosts send
+//! A controller behind a listener, with one thread for each connection. It checks the PDUs of hosts
 //! by panics of its threads, which hosts see as closed streams.
 
 use std::collections::BTreeMap;
