@@ -227,6 +227,17 @@ impl Db {
         verify_live(self, progress)
     }
 
+    /// Returns the store's random number: the same each time the store is opened, and another in each
+    /// checkpoint that is made of it.
+    ///
+    /// # Errors
+    /// [`Error::Forked`](crate::Error::Forked) in a child of the process that opened the store.
+    pub fn store_id(&self) -> Result<u128> {
+        let store = self.own_store()?;
+        let ledger = store.ledger.lock();
+        Ok(ledger.state.identity.store_id)
+    }
+
     /// What the store holds and has done.
     pub fn statistics(&self) -> Statistics {
         let store = self.own_store();
