@@ -10,6 +10,7 @@ mod blocking;
 mod buffers;
 mod content;
 mod create;
+mod info;
 mod journal;
 mod key_locks;
 mod namespace;
@@ -31,6 +32,7 @@ use std::os::fd::BorrowedFd;
 
 pub(crate) use self::buffers::{Buffers, MIN_BUFFER_BLOCKS};
 pub use self::create::create;
+pub use self::info::NamespaceInfo;
 pub use self::namespace::{Node, Statistics};
 pub use self::overlay::inspect;
 pub use self::recovery::superblock as read_superblock;

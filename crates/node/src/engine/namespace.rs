@@ -13,8 +13,8 @@ use super::pins::Pins;
 use super::poison::Poison;
 use super::segments::Segments;
 use super::worker::Waiter;
-use super::{Failure, recovery};
-use crate::block::{Extent, Extents};
+use super::{Failure, NamespaceInfo, recovery};
+use crate::block::{BLOCK_BYTES, Extent, Extents};
 use crate::device::Device;
 use crate::format::location::CellLocation;
 use crate::format::namespace::{Description, Kind};
@@ -52,6 +52,31 @@ impl Node {
         }))
     }
 
+    /// Returns all namespaces, in the order of the superblock.
+    pub fn namespaces(&self) -> Vec<NamespaceInfo> {
+        let all = self.superblock.namespaces.iter();
+        all.map(|description| {
+            let free_blocks = self
+                .position(description.nsid)
+                .map_or(0, |at| self.namespaces[at].space.free_blocks());
+            let data_blocks = description.data.blocks;
+            let is_keys = description.kind == Kind::Keys;
+            NamespaceInfo {
+                nsid: description.nsid,
+                kind: description.kind,
+                domain: description.domain,
+                name: description.name.clone(),
+                size_bytes: data_blocks * BLOCK_BYTES as u64,
+                used_bytes: data_blocks.saturating_sub(free_blocks) * BLOCK_BYTES as u64,
+                max_value_bytes: description.max_value_bytes,
+                max_keys: is_keys.then_some(description.max_keys),
+                uuid: description.uuid,
+                nguid: description.nguid,
+            }
+        })
+        .collect()
+    }
+
     /// Returns the counters of the key namespace `nsid`.
     pub fn statistics(&self, nsid: u32) -> Option<Statistics> {
         self.position(nsid)
@@ -71,7 +96,7 @@ impl Node {
         all.position(|namespace| namespace.description.nsid == nsid)
     }
 
-    pub(super) fn namespaces(&self) -> &[Arc<Namespace>] {
+    pub(super) fn key_namespaces(&self) -> &[Arc<Namespace>] {
         &self.namespaces
     }
 

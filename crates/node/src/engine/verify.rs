@@ -45,7 +45,7 @@ pub fn verify(device: &mut dyn Device, progress: &mut dyn FnMut(u64)) -> Result<
     let mut device = Overlay::new(device);
     let node = Node::open(&mut device)?;
     let mut report = VerifyReport::default();
-    for namespace in node.namespaces() {
+    for namespace in node.key_namespaces() {
         let nsid = namespace.description.nsid;
         let skipped = namespace.skipped.iter();
         report.skipped.extend(skipped.map(|key| (nsid, *key)));

@@ -2,17 +2,22 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace::Db;
 
 use super::LsmOptions;
 use super::commands::{Retrieve, Store};
+use super::identifiers::{nguid_of, uuid_of};
 use super::namespace::Namespace;
 use super::threads::{ChangeKind, Inbox, KeyChange, Read, ReadKind, Reply, Threads, Write};
 use crate::block::{BLOCK_BYTES, Buffer};
 use crate::device::{Wait, Waker};
-use crate::engine::{Answer, Buffers, Command, Engine, Event, Failure, MIN_BUFFER_BLOCKS};
+use crate::engine::{
+    Answer, Buffers, Command, Engine, Event, Failure, MIN_BUFFER_BLOCKS, NamespaceInfo,
+};
+use crate::format::namespace::Kind;
 use crate::format::value::MAX_VALUE_BYTES;
 use crate::{Error, Result};
 
@@ -37,6 +42,7 @@ use crate::{Error, Result};
 /// ```
 pub struct LsmEngine {
     db: Db,
+    path: PathBuf,
     namespaces: Vec<Arc<Namespace>>,
     threads: Threads,
     inbox: Arc<Inbox>,
@@ -107,6 +113,7 @@ impl LsmEngine {
             namespaces,
             threads: Threads::start(&db, &inbox, writers, readers),
             db,
+            path: options.path,
             inbox,
             commands: HashMap::new(),
             jobs: 0,
@@ -119,6 +126,37 @@ impl LsmEngine {
     /// Returns the store, for its statistics and its upkeep.
     pub fn db(&self) -> &Db {
         &self.db
+    }
+
+    /// Returns all namespaces, in the order of the options. They share the free space of the store's
+    /// file system, so that it counts in the size of each. The bytes in use are those of tables,
+    /// estimated; a namespace is named after its keyspaces.
+    ///
+    /// # Errors
+    /// The store's tables or its file system cannot be read.
+    pub fn namespaces(&self) -> Result<Vec<NamespaceInfo>> {
+        let store = self.db.store_id()?;
+        let status = rustix::fs::statvfs(&self.path)
+            .map_err(|error| Error::io("look for free space", error.into()))?;
+        let free_bytes = status.f_bavail.saturating_mul(status.f_frsize);
+        let mut all = Vec::with_capacity(self.namespaces.len());
+        for namespace in &self.namespaces {
+            let settings = &namespace.settings;
+            let used_bytes = namespace.used_bytes()?;
+            all.push(NamespaceInfo {
+                nsid: settings.nsid,
+                kind: Kind::Keys,
+                domain: settings.domain,
+                name: format!("node-{}", settings.nsid),
+                size_bytes: used_bytes.saturating_add(free_bytes),
+                used_bytes,
+                max_value_bytes: settings.max_value_bytes,
+                max_keys: None,
+                uuid: uuid_of(store, settings.nsid),
+                nguid: nguid_of(store, settings.nsid),
+            });
+        }
+        Ok(all)
     }
 
     /// Returns the number of commands under way.

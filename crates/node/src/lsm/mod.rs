@@ -9,6 +9,7 @@
 mod commands;
 mod engine;
 mod head;
+mod identifiers;
 mod namespace;
 mod threads;
 

@@ -92,6 +92,12 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Returns the bytes that the namespace takes in the store's tables, estimated.
+    pub(super) fn used_bytes(&self) -> terrace::Result<u64> {
+        let heads = self.heads.approximate_bytes(..)?;
+        Ok(heads + self.pieces.approximate_bytes(..)?)
+    }
+
     pub(super) fn next_version(&self) -> u64 {
         self.next_version.fetch_add(1, Ordering::Relaxed)
     }

@@ -75,7 +75,7 @@ impl Worker {
 
     /// Cleans in the background once little space is left.
     pub(super) fn go_on_cleaning(&mut self, at: usize) {
-        let namespace = &self.node.namespaces()[at];
+        let namespace = &self.node.key_namespaces()[at];
         let space = &namespace.space;
         if self.is_closing {
             return;
@@ -175,7 +175,7 @@ impl Worker {
             return;
         };
         if job.candidates.is_empty() {
-            self.node.namespaces()[at].count_vain_cleaning([]);
+            self.node.key_namespaces()[at].count_vain_cleaning([]);
             return self.end_cleaning(at);
         }
         let mut buffer = Buffer::zeroed(SEGMENT_BLOCKS as usize);

@@ -195,7 +195,7 @@ impl Worker {
             return;
         };
         self.settled(at, end, result);
-        let outcome = self.node.namespaces()[at].check_writable();
+        let outcome = self.node.key_namespaces()[at].check_writable();
         self.finish(slot, outcome.map(|()| Answer::Flushed));
     }
 
@@ -215,7 +215,7 @@ impl Worker {
         if std::mem::replace(&mut self.settling[at], true) {
             return;
         }
-        let end = shown_end(&self.node.namespaces()[at].journal.lock());
+        let end = shown_end(&self.node.key_namespaces()[at].journal.lock());
         self.request(Operation::Settle(at, end), Request::Flush);
     }
 

@@ -24,7 +24,7 @@ impl Worker {
         };
         let (at, hash, key) = (active.namespace, active.hash, active.key);
         let owner = Waiter::new(&self.inbox, slot);
-        self.node.namespaces()[at].keys.lend(hash, &key, owner);
+        self.node.key_namespaces()[at].keys.lend(hash, &key, owner);
     }
 
     /// Ends a store's wait for space. Returns false while its key is borrowed.
@@ -39,7 +39,7 @@ impl Worker {
         if !std::mem::take(&mut state.waits_for_space) {
             return true;
         }
-        let has_key = self.node.namespaces()[at].keys.stop_lending(hash, &key);
+        let has_key = self.node.key_namespaces()[at].keys.stop_lending(hash, &key);
         if let Some(state) = self.store(slot) {
             state.waits_for_borrower = !has_key;
         }

@@ -135,7 +135,7 @@ impl Worker {
                 "the budget of buffers is at least 2 MiB".to_owned(),
             ));
         }
-        let (count, blocks) = (node.namespaces().len(), node.block_namespaces().len());
+        let (count, blocks) = (node.key_namespaces().len(), node.block_namespaces().len());
         Ok(Worker {
             inbox: Arc::new(Inbox::new(device.waker())),
             device,
@@ -184,7 +184,7 @@ impl Worker {
     pub fn close(mut self) -> Result<()> {
         let closed = self.close_in_order();
         // Records that other loops handed over meanwhile waited for this one, and those loops sleep.
-        for namespace in self.node.namespaces() {
+        for namespace in self.node.key_namespaces() {
             let journal = namespace.journal.lock();
             if let Some(waiter) = journal.open.iter().find_map(|each| each.waiter.as_ref()) {
                 waiter.nudge();
@@ -209,7 +209,7 @@ impl Worker {
             self.node.poison(&format!("a flush failed: {error}"));
             return Err(error);
         }
-        let marked = self.node.namespaces().iter();
+        let marked = self.node.key_namespaces().iter();
         let marked = marked.map(|namespace| mark_as_durable(&mut device, namespace));
         // Each namespace has its turn, whatever became of those before.
         marked.collect::<Vec<_>>().into_iter().collect()
@@ -217,7 +217,7 @@ impl Worker {
 
     /// Returns true while a request, a move or a duty is under way that can end.
     fn has_duties(&self) -> bool {
-        let namespaces = self.node.namespaces().iter().enumerate();
+        let namespaces = self.node.key_namespaces().iter().enumerate();
         let has_duty = |(at, namespace): (usize, &Arc<Namespace>)| {
             let has_any = self.checkpoints[at].is_some()
                 || self.cleaners[at].is_some()
@@ -234,7 +234,7 @@ impl Worker {
     }
 
     fn namespace(&self, at: usize) -> Arc<Namespace> {
-        Arc::clone(&self.node.namespaces()[at])
+        Arc::clone(&self.node.key_namespaces()[at])
     }
 
     fn done(&mut self, tag: u64, result: std::result::Result<Answer, Failure>) {
@@ -262,7 +262,7 @@ impl Worker {
             return;
         };
         let (at, hash, key) = (active.namespace, active.hash, active.key);
-        if let Some(next) = self.node.namespaces()[at].keys.release(hash, &key) {
+        if let Some(next) = self.node.key_namespaces()[at].keys.release(hash, &key) {
             next.own_key();
         }
     }
@@ -306,7 +306,7 @@ impl Worker {
                 continue;
             }
             self.serve_buffer_waiters();
-            for at in 0..self.node.namespaces().len() {
+            for at in 0..self.node.key_namespaces().len() {
                 self.pump(at);
                 self.go_on_cleaning(at);
                 self.go_on_defragmenting(at);

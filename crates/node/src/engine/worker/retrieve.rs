@@ -90,7 +90,7 @@ impl Worker {
             return;
         };
         let (at, hash, key) = (active.namespace, active.hash, active.key);
-        let Some(found) = self.node.namespaces()[at].find_pinned(hash, &key) else {
+        let Some(found) = self.node.key_namespaces()[at].find_pinned(hash, &key) else {
             return self.finish(slot, Err(Failure::NotFound));
         };
         if let Some(state) = self.retrieve(slot) {
@@ -154,7 +154,7 @@ impl Worker {
         };
         state.next_read = value_bytes;
         let range = offset..offset + value_bytes as usize;
-        if self.node.namespaces()[at]
+        if self.node.key_namespaces()[at]
             .segments
             .read(location, &mut buffer[range])
         {
@@ -223,7 +223,7 @@ impl Worker {
         let Some(active) = self.commands.get_mut(slot) else {
             return self.buffers.put(buffer);
         };
-        let description = &self.node.namespaces()[active.namespace].description;
+        let description = &self.node.key_namespaces()[active.namespace].description;
         let (key, secret, bounds) = (active.key, description.secret, description.bounds());
         let Some(found) = self.retrieve(slot).and_then(|state| state.found.clone()) else {
             return self.buffers.put(buffer);
@@ -258,7 +258,9 @@ impl Worker {
         let Some(active) = self.commands.get_mut(slot) else {
             return self.buffers.put(buffer);
         };
-        let secret = self.node.namespaces()[active.namespace].description.secret;
+        let secret = self.node.key_namespaces()[active.namespace]
+            .description
+            .secret;
         let Some(state) = self.retrieve(slot) else {
             return self.buffers.put(buffer);
         };
@@ -306,7 +308,7 @@ impl Worker {
         let Some(active) = self.commands.get_mut(slot) else {
             return;
         };
-        let namespace = &self.node.namespaces()[active.namespace];
+        let namespace = &self.node.key_namespaces()[active.namespace];
         count(&namespace.counters.damaged_reads);
         let place = self.retrieve(slot).and_then(|state| state.found.clone());
         let block = place.map_or(0, |found| found.place.first_block());
@@ -350,7 +352,7 @@ impl Worker {
             return;
         };
         if std::mem::take(&mut state.is_pinned) {
-            self.node.namespaces()[at].unpin(found.place.first_block());
+            self.node.key_namespaces()[at].unpin(found.place.first_block());
         }
         let result = failed.map_or(Ok(Answer::Retrieved(found.value_bytes)), Err);
         self.finish(slot, result);

@@ -14,7 +14,7 @@ use crate::format::value::blocks_needed;
 impl Worker {
     /// Keeps a place among the namespace's keys for one that does not exist yet.
     pub(super) fn reserve_key(&mut self, at: usize) -> bool {
-        let namespace = &self.node.namespaces()[at];
+        let namespace = &self.node.key_namespaces()[at];
         let reserved = namespace.reserved_keys.fetch_add(1, Ordering::Relaxed) + 1;
         if namespace.index.len() + reserved <= namespace.description.max_keys {
             return true;
@@ -24,7 +24,7 @@ impl Worker {
     }
 
     pub(super) fn unreserve_key(&mut self, at: usize) {
-        let reserved = &self.node.namespaces()[at].reserved_keys;
+        let reserved = &self.node.key_namespaces()[at].reserved_keys;
         reserved.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -36,7 +36,7 @@ impl Worker {
 
     /// Returns extents for a value and its trailer: one if possible.
     pub(super) fn allocate(&mut self, at: usize, value_bytes: u32) -> Option<Extents> {
-        let space = &self.node.namespaces()[at].space;
+        let space = &self.node.key_namespaces()[at].space;
         let (one, many) = value_blocks(value_bytes);
         if let Some(extents) = space.allocate(one, 0, 1) {
             return Some(extents);
@@ -101,7 +101,7 @@ impl Worker {
             return self.give_up_on_space(slot);
         }
         if let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace)
-            && let Err(failure) = self.node.namespaces()[at].check_writable()
+            && let Err(failure) = self.node.key_namespaces()[at].check_writable()
         {
             if let Some(buffer) = self.take_held(slot) {
                 self.buffers.put(buffer);

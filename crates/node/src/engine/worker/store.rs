@@ -146,7 +146,7 @@ impl Worker {
         let at = self.commands.get_mut(slot)?.namespace;
         let active = self.commands.get_mut(slot)?;
         let (hash, key) = (active.hash, active.key);
-        let exists = self.node.namespaces()[at].has_key(hash, &key);
+        let exists = self.node.key_namespaces()[at].has_key(hash, &key);
         Some(!exists && !self.store(slot)?.reserved_key)
     }
 
@@ -239,7 +239,9 @@ impl Worker {
         };
         let (key, secret) = (
             active.key,
-            self.node.namespaces()[active.namespace].description.secret,
+            self.node.key_namespaces()[active.namespace]
+                .description
+                .secret,
         );
         let Some(state) = self.store(slot) else {
             return;
@@ -342,7 +344,11 @@ impl Worker {
             change,
             waiter: Some(waiter),
         };
-        self.node.namespaces()[at].journal.lock().open.push(member);
+        self.node.key_namespaces()[at]
+            .journal
+            .lock()
+            .open
+            .push(member);
     }
 
     pub(super) fn fail_store(&mut self, slot: u32, failure: Failure) {
@@ -387,7 +393,7 @@ impl Worker {
         let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
             return;
         };
-        let secret = self.node.namespaces()[at].description.secret;
+        let secret = self.node.key_namespaces()[at].description.secret;
         self.hand_over(
             slot,
             value_checksum(secret, &checks),
