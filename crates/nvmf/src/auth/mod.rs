@@ -187,3 +187,6 @@ impl Attempt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
