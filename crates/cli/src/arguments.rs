@@ -2,6 +2,7 @@
 
 mod entries;
 mod files;
+mod kv;
 mod looks;
 mod nodes;
 mod others;
@@ -13,8 +14,9 @@ use clap::{Parser, Subcommand};
 
 pub use self::entries::{Del, EntryFormat, Get, Put, Scan};
 pub use self::files::{Export, FileFormat, Import};
+pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
 pub use self::looks::{Dump, Events, Levels, Report, Stats};
-pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport};
+pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe};
 pub use self::others::{Completions, Demo, DemoChild, Man};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
@@ -245,7 +247,21 @@ Examples:
   terrace dump ./cities/MANIFEST-000001
   terrace dump ./cities/7.table --json | head")]
     Dump(Dump),
-    /// Make, check and recover the device of a storage node
+    /// Keys of a storage node, through the network
+    #[command(after_help = "\
+The commands speak NVMe over TCP with the Key Value command set, to `terrace node serve` or to any
+other target that has it.
+
+Examples:
+  terrace node serve ./node.img &
+  terrace kv put hello world
+  terrace kv get hello")]
+    Kv {
+        /// The command
+        #[command(subcommand)]
+        what: Kv,
+    },
+    /// Make, check, recover and serve the device of a storage node
     #[command(after_help = "\
 A storage node keeps keys of 1 to 16 bytes with values of up to 256 MiB on a raw block device, or
 on a file in its place.

@@ -1,5 +1,6 @@
 //! Commands on a storage node's device.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -69,6 +70,19 @@ Examples:
   terrace node recover /dev/nvme1n1 --scan
   terrace node recover ./node.img --scan --json | jq .deleted_keys_may_be_back")]
     Recover(NodeRecover),
+    /// Serve a node to hosts by NVMe over TCP
+    #[command(after_help = "\
+Any host that speaks NVMe/TCP can connect: Linux by `nvme connect`, SPDK, `terrace kv`. Namespaces of
+keys speak the NVMe Key Value command set. The server ends in order at SIGTERM or SIGINT.
+
+THE ALLOW-LIST IS OF NAMES, AND A NAME PROVES NOTHING. So the server listens on loopback alone,
+unless --allow-unauthenticated says that everybody who reaches the address may read and write.
+
+Examples:
+  terrace node serve ./node.img
+  terrace node serve /dev/nvme1n1 --listen 192.0.2.7:4420 --allow-unauthenticated
+  terrace node serve --config /etc/terrace/node.toml")]
+    Serve(NodeServe),
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +119,31 @@ pub struct NodeRecover {
     /// Rebuild the index from the values; deleted keys may be back
     #[arg(long)]
     pub scan: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeServe {
+    /// The block device or file; of the file of options if it is left out
+    #[arg(required_unless_present = "config")]
+    pub path: Option<PathBuf>,
+    /// A TOML file of options; those given here replace its own
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// An address to listen on; may be given several times [default: 127.0.0.1:4420]
+    #[arg(long, value_name = "IP:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// The name of the subsystem [default: one with the node's UUID]
+    #[arg(long, value_name = "NQN")]
+    pub subsystem: Option<String>,
+    /// The name of a host that may connect; may be given several times [default: every host]
+    #[arg(long = "allow-host", value_name = "NQN")]
+    pub allowed_hosts: Vec<String>,
+    /// Event loops, each with a thread and a queue of the device [default: 1]
+    #[arg(long, value_name = "N")]
+    pub loops: Option<usize>,
+    /// Listen on an address that others reach although hosts prove nothing
+    #[arg(long)]
+    pub allow_unauthenticated: bool,
 }
 
 /// Reads a number of bytes, with or without a suffix.

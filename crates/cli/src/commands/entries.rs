@@ -24,7 +24,7 @@ pub fn put(arguments: &Put) -> Result<()> {
     write(&db, batch, arguments.sync)
 }
 
-fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
+pub fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
     let mut value = Vec::new();
     let mut stdin = io::stdin().lock();
     stdin

@@ -8,6 +8,7 @@ mod explain;
 mod export;
 mod history;
 mod import;
+mod kv;
 mod levels;
 mod maintenance;
 mod node;
@@ -53,6 +54,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),
         Command::Node { what } => node::run(&what),
+        Command::Kv { what } => kv::run(&what),
         Command::Bench { what } => bench::run(&what),
         Command::Reproduce { what } => reproduce::run(&what),
         Command::Dump(arguments) => dump::run(&arguments),

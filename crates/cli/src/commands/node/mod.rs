@@ -1,8 +1,9 @@
-//! A storage node's device: made, looked at, checked, recovered.
+//! A storage node's device: made, looked at, checked, recovered, served.
 
 mod init;
 mod recover;
 mod report;
+mod serve;
 mod verify;
 
 use terrace_node::device::Access;
@@ -20,6 +21,7 @@ pub fn run(what: &Node) -> Result<()> {
         Node::Status(arguments) => status(arguments),
         Node::Verify(arguments) => verify::run(arguments),
         Node::Recover(arguments) => recover::run(arguments),
+        Node::Serve(arguments) => serve::run(arguments),
     }
 }
 

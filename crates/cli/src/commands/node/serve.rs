@@ -1,0 +1,84 @@
+//! The server of a node.
+
+use std::fmt::Write;
+
+use terrace_node_server::{Config, Error, Running, serve_until_signal};
+
+use crate::arguments::NodeServe;
+use crate::commands::print;
+use crate::failure::{Failure, Result, exit};
+use crate::node;
+
+pub fn run(arguments: &NodeServe) -> Result<()> {
+    let config = config(arguments).map_err(|error| failure(arguments, error))?;
+    let mut told = Ok(());
+    let served = serve_until_signal(&config, |running| {
+        told = print(banner(running));
+    });
+    served.map_err(|error| failure(arguments, error))?;
+    told?;
+    print("stopped: commands under way have ended, and the node is closed in order\n")
+}
+
+/// Returns the options of the file, replaced by those of the command line.
+fn config(arguments: &NodeServe) -> terrace_node_server::Result<Config> {
+    let mut config = match &arguments.config {
+        Some(file) => Config::from_file(file)?,
+        None => Config::new(arguments.path.clone().unwrap_or_default()),
+    };
+    if let Some(path) = &arguments.path {
+        config.device.clone_from(path);
+    }
+    if !arguments.listen.is_empty() {
+        config.listen.clone_from(&arguments.listen);
+    }
+    if let Some(nqn) = &arguments.subsystem {
+        config.subsystem = Some(nqn.clone());
+    }
+    if !arguments.allowed_hosts.is_empty() {
+        config.allowed_hosts = Some(arguments.allowed_hosts.clone());
+    }
+    if let Some(loops) = arguments.loops {
+        config.loops = loops;
+    }
+    config.allow_unauthenticated |= arguments.allow_unauthenticated;
+    config.check()?;
+    Ok(config)
+}
+
+fn banner(running: &Running) -> String {
+    let mut text = String::new();
+    for address in &running.addresses {
+        let _ = writeln!(text, "serving {} on {address}", running.subsystem.nqn);
+    }
+    for namespace in &running.subsystem.namespaces {
+        let kind = match namespace.kind {
+            terrace_nvmf::target::Kind::Keys { .. } => "keys",
+            terrace_nvmf::target::Kind::Blocks { .. } => "blocks",
+        };
+        let _ = writeln!(
+            text,
+            "namespace {}: {kind}, {} bytes",
+            namespace.nsid, namespace.bytes
+        );
+    }
+    text
+}
+
+fn failure(arguments: &NodeServe, error: Error) -> Failure {
+    match error {
+        Error::Node(error) => {
+            let path = arguments.path.as_deref().or(arguments.config.as_deref());
+            node::failure(path.unwrap_or("the node".as_ref()), error)
+        }
+        Error::Option { .. } | Error::File { .. } => {
+            node::failed(error.to_string(), exit::USAGE, None)
+        }
+        Error::Listen { .. } => node::failed(
+            error.to_string(),
+            exit::IO,
+            Some("another server may have the address; --listen chooses one"),
+        ),
+        _ => node::failed(error.to_string(), exit::IO, None),
+    }
+}

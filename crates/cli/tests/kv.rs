@@ -1,0 +1,119 @@
+//! `terrace node serve` and `terrace kv`, as two programs.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use support::Shell;
+use support::node::new_node;
+
+/// A server of its own process, which a test's end kills.
+struct Server {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start(path: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .args(["node", "serve", path, "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let (_, address) = line.trim_end().rsplit_once(" on ").expect("the banner");
+        let address = address.to_owned();
+        Server {
+            child,
+            output,
+            address,
+        }
+    }
+
+    /// Ends the server by SIGTERM. Returns the last line.
+    fn stop(mut self) -> String {
+        let process = self.child.id().to_string();
+        let killed = Command::new("kill").arg(process).status().unwrap();
+        assert!(killed.success());
+        assert!(self.child.wait().unwrap().success());
+        self.output.by_ref().lines().last().unwrap().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn keys_go_through_the_network() {
+    let shell = Shell::new();
+    let path = new_node(&shell, &["users", "disk,kind=blocks,bytes=1MiB"]);
+    let server = Server::start(&path);
+    let kv = |arguments: &[&str]| {
+        let mut all = vec!["kv", arguments[0], "--address", &server.address];
+        all.extend(&arguments[1..]);
+        shell.run(&all)
+    };
+    let told = |arguments: &[&str]| kv(arguments).stdout;
+    let code = |arguments: &[&str]| kv(arguments).code;
+    assert_eq!(code(&["put", "hello", "world"]), 0);
+    assert_eq!(told(&["get", "hello"]), "world\n");
+    assert_eq!(
+        told(&["get", "hello", "--json"]),
+        "{\"key\":\"hello\",\"value\":\"world\"}\n"
+    );
+    assert_eq!(code(&["exists", "hello"]), 0);
+    assert_eq!(code(&["exists", "nothing"]), 1);
+    assert_eq!(code(&["put", "--if-absent", "hello", "x"]), 2);
+    assert_eq!(code(&["put", "--if-exists", "nothing", "x"]), 1);
+    assert_eq!(code(&["put", "--hex", "00ff", "cafe", "--digests"]), 0);
+    assert_eq!(told(&["get", "--hex", "00ff"]), "cafe\n");
+    let listed = told(&["list", "--hex"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert_eq!(code(&["del", "hello"]), 0);
+    assert_eq!(code(&["get", "hello"]), 1);
+    assert_eq!(code(&["get", "hello", "--namespace", "9"]), 7);
+    assert_eq!(code(&["get", "a key of 17 bytes"]), 2);
+    assert!(server.stop().starts_with("stopped"));
+    // An acknowledged store is there for the next server.
+    let server = Server::start(&path);
+    let found = shell.out(&["kv", "get", "-a", &server.address, "--hex", "00ff"]);
+    assert_eq!(found, "cafe\n");
+}
+
+#[test]
+fn a_server_refuses_what_it_cannot_be_meant_to_do() {
+    let shell = Shell::new();
+    let path = new_node(&shell, &["users"]);
+    let refused = |arguments: &[&str]| {
+        let mut all = vec!["node", "serve", &path];
+        all.extend(arguments);
+        let ran = shell.run(&all);
+        (ran.code, ran.stderr)
+    };
+    let (code, told) = refused(&["--listen", "0.0.0.0:0"]);
+    assert!(
+        code == 2 && told.contains("allow_unauthenticated"),
+        "{told}"
+    );
+    let (code, told) = refused(&["--loops", "0"]);
+    assert!(code == 2 && told.contains("1 to 256"), "{told}");
+    let _server = Server::start(&path);
+    let (code, told) = refused(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, 4, "{told}");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_of() {
+    let shell = Shell::new();
+    let ran = shell.run(&["kv", "get", "--address", "127.0.0.1:1", "k"]);
+    assert_eq!(ran.code, 6, "{ran:?}");
+    assert!(ran.stderr.contains("terrace node serve"), "{ran:?}");
+}
