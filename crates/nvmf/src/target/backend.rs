@@ -168,7 +168,8 @@ pub trait Backend {
     /// Supplies the oldest piece that was wanted for `tag`.
     fn supply(&mut self, tag: u64, buffer: Self::Buffer);
 
-    /// Gives back the buffer of a piece.
+    /// Gives back the buffer of a piece. If that is the oldest one wanted, it lacks its data: the
+    /// command fails without an effect.
     fn give_back(&mut self, tag: u64, buffer: Self::Buffer);
 
     /// Takes a command back. It ends by a `Done` like any other.

@@ -414,10 +414,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         };
         if let Some(wanted) = flight.wanted.pop_front() {
             let buffer = wanted.buffer;
-            actions.push(Action::Supply { tag, buffer });
-        }
-        if flight.failure.is_some() {
-            actions.push(Action::Abort { tag });
+            // A damaged piece must not take effect, even as the last one.
+            actions.push(match flight.failure {
+                None => Action::Supply { tag, buffer },
+                Some(_) => Action::GiveBack { tag, buffer },
+            });
         }
         self.request_transfer(slot);
     }
@@ -577,12 +578,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     ) {
         let slot = slot_of(tag);
         let is_over = self.ended.is_some();
-        let Some(flight) = self
-            .flights
-            .get(slot)
-            .filter(|flight| !is_over && flight.failure.is_none())
-        else {
-            actions.push(Action::Supply { tag, buffer });
+        let Some(flight) = self.flights.get(slot).filter(|_| !is_over) else {
+            // The buffer has none of the host's data: the command must not take effect.
+            actions.push(Action::GiveBack { tag, buffer });
             return;
         };
         if let Some(capsule) = &flight.capsule {
@@ -780,7 +778,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             let tag = number << SLOT_BITS | u64::from(slot);
             for wanted in flight.wanted.drain(..) {
                 let buffer = wanted.buffer;
-                actions.push(Action::Supply { tag, buffer });
+                // It may lack data.
+                actions.push(Action::GiveBack { tag, buffer });
             }
             actions.push(Action::Abort { tag });
         }
