@@ -197,6 +197,9 @@ impl Reader {
     fn carries_data(&self) -> bool {
         // The header's bytes were overwritten by nothing yet: the digest comes behind this.
         let header = self.common();
+        if !Kind::from_byte(header.kind).is_some_and(has_digests) {
+            return false;
+        }
         let digest = if self.is_digest_behind() {
             DIGEST_BYTES
         } else {
