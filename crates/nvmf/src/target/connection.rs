@@ -532,7 +532,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     fn decode(&self, entry: &SubmissionEntry) -> Result<(Command, Data), Status> {
         let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
-        if !controller.is_ready() {
+        if !controller.is_ready() || controller.has_ended() {
             return Err(Status::SEQUENCE_ERROR);
         }
         let subsystem = controller.subsystem.as_ref();
