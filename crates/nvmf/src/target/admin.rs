@@ -50,7 +50,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             admin::SET_FEATURES => self
                 .set_feature(entry, &controller)
                 .map(|result| (Vec::new(), u64::from(result))),
-            admin::GET_FEATURES => self.get_feature(entry, &controller),
+            admin::GET_FEATURES => self
+                .get_feature(entry, &controller)
+                .map(|(data, result)| (cut(data, entry), result)),
             _ => Err(Status::INVALID_OPCODE),
         };
         match answer {
