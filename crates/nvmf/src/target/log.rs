@@ -41,12 +41,15 @@ pub(super) fn log_page(
         return Err(Status::INVALID_FIELD);
     }
     let mut part = page[offset..].to_vec();
-    // A page is as long as it is asked for, up to a limit; zeros follow its own bytes.
-    part.resize((words * 4).min(MAX_LOG_BYTES) as usize, 0);
+    // Zeros follow the page's own bytes, up to a limit: a host asks for pages faster than it takes
+    // them.
+    let most = part.len().max(MIN_LOG_BYTES) as u64;
+    part.resize((words * 4).min(most) as usize, 0);
     Ok(part)
 }
 
-const MAX_LOG_BYTES: u64 = 1 << 20;
+/// Bytes that a host gets of every page, if it asks for them.
+const MIN_LOG_BYTES: usize = 4096;
 
 /// Returns the commands of a command set, and which of them change contents. Kernels let users without
 /// privileges send the others.
