@@ -17,6 +17,7 @@ pub(crate) fn subsystem(superblock: &Superblock, config: &Config) -> Subsystem {
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
         namespaces: superblock.namespaces.iter().map(namespace).collect(),
         allowed_hosts: config.allowed_hosts.clone(),
+        secrets: None,
     }
 }
 

@@ -166,6 +166,7 @@ pub(super) fn open_admin(
         host: settings.host_nqn.clone(),
         subsystem: settings.subsystem_nqn.clone(),
     };
-    let controller = Controller::start(queue, names, settings.keep_alive)?;
+    let secrets = settings.secrets.clone();
+    let controller = Controller::start(queue, names, secrets, settings.keep_alive)?;
     Ok((controller, stream))
 }

@@ -1,5 +1,6 @@
 //! A controller: its bring-up, its queries and its shutdown.
 
+mod authentication;
 mod namespaces;
 
 use std::thread;
@@ -7,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use self::authentication::{Authenticator, Demand};
 use super::connection::{Done, Transfer};
 use super::error::{Error, Result};
 use super::queue::Channel;
+use crate::auth::SecretPair;
 use crate::wire::command::{FABRICS, SubmissionEntry, admin};
 use crate::wire::fabrics::{
     Connect, ConnectData, DISCOVERY_NQN, DYNAMIC_CONTROLLER, MAX_NQN_BYTES, kind,
@@ -19,8 +22,6 @@ use crate::wire::{features, properties};
 
 /// Entries of an admin queue.
 pub const ADMIN_ENTRIES: u16 = 32;
-/// Bits of Connect's result that ask for authentication, by one protocol or another.
-const AUTHENTICATION: u32 = 0b11 << 16;
 /// Bit of the capabilities: all command sets can be enabled.
 const ALL_COMMAND_SETS: u64 = 1 << 43;
 
@@ -53,6 +54,7 @@ impl Names {
 pub struct Controller<C> {
     channel: C,
     names: Names,
+    authenticator: Option<Authenticator>,
     id: u16,
     capabilities: u64,
     configuration: u32,
@@ -61,16 +63,25 @@ pub struct Controller<C> {
 }
 
 impl<C: Channel> Controller<C> {
-    /// Brings a controller up: connects its admin queue, enables it and identifies it.
+    /// Brings a controller up: connects its admin queue, enables it and identifies it. `secrets` serve
+    /// a controller that asks for authentication; with one of the controller, it must ask.
     /// `keep_alive` is the time without a Keep Alive after which the controller gives the host up;
     /// zero is none.
     ///
     /// # Errors
-    /// The controller refuses, is not ready in time, or lacks something that the host needs.
-    pub fn start(mut channel: C, names: Names, keep_alive: Duration) -> Result<Self> {
+    /// The controller refuses, is not authenticated, is not ready in time, or lacks something that the
+    /// host needs.
+    pub fn start(
+        mut channel: C,
+        names: Names,
+        secrets: Option<SecretPair>,
+        keep_alive: Duration,
+    ) -> Result<Self> {
+        let authenticator = secrets.map(Authenticator::new);
         let id = connect(
             &mut channel,
             &names,
+            authenticator.as_ref(),
             0,
             ADMIN_ENTRIES,
             DYNAMIC_CONTROLLER,
@@ -79,6 +90,7 @@ impl<C: Channel> Controller<C> {
         let mut controller = Controller {
             channel,
             names,
+            authenticator,
             id,
             capabilities: 0,
             configuration: 0,
@@ -208,11 +220,12 @@ impl<C: Channel> Controller<C> {
     /// Connects the channel of an I/O queue to the controller. Numbers of queues begin with 1.
     ///
     /// # Errors
-    /// The controller refuses.
+    /// The controller refuses, or is not authenticated. The channel is of no use then.
     pub fn connect_queue(&self, channel: &mut C, queue: u16, entries: u16) -> Result<()> {
         connect(
             channel,
             &self.names,
+            self.authenticator.as_ref(),
             queue,
             entries,
             self.id,
@@ -304,10 +317,11 @@ impl<C: Channel> Controller<C> {
     }
 }
 
-/// Connects a channel to a queue of a controller. Returns the controller's number.
+/// Connects a channel to a queue of a controller, and authenticates. Returns the controller's number.
 fn connect(
     channel: &mut impl Channel,
     names: &Names,
+    authenticator: Option<&Authenticator>,
     queue: u16,
     entries: u16,
     controller_id: u16,
@@ -325,18 +339,27 @@ fn connect(
     let transfer = Transfer::Write(data.as_bytes().into());
     let done = succeed(channel, connect.to_entry(), transfer)?;
     let result = done.completion.dw0.get();
-    authenticate(channel, names, queue, result)?;
+    authenticate(channel, names, authenticator, result)?;
     Ok(result as u16)
 }
 
-/// Authenticates the host to the queue's controller if Connect's result asks for it.
-///
-/// DH-HMAC-CHAP belongs here: messages by Authentication Send and Receive on `channel`.
-fn authenticate(_: &mut impl Channel, _: &Names, _queue: u16, result: u32) -> Result<()> {
-    if result & AUTHENTICATION != 0 {
-        return Err(Error::AuthenticationRequired);
+/// Authenticates the host to the queue's controller if Connect's `result` asks for it.
+fn authenticate(
+    channel: &mut impl Channel,
+    names: &Names,
+    authenticator: Option<&Authenticator>,
+    result: u32,
+) -> Result<()> {
+    match (authentication::demand(result), authenticator) {
+        (Demand::None, Some(authenticator))
+            if authenticator.is_mutual() && !names.is_discovery() =>
+        {
+            Err(Error::Unauthenticated)
+        }
+        (Demand::None, _) => Ok(()),
+        (Demand::DhHmacChap, Some(authenticator)) => authenticator.run(channel, names),
+        (Demand::DhHmacChap | Demand::Other, _) => Err(Error::AuthenticationRequired),
     }
-    Ok(())
 }
 
 /// Does a command that must succeed.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::connection::Refusal;
 use super::violation::Violation;
+use crate::auth;
 use crate::wire::status::Status;
 
 /// The error of an operation. Several commands may fail by the same error, so it can be copied.
@@ -29,6 +30,10 @@ pub enum Error {
     Status(Status),
     /// The controller asks the host to authenticate.
     AuthenticationRequired,
+    /// Host and controller did not authenticate.
+    AuthenticationFailed(auth::Failure),
+    /// The host has a secret of the controller, and the controller asks for no authentication.
+    Unauthenticated,
     /// The connection broke before the answer to a command that must not be repeated. The command
     /// took effect, or did not, or will.
     UnknownOutcome,
@@ -94,6 +99,10 @@ impl fmt::Display for Error {
             Error::Timeout(what) => write!(f, "{what} took too long"),
             Error::Status(status) => write!(f, "{status}"),
             Error::AuthenticationRequired => write!(f, "the controller asks for authentication"),
+            Error::AuthenticationFailed(failure) => write!(f, "authentication: {failure}"),
+            Error::Unauthenticated => {
+                write!(f, "the controller does not authenticate itself")
+            }
             Error::UnknownOutcome => {
                 write!(f, "the connection broke, and the outcome is not known")
             }
@@ -112,6 +121,7 @@ impl std::error::Error for Error {
         match self {
             Error::Io { source, .. } => Some(source.as_ref()),
             Error::Violation(violation) => Some(violation),
+            Error::AuthenticationFailed(failure) => Some(failure),
             Error::Disconnected(error) => Some(error.as_ref()),
             _ => None,
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::connection::Digests;
+use crate::auth::SecretPair;
 
 /// Settings of a client.
 #[derive(Clone, Debug)]
@@ -28,6 +29,9 @@ pub struct Settings {
     pub reconnect: Duration,
     /// Number of times to send a command that may be repeated. Default 3.
     pub attempts: u32,
+    /// Secrets for a subsystem that asks for authentication. With a secret of the controller, a
+    /// controller must authenticate itself as well. Default none.
+    pub secrets: Option<SecretPair>,
 }
 
 impl Settings {
@@ -48,6 +52,7 @@ impl Settings {
             timeout: Duration::from_secs(10),
             reconnect: Duration::from_secs(30),
             attempts: 3,
+            secrets: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use super::authentication::is_authentication;
 use super::backend::{Answer, Command, Event, Key};
 use super::command::{Data, decode};
 use super::controller::Controller;
@@ -16,6 +17,7 @@ use super::identify;
 use super::output::Output;
 use super::reader::{Item, Reader, Violation};
 use super::registry::{Ports, Registry};
+use crate::auth;
 use crate::wire::digest::digest;
 use crate::wire::kv::{self, KeyList};
 use crate::wire::pdu::{
@@ -37,7 +39,7 @@ pub struct Settings {
     pub max_data_bytes: u32,
     /// The most data of a command as a power of two, at least 12.
     pub max_transfer_shift: u8,
-    /// The time in which a connection becomes a queue.
+    /// The time in which a connection becomes a queue, authenticated if it must be.
     pub handshake: Duration,
 }
 
@@ -98,6 +100,8 @@ pub enum Ended {
     Silence,
     /// The controller is gone.
     ControllerGone,
+    /// Host and controller did not authenticate.
+    Unauthenticated(auth::Failure),
 }
 
 /// The stages of a connection's life.
@@ -108,6 +112,8 @@ pub(super) enum Phase {
     Connect,
     /// A Connect waits for commands that the host's earlier connections left behind.
     Held(Box<Connecting>),
+    /// A queue of a controller whose host must authenticate before all else.
+    Authenticate,
     /// A queue of a controller.
     Ready,
 }
@@ -126,6 +132,8 @@ pub struct Connection<B> {
     pub(super) queue_entries: u16,
     /// Place of the queue's head; none without flow control.
     pub(super) head: Option<u16>,
+    /// The controller's side of authentication; none if the subsystem asks for none.
+    pub(super) authentication: Option<Box<auth::Controller>>,
     reader: Reader,
     header_digests: bool,
     data_digests: bool,
@@ -137,8 +145,9 @@ pub struct Connection<B> {
     output: Output<B>,
     /// Event requests that stay pending.
     pub(super) event_requests: Vec<u16>,
-    began: Instant,
-    last_command: Instant,
+    /// The start of the handshake: of the connection, or of a new authentication that failed.
+    pub(super) began: Instant,
+    pub(super) last_command: Instant,
     ended: Option<Ended>,
 }
 
@@ -178,6 +187,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             queue: 0,
             queue_entries: 1,
             head: None,
+            authentication: None,
             reader: Reader::new(capsule_data, max_data),
             header_digests: false,
             data_digests: false,
@@ -453,6 +463,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             *head = (*head + 1) % self.queue_entries;
         }
         let command_id = entry.command_id.get();
+        if matches!(self.phase, Phase::Authenticate) && !is_authentication(&entry) {
+            self.respond(command_id, Status::AUTHENTICATION_REQUIRED, 0);
+            return Ok(());
+        }
         if !is_intact {
             self.respond(command_id, Status::TRANSPORT_ERROR, 0);
             return Ok(());
@@ -795,10 +809,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Ends the connection if its time is over.
     pub fn tick(&mut self, now: Instant) {
+        let is_late = now.duration_since(self.began) > self.settings.handshake;
+        if is_late && !matches!(self.phase, Phase::Ready) {
+            self.end(Ended::Silence);
+            return;
+        }
         let Some(controller) = &self.controller else {
-            if now.duration_since(self.began) > self.settings.handshake {
-                self.end(Ended::Silence);
-            }
             return;
         };
         if controller.has_ended() {

@@ -32,6 +32,14 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             (kind::PROPERTY_GET, _) => self.property_get(entry),
             (kind::PROPERTY_SET, _) => self.property_set(entry),
             (kind::CONNECT, _) => Err(Status::SEQUENCE_ERROR),
+            (kind::AUTHENTICATION_SEND, _) => {
+                self.authentication_send(entry);
+                return Ok(());
+            }
+            (kind::AUTHENTICATION_RECEIVE, _) => {
+                self.authentication_receive(entry);
+                return Ok(());
+            }
             _ => Err(Status::INVALID_OPCODE),
         };
         match answer {
@@ -71,9 +79,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         match self.carry_out(&connecting.connect, &connecting.data) {
             Ok(controller) => {
                 let id = controller.id;
+                let demand = self.begin_authentication(&controller);
                 self.controller = Some(controller);
-                self.phase = Phase::Ready;
-                self.respond(command_id, Status::SUCCESS, u64::from(id));
+                self.respond(
+                    command_id,
+                    Status::SUCCESS,
+                    u64::from(u32::from(id) | demand),
+                );
             }
             Err((status, result)) => self.respond(command_id, status, result),
         }

@@ -5,6 +5,7 @@
 //! all connections of a [`Registry`].
 
 mod admin;
+mod authentication;
 mod backend;
 mod command;
 mod connection;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::controller::Controller;
 use super::subsystem::Subsystem;
+use crate::auth::Sequence;
 use crate::wire::discovery;
 use crate::wire::fabrics::DISCOVERY_NQN;
 
@@ -25,6 +26,8 @@ pub struct Ports {
 pub struct Registry {
     subsystems: Vec<Subsystem>,
     max_controllers: usize,
+    /// Numbers of all challenges.
+    pub(super) challenges: Arc<Sequence>,
     state: Mutex<State>,
 }
 
@@ -45,6 +48,7 @@ impl Registry {
         Arc::new(Registry {
             subsystems,
             max_controllers: max_controllers.min(usize::from(MAX_CONTROLLER_ID)),
+            challenges: Arc::new(Sequence::new(&mut rand::rng())),
             state: Mutex::default(),
         })
     }

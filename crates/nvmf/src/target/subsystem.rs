@@ -1,5 +1,9 @@
 //! Subsystems and their namespaces, as a target announces them.
 
+use std::sync::Arc;
+
+use crate::auth::Secrets;
+
 /// The command set of a namespace, with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -31,7 +35,7 @@ pub struct Namespace {
 }
 
 /// A set of namespaces under one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Subsystem {
     /// The name, such as `nqn.2026-11.org.example:store`.
     pub nqn: String,
@@ -45,6 +49,9 @@ pub struct Subsystem {
     pub namespaces: Vec<Namespace>,
     /// Names of the hosts that may connect; none allows every host.
     pub allowed_hosts: Option<Vec<String>>,
+    /// Secrets of the hosts. With them, each queue must authenticate, and a host without a secret may
+    /// not connect. None: no authentication.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 impl Subsystem {
@@ -57,7 +64,9 @@ impl Subsystem {
 
     pub(super) fn allows(&self, host: &str) -> bool {
         let allowed = self.allowed_hosts.as_ref();
+        let has_secret = |secrets: &Arc<Secrets>| secrets.get(host).is_some();
         allowed.is_none_or(|hosts| hosts.iter().any(|allowed| allowed == host))
+            && self.secrets.as_ref().is_none_or(has_secret)
     }
 
     pub(super) fn has_blocks(&self) -> bool {

@@ -53,7 +53,7 @@ impl Answers {
     }
 
     fn start(self) -> Result<Controller<Script<impl FnMut(&SubmissionEntry) -> Reply>>> {
-        Controller::start(self.script(), names(), Duration::from_secs(5))
+        Controller::start(self.script(), names(), None, Duration::from_secs(5))
     }
 
     fn refused(self) -> Error {
@@ -176,7 +176,7 @@ fn authentication_is_asked_for_by_either_bit() {
 #[test]
 fn a_refused_connect_has_its_status() {
     let script = Script::new(|_: &SubmissionEntry| (Status::CONNECT_INVALID_HOST, 0, Vec::new()));
-    let refused = Controller::start(script, names(), Duration::ZERO).err();
+    let refused = Controller::start(script, names(), None, Duration::ZERO).err();
     assert_eq!(
         refused.unwrap().status(),
         Some(Status::CONNECT_INVALID_HOST)
@@ -184,7 +184,7 @@ fn a_refused_connect_has_its_status() {
     let mut long = names();
     long.host = "n".repeat(224);
     let script = Script::new(|_: &SubmissionEntry| number(0));
-    let refused = Controller::start(script, long, Duration::ZERO).err();
+    let refused = Controller::start(script, long, None, Duration::ZERO).err();
     assert!(matches!(refused.unwrap(), Error::InvalidArgument(_)));
 }
 
@@ -221,7 +221,7 @@ fn lists_of_namespaces_go_on_over_pages() {
                 done.data,
             )
         });
-        Controller::start(channel, names(), Duration::ZERO).unwrap()
+        Controller::start(channel, names(), None, Duration::ZERO).unwrap()
     };
     let mut long = controller(|after| identify::namespace_list(1..=2500, after));
     assert!(long.namespaces().unwrap().into_iter().eq(1..=2500));

@@ -48,7 +48,7 @@ fn controller(
         host: "nqn.host".to_owned(),
         subsystem: DISCOVERY_NQN.to_owned(),
     };
-    Controller::start(script, names, Duration::ZERO).unwrap()
+    Controller::start(script, names, None, Duration::ZERO).unwrap()
 }
 
 #[test]
