@@ -123,3 +123,6 @@ fn check(entry: &SubmissionEntry, pointer: u8) -> Result<usize, Status> {
     }
     Ok(transfer.bytes as usize)
 }
+
+#[cfg(test)]
+mod tests;
