@@ -306,3 +306,6 @@ fn tag_of<B>(event: &Event<B>) -> u64 {
         Event::Want { tag, .. } | Event::Piece { tag, .. } | Event::Done { tag, .. } => *tag,
     }
 }
+
+#[cfg(test)]
+mod tests;
