@@ -55,6 +55,7 @@ impl World {
                 namespace(3, Kind::Blocks { block_shift: 12 }),
             ],
             allowed_hosts: None,
+            secrets: None,
         };
         let settings = Settings {
             queue_entries: 8,
