@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use support::Shell;
@@ -40,7 +40,7 @@ impl Server {
         let killed = Command::new("kill").arg(process).status().unwrap();
         assert!(killed.success());
         assert!(self.child.wait().unwrap().success());
-        self.output.by_ref().lines().last().unwrap().unwrap()
+        Read::by_ref(&mut self.output).lines().last().unwrap().unwrap()
     }
 }
 
