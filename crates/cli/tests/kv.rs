@@ -40,7 +40,11 @@ impl Server {
         let killed = Command::new("kill").arg(process).status().unwrap();
         assert!(killed.success());
         assert!(self.child.wait().unwrap().success());
-        Read::by_ref(&mut self.output).lines().last().unwrap().unwrap()
+        Read::by_ref(&mut self.output)
+            .lines()
+            .last()
+            .unwrap()
+            .unwrap()
     }
 }
 

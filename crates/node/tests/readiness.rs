@@ -406,10 +406,13 @@ fn a_waker_of_another_thread_ends_a_sleep() {
     messages_arrive(Box::new(engine) as Box<dyn Engine>, "LSM");
 }
 
+/// Work that is done once, at a moment that the test chooses.
+type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
 /// A device that calls a function before its next write, once that is set.
 struct HookedDevice<D> {
     below: D,
-    hook: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    hook: Hook,
 }
 
 impl<D: Device> Device for HookedDevice<D> {
