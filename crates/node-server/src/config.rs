@@ -28,6 +28,9 @@ pub struct Config {
     /// Addresses to listen on.
     #[serde(default = "default_listen")]
     pub listen: Vec<SocketAddr>,
+    /// A file of secrets, by which hosts prove their names (DH-HMAC-CHAP); its owner alone may read it.
+    #[serde(default)]
+    pub secrets: Option<PathBuf>,
     /// Allows addresses other than loopback though hosts prove nothing.
     #[serde(default)]
     pub allow_unauthenticated: bool,
@@ -114,6 +117,7 @@ impl Config {
         Config {
             device: device.into(),
             listen: default_listen(),
+            secrets: None,
             allow_unauthenticated: false,
             subsystem: None,
             allowed_hosts: None,
@@ -169,15 +173,13 @@ impl Config {
             return illegal("listen", "at least one address is expected".to_owned());
         }
         let is_public = |address: &&SocketAddr| !address.ip().is_loopback();
-        if let (Some(public), false) = (
-            self.listen.iter().find(is_public),
-            self.allow_unauthenticated,
-        ) {
+        let proves = self.secrets.is_some() || self.allow_unauthenticated;
+        if let (Some(public), false) = (self.listen.iter().find(is_public), proves) {
             return illegal(
                 "listen",
                 format!(
                     "{public} is not loopback, and every host that reaches it may read and write; \
-                     set allow_unauthenticated if that is meant"
+                     name a file of secrets, or set allow_unauthenticated if that is meant"
                 ),
             );
         }
@@ -270,6 +272,7 @@ mod tests {
         let public = "device = \"x\"\nlisten = [\"0.0.0.0:4420\"]\n";
         assert!(message(public).contains("allow_unauthenticated"));
         Config::from_toml(&format!("{public}allow_unauthenticated = true")).unwrap();
+        Config::from_toml(&format!("{public}secrets = \"x\"")).unwrap();
         Config::from_toml("device = \"x\"\nlisten = [\"[::1]:4420\"]").unwrap();
     }
 }

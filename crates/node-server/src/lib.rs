@@ -9,9 +9,11 @@ mod backend;
 mod config;
 mod error;
 mod running;
+mod secrets;
 mod subsystem;
 
 pub use self::backend::EngineBackend;
 pub use self::config::{Config, Namespaces};
 pub use self::error::{Error, Result};
 pub use self::running::{Running, serve_until_signal};
+pub use self::secrets::read_secrets;

@@ -44,7 +44,7 @@ impl Running {
         };
         let mut first = open_device()?;
         let node = Node::open(&mut *first)?;
-        let subsystem = subsystem(&node.superblock, config);
+        let subsystem = subsystem(&node.superblock, config)?;
         let registry = Registry::new(vec![subsystem.clone()], config.max_controllers);
         let settings = config.settings(max_transfer_shift(&node.superblock));
         let stop = Stop::new().map_err(Error::io("make an event"))?;

@@ -1,24 +1,32 @@
 //! The subsystem that a node is to its hosts.
 
+use std::sync::Arc;
+
 use terrace_node::block::BLOCK_BYTES;
 use terrace_node::format::namespace::{Description, Kind};
 use terrace_node::format::superblock::Superblock;
 use terrace_nvmf::target::{Kind as WireKind, Namespace, Subsystem};
 
 use crate::config::Config;
+use crate::error::Result;
+use crate::secrets::read_secrets;
 
 /// Returns the node's subsystem.
-pub(crate) fn subsystem(superblock: &Superblock, config: &Config) -> Subsystem {
+///
+/// # Errors
+/// The file of secrets is refused.
+pub(crate) fn subsystem(superblock: &Superblock, config: &Config) -> Result<Subsystem> {
     let nqn = config.subsystem.clone();
-    Subsystem {
+    let secrets = config.secrets.as_deref().map(read_secrets).transpose()?;
+    Ok(Subsystem {
         nqn: nqn.unwrap_or_else(|| default_nqn(&superblock.uuid)),
         serial: hex(&superblock.uuid[..10]),
         model: "Terrace storage node".to_owned(),
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
         namespaces: superblock.namespaces.iter().map(namespace).collect(),
         allowed_hosts: config.allowed_hosts.clone(),
-        secrets: None,
-    }
+        secrets: secrets.map(Arc::new),
+    })
 }
 
 /// Returns the largest transfer as a power of two: it holds the largest value of all namespaces, and
