@@ -12,24 +12,28 @@ use support::node::new_node;
 struct Server {
     child: Child,
     output: BufReader<ChildStdout>,
+    subsystem: String,
     address: String,
 }
 
 impl Server {
-    fn start(path: &str) -> Self {
+    fn start(path: &str, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(["node", "serve", path, "--listen", "127.0.0.1:0"])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        let (_, address) = line.trim_end().rsplit_once(" on ").expect("the banner");
-        let address = address.to_owned();
+        let (subsystem, address) = line.trim_end().rsplit_once(" on ").expect("the banner");
+        let subsystem = subsystem.strip_prefix("serving ").expect("the banner");
+        let (subsystem, address) = (subsystem.to_owned(), address.to_owned());
         Server {
             child,
             output,
+            subsystem,
             address,
         }
     }
@@ -59,7 +63,7 @@ impl Drop for Server {
 fn keys_go_through_the_network() {
     let shell = Shell::new();
     let path = new_node(&shell, &["users", "disk,kind=blocks,bytes=1MiB"]);
-    let server = Server::start(&path);
+    let server = Server::start(&path, &[]);
     let kv = |arguments: &[&str]| {
         let mut all = vec!["kv", arguments[0], "--address", &server.address];
         all.extend(&arguments[1..]);
@@ -87,9 +91,44 @@ fn keys_go_through_the_network() {
     assert_eq!(code(&["get", "a key of 17 bytes"]), 2);
     assert!(server.stop().starts_with("stopped"));
     // An acknowledged store is there for the next server.
-    let server = Server::start(&path);
+    let server = Server::start(&path, &[]);
     let found = shell.out(&["kv", "get", "-a", &server.address, "--hex", "00ff"]);
     assert_eq!(found, "cafe\n");
+}
+
+#[test]
+fn a_host_proves_its_name_by_a_secret() {
+    use std::os::unix::fs::PermissionsExt;
+    const HOST: &str = "nqn.2026-11.example:host";
+    const SECRETS: [&str; 2] = [
+        "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:",
+        "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
+    ];
+    let shell = Shell::new();
+    let path = new_node(&shell, &["users"]);
+    let file = |name: &str, secret: &str| {
+        let path = shell.file(name, format!("{HOST} {secret}\n"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let [right, wrong] = [file("right", SECRETS[0]), file("wrong", SECRETS[1])];
+    let server = Server::start(&path, &["--secrets", &right]);
+    let put = |subsystem: &[&str], arguments: &[&str]| {
+        let mut all = vec!["kv", "put", "-a", &server.address, "k", "v"];
+        all.extend(subsystem);
+        all.extend(arguments);
+        let ran = shell.run(&all);
+        (ran.code, ran.stderr)
+    };
+    let host = ["--host-nqn", HOST, "--secrets"];
+    assert_eq!(put(&host, &[&right]), (0, String::new()));
+    let subsystem = ["--subsystem", &server.subsystem];
+    let (code, told) = put(&subsystem, &[&host[..], &[&wrong]].concat());
+    assert!(code == 2 && told.contains("--secrets"), "{told}");
+    let (code, told) = put(&subsystem, &host[..2]);
+    assert!(code == 2 && told.contains("--secrets"), "{told}");
+    let (code, told) = put(&subsystem, &[]);
+    assert!(code == 2 && told.contains("not allowed"), "{told}");
 }
 
 #[test]
@@ -109,7 +148,7 @@ fn a_server_refuses_what_it_cannot_be_meant_to_do() {
     );
     let (code, told) = refused(&["--loops", "0"]);
     assert!(code == 2 && told.contains("1 to 256"), "{told}");
-    let _server = Server::start(&path);
+    let _server = Server::start(&path, &[]);
     let (code, told) = refused(&["--listen", "127.0.0.1:0"]);
     assert_eq!(code, 4, "{told}");
 }

@@ -1,6 +1,7 @@
 //! Commands to a storage node through the network.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
@@ -72,6 +73,9 @@ pub struct KvNode {
         default_value = "nqn.2026-11.org.terrace:command-line"
     )]
     pub host_nqn: String,
+    /// A file of secrets as `terrace node serve` has it, with a line of this host
+    #[arg(long, env = "TERRACE_SECRETS", value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// Check headers and data by CRC32C
     #[arg(long)]
     pub digests: bool,

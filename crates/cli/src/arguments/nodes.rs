@@ -75,12 +75,16 @@ Examples:
 Any host that speaks NVMe/TCP can connect: Linux by `nvme connect`, SPDK, `terrace kv`. Namespaces of
 keys speak the NVMe Key Value command set. The server ends in order at SIGTERM or SIGINT.
 
-THE ALLOW-LIST IS OF NAMES, AND A NAME PROVES NOTHING. So the server listens on loopback alone,
-unless --allow-unauthenticated says that everybody who reaches the address may read and write.
+THE ALLOW-LIST IS OF NAMES, AND A NAME PROVES NOTHING. With --secrets each host proves its name by
+DH-HMAC-CHAP. Without it the server listens on loopback alone, unless --allow-unauthenticated says
+that everybody who reaches the address may read and write. Data are not encrypted in either case.
+
+A line of the file of secrets has the name of a host, its secret as `nvme gen-dhchap-key` writes it,
+and perhaps the secret by which the node proves itself. The file's mode is 0600.
 
 Examples:
   terrace node serve ./node.img
-  terrace node serve /dev/nvme1n1 --listen 192.0.2.7:4420 --allow-unauthenticated
+  terrace node serve /dev/nvme1n1 --listen 192.0.2.7:4420 --secrets /etc/terrace/secrets
   terrace node serve --config /etc/terrace/node.toml")]
     Serve(NodeServe),
 }
@@ -138,6 +142,9 @@ pub struct NodeServe {
     /// The name of a host that may connect; may be given several times [default: every host]
     #[arg(long = "allow-host", value_name = "NQN")]
     pub allowed_hosts: Vec<String>,
+    /// A file of secrets, by which hosts prove their names
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// Event loops, each with a thread and a queue of the device [default: 1]
     #[arg(long, value_name = "N")]
     pub loops: Option<usize>,

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use terrace_node_server::read_secrets;
+use terrace_nvmf::auth::SecretPair;
 use terrace_nvmf::initiator::client::{Client, Condition, Digests, Settings};
 use terrace_nvmf::initiator::discovery::discover;
 use terrace_nvmf::initiator::{Error, Result as KvResult};
@@ -146,12 +148,14 @@ fn max_value_bytes(client: &mut Client, node: &KvNode) -> Result<u32> {
 
 fn connect(node: &KvNode) -> Result<Client> {
     let address = address_of(&node.address)?;
+    let secrets = secrets_of(node)?;
     let settings = |subsystem: &str| {
         let mut settings = Settings::new(&node.host_nqn, rand::random(), subsystem);
         settings.digests = Digests {
             header: node.digests,
             data: node.digests,
         };
+        settings.secrets.clone_from(&secrets);
         settings
     };
     let subsystem = match &node.subsystem {
@@ -160,6 +164,22 @@ fn connect(node: &KvNode) -> Result<Client> {
     };
     let connected = Client::connect(address, &settings(&subsystem));
     connected.map_err(|error| failure(node, error))
+}
+
+/// Returns the secrets of this host, of the file that is named.
+fn secrets_of(node: &KvNode) -> Result<Option<SecretPair>> {
+    let Some(path) = &node.secrets else {
+        return Ok(None);
+    };
+    let secrets = read_secrets(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    match secrets.get(&node.host_nqn) {
+        Some(pair) => Ok(Some(pair.clone())),
+        None => Err(Failure::Usage(format!(
+            "{} has no line of {}; --host-nqn names this host",
+            path.display(),
+            node.host_nqn
+        ))),
+    }
 }
 
 fn only_subsystem(node: &KvNode, address: SocketAddr, settings: &Settings) -> Result<String> {
@@ -202,6 +222,13 @@ fn failure(node: &KvNode, error: Error) -> Failure {
         ),
         (_, Some(Status::UNRECOVERED_ERROR)) => (exit::CORRUPTION, None),
         (_, Some(_)) => (exit::USAGE, None),
+        (
+            Error::AuthenticationRequired | Error::AuthenticationFailed(_) | Error::Unauthenticated,
+            _,
+        ) => (
+            exit::USAGE,
+            Some("--secrets names the file with this host's secret, --host-nqn this host"),
+        ),
         (Error::Io { .. } | Error::Timeout(_) | Error::Closed, _) => (
             exit::IO,
             Some("check --address, and whether `terrace node serve` runs there"),

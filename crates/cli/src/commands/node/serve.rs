@@ -38,6 +38,9 @@ fn config(arguments: &NodeServe) -> terrace_node_server::Result<Config> {
     if !arguments.allowed_hosts.is_empty() {
         config.allowed_hosts = Some(arguments.allowed_hosts.clone());
     }
+    if let Some(secrets) = &arguments.secrets {
+        config.secrets = Some(secrets.clone());
+    }
     if let Some(loops) = arguments.loops {
         config.loops = loops;
     }
