@@ -214,8 +214,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Takes note of bytes that were sent.
     pub fn sent(&mut self, bytes: usize, actions: &mut Vec<Action<B>>) {
+        let flights = &mut self.flights;
         self.output.advance(bytes, |tag, buffer| {
-            actions.push(Action::GiveBack { tag, buffer })
+            actions.push(Action::GiveBack { tag, buffer });
+            flights.piece_left(slot_of(tag));
         });
     }
 
@@ -534,6 +536,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     data,
                     capsule,
                     wanted: Default::default(),
+                    sending: 0,
+                    is_done: false,
                     failure: None,
                 });
                 self.count_in_flight(1);
@@ -631,6 +635,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             actions.push(Action::GiveBack { tag, buffer });
             return;
         };
+        flight.sending += 1;
         let command_id = flight.command_id;
         let length = bytes as usize;
         let sum = self.data_digests.then(|| digest(&buffer[at..at + length]));
@@ -642,24 +647,27 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     }
 
     fn done(&mut self, tag: u64, result: Result<Answer, Status>) {
-        let Some(flight) = self.flights.remove(slot_of(tag)) else {
+        let slot = slot_of(tag);
+        let Some(flight) = self.flights.done(slot) else {
             debug_assert!(false, "a command ends once");
             return;
         };
         debug_assert!(flight.wanted.is_empty(), "a command ends without pieces");
+        let (command_id, failure) = (flight.command_id, flight.failure);
+        let (opcode, nsid, data) = (flight.opcode, flight.nsid, flight.data);
+        self.flights.free_if_over(slot);
         self.count_in_flight(-1);
         if self.ended.is_some() {
             return;
         }
-        let command_id = flight.command_id;
-        match (flight.failure, result) {
+        match (failure, result) {
             (Some(status), _) => self.respond(command_id, status, 0),
             (None, Ok(Answer::Done)) => self.respond(command_id, Status::SUCCESS, 0),
             (None, Ok(Answer::Retrieved(bytes))) => {
                 self.respond(command_id, Status::SUCCESS, u64::from(bytes));
             }
             (None, Ok(Answer::Keys(keys))) => {
-                let Data::ToHost(max_bytes) = flight.data else {
+                let Data::ToHost(max_bytes) = data else {
                     return self.respond(command_id, Status::INTERNAL_ERROR, 0);
                 };
                 let list = key_list(&keys, max_bytes as usize);
@@ -667,7 +675,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 self.respond(command_id, Status::SUCCESS, 0);
             }
             (None, Err(Status::KEY_DOES_NOT_EXIST))
-                if flight.opcode == kv::DELETE && !self.is_delete_strict(flight.nsid) =>
+                if opcode == kv::DELETE && !self.is_delete_strict(nsid) =>
             {
                 self.respond(command_id, Status::SUCCESS, 0);
             }
@@ -785,8 +793,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// becomes 0 when the backend has ended them.
     pub fn close(&mut self, actions: &mut Vec<Action<B>>) {
         self.end(Ended::ByHost);
-        self.output
-            .clear(|tag, buffer| actions.push(Action::GiveBack { tag, buffer }));
+        let flights = &mut self.flights;
+        self.output.clear(|tag, buffer| {
+            actions.push(Action::GiveBack { tag, buffer });
+            flights.piece_left(slot_of(tag));
+        });
         let number = self.number;
         for (slot, flight) in self.flights.iter_mut() {
             let tag = number << SLOT_BITS | u64::from(slot);

@@ -15,6 +15,11 @@ pub(super) struct Flight<B> {
     pub(super) capsule: Option<Vec<u8>>,
     /// Pieces that the backend wants, in order; the first is being transferred.
     pub(super) wanted: VecDeque<Wanted<B>>,
+    /// Pieces that wait in the output.
+    pub(super) sending: usize,
+    /// Whether the backend has ended the command. It keeps its slot until its pieces are sent: their
+    /// buffers go back under its tag, which must be no other command's by then.
+    pub(super) is_done: bool,
     /// The status that the host gets, whatever the backend answers.
     pub(super) failure: Option<Status>,
 }
@@ -43,6 +48,7 @@ impl<B> Flights<B> {
         }
     }
 
+    /// Returns the number of commands that the backend has.
     pub(super) fn len(&self) -> usize {
         self.used
     }
@@ -61,24 +67,48 @@ impl<B> Flights<B> {
         self.slots.get_mut(usize::from(slot))?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, slot: u16) -> Option<Flight<B>> {
-        let flight = self.slots.get_mut(usize::from(slot))?.take()?;
+    /// Takes note of the backend's end of a command. Its slot is free once its pieces are sent.
+    pub(super) fn done(&mut self, slot: u16) -> Option<&mut Flight<B>> {
+        let flight = self.get(slot).filter(|flight| !flight.is_done)?;
+        flight.is_done = true;
         self.used -= 1;
-        self.free.push(slot);
-        Some(flight)
+        self.get(slot)
     }
 
+    /// Takes note of a piece that has left the output.
+    pub(super) fn piece_left(&mut self, slot: u16) {
+        if let Some(flight) = self.get(slot) {
+            debug_assert!(flight.sending > 0, "a piece leaves once");
+            flight.sending -= 1;
+            self.free_if_over(slot);
+        }
+    }
+
+    /// Frees the slot of a command that is done and has no piece in the output.
+    pub(super) fn free_if_over(&mut self, slot: u16) {
+        let Some(place) = self.slots.get_mut(usize::from(slot)) else {
+            return;
+        };
+        let is_over = |flight: &Flight<B>| flight.is_done && flight.sending == 0;
+        if place.as_ref().is_some_and(is_over) {
+            *place = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// Returns the slot of the command with an identifier that the backend has.
     pub(super) fn find(&self, command_id: u16) -> Option<u16> {
         let is_it = |flight: &Option<Flight<B>>| {
-            flight
-                .as_ref()
-                .is_some_and(|flight| flight.command_id == command_id)
+            let flight = flight.as_ref();
+            flight.is_some_and(|flight| flight.command_id == command_id && !flight.is_done)
         };
         self.slots.iter().position(is_it).map(|slot| slot as u16)
     }
 
+    /// Iterates over the commands that the backend has.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Flight<B>)> {
         let all = self.slots.iter_mut().enumerate();
-        all.filter_map(|(slot, flight)| Some((slot as u16, flight.as_mut()?)))
+        let all = all.filter_map(|(slot, flight)| Some((slot as u16, flight.as_mut()?)));
+        all.filter(|(_, flight)| !flight.is_done)
     }
 }

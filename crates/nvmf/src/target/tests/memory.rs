@@ -20,11 +20,13 @@ struct Job {
     is_aborted: bool,
 }
 
-/// The store. A store takes effect with its last piece, without any delay.
+/// The store. A store takes effect with its last piece, a retrieve ends with it, without any delay.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) values: BTreeMap<Vec<u8>, Vec<u8>>,
     jobs: BTreeMap<u64, Job>,
+    /// Pieces of each tag that the connection has.
+    pieces_out: BTreeMap<u64, usize>,
     pub(super) events: VecDeque<Event<Vec<u8>>>,
     /// Buffers that are not back.
     pub(super) buffers_out: usize,
@@ -43,6 +45,8 @@ impl Memory {
             is_aborted: false,
         };
         self.submitted += 1;
+        let is_free = self.pieces_out.get(&tag).is_none_or(|&pieces| pieces == 0);
+        assert!(is_free, "a tag with pieces under way");
         assert!(self.jobs.insert(tag, job).is_none(), "a tag in use");
         self.go_on(tag);
     }
@@ -58,7 +62,12 @@ impl Memory {
 
     pub(super) fn give_back(&mut self, tag: u64) {
         self.buffers_out -= 1;
-        let job = self.jobs.get_mut(&tag).expect("a command");
+        // The pieces of a retrieve may come back behind its end.
+        let Some(job) = self.jobs.get_mut(&tag) else {
+            let pieces = self.pieces_out.get_mut(&tag);
+            *pieces.expect("a piece that is out") -= 1;
+            return;
+        };
         job.pieces.pop_front().expect("a piece that is out");
         // A piece that was wanted lacks its data.
         job.is_aborted |= matches!(job.command, Command::Store { .. });
@@ -89,7 +98,8 @@ impl Memory {
             return;
         }
         if let Some(result) = self.step(tag) {
-            self.jobs.remove(&tag);
+            let job = self.jobs.remove(&tag).expect("it is there");
+            self.pieces_out.insert(tag, job.pieces.len());
             self.events.push_back(Event::Done { tag, result });
         }
     }
@@ -155,9 +165,8 @@ impl Memory {
                     job.pieces.push_back(job.moved);
                     job.moved += bytes;
                 }
-                job.pieces
-                    .is_empty()
-                    .then_some(Ok(Answer::Retrieved(whole)))
+                // As an engine does, it ends with its last piece, wherever that is.
+                (job.moved == end).then_some(Ok(Answer::Retrieved(whole)))
             }
             Command::Delete { key } => Some(match self.values.remove(key.as_bytes()) {
                 Some(_) => Ok(Answer::Done),

@@ -191,3 +191,33 @@ fn output_that_nobody_takes_returns_its_buffers() {
     world.close(peer);
     assert_eq!((world.memory.buffers_out, world.memory.jobs()), (0, 0));
 }
+
+#[test]
+fn a_piece_that_waits_keeps_the_tag_of_its_command() {
+    let mut world = World::new();
+    let peer = world.ready(0);
+    world.execute(peer, store_in_capsule(1, b"k", 900), &value(900));
+    world.is_stuck = true;
+    let retrieve = key_command(kv::RETRIEVE, 2, b"k", 4096);
+    world.send(peer, &capsule(0, retrieve, &[]));
+    assert_eq!(world.peers[peer].connection.in_flight(), 0, "it has ended");
+    // The host may not know yet, but it may send another command, and this identifier is free.
+    for id in [3, 4] {
+        let store = store_in_capsule(id, &[id as u8], 900);
+        world.send(peer, &capsule(0, store, &value(900)));
+    }
+    world.is_stuck = false;
+    world.work();
+    let answers = world.take(peer);
+    let statuses = answers.iter().filter(|pdu| pdu.kind == 5);
+    assert!(
+        statuses
+            .clone()
+            .all(|pdu| pdu.completion().status().is_success())
+    );
+    assert_eq!(statuses.count(), 3);
+    assert_eq!(world.memory.values.len(), 3);
+    assert_eq!(world.memory.buffers_out, 0);
+    // Slots are used again.
+    world.execute(peer, store_in_capsule(5, b"k", 900), &value(900));
+}
