@@ -14,8 +14,8 @@ pub(super) enum Data {
     ToHost(u32),
 }
 
-/// The most bytes of a List; a longer list is fetched in parts.
-const MAX_LIST_BYTES: u32 = 1 << 20;
+/// The most bytes of a List; a longer list is fetched in parts. A queue of Lists stays small that way.
+const MAX_LIST_BYTES: u32 = 64 << 10;
 
 /// Reads a command to a namespace.
 ///

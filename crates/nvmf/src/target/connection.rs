@@ -41,6 +41,8 @@ pub struct Settings {
     pub max_transfer_shift: u8,
     /// The time in which a connection becomes a queue, authenticated if it must be.
     pub handshake: Duration,
+    /// The time in which a host sends a piece that it was asked for.
+    pub transfer: Duration,
 }
 
 impl Default for Settings {
@@ -52,6 +54,7 @@ impl Default for Settings {
             max_data_bytes: 1 << 20,
             max_transfer_shift: 25,
             handshake: Duration::from_secs(10),
+            transfer: Duration::from_secs(15),
         }
     }
 }
@@ -148,6 +151,10 @@ pub struct Connection<B> {
     /// The start of the handshake: of the connection, or of a new authentication that failed.
     pub(super) began: Instant,
     pub(super) last_command: Instant,
+    /// Whether new commands are refused, for the server is about to stop.
+    is_stopping: bool,
+    /// The time as it was told last.
+    now: Instant,
     ended: Option<Ended>,
 }
 
@@ -198,6 +205,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             event_requests: Vec::new(),
             began: now,
             last_command: now,
+            is_stopping: false,
+            now,
             ended: None,
         }
     }
@@ -244,6 +253,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         used_bytes: &dyn Fn(u32) -> u64,
         actions: &mut Vec<Action<B>>,
     ) {
+        self.now = now;
         while self.ended.is_none() {
             match self.reader.next(&mut input) {
                 Ok(None) => return,
@@ -437,9 +447,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Asks for the first piece that is wanted.
     fn request_transfer(&mut self, slot: u16) {
+        let now = self.now;
         let Some(flight) = self.flights.get(slot) else {
             return;
         };
+        flight.asked = now;
         let command_id = flight.command_id;
         let Some(wanted) = flight.wanted.front() else {
             return;
@@ -522,8 +534,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             self.respond(command_id, Status::COMMAND_ID_CONFLICT, 0);
             return Ok(());
         }
+        // Counted first: whoever takes the controller away sees the command, or it sees the end.
+        self.count_in_flight(1);
         match self.decode(entry) {
-            Err(status) => self.respond(command_id, status, 0),
+            Err(status) => {
+                self.count_in_flight(-1);
+                self.respond(command_id, status, 0);
+            }
             Ok((command, data)) => {
                 let is_in_capsule = entry.data.kind == sgl::IN_CAPSULE;
                 let from_capsule = is_in_capsule && matches!(data, Data::FromHost(_));
@@ -536,11 +553,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     data,
                     capsule,
                     wanted: Default::default(),
+                    asked: self.now,
                     sending: 0,
                     is_done: false,
                     failure: None,
                 });
-                self.count_in_flight(1);
                 let tag = self.tag(slot);
                 actions.push(Action::Submit { tag, nsid, command });
             }
@@ -548,7 +565,16 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         Ok(())
     }
 
+    /// Refuses new commands from now on; the host may send them again elsewhere. Data of commands under
+    /// way are taken.
+    pub fn refuse_commands(&mut self) {
+        self.is_stopping = true;
+    }
+
     fn decode(&self, entry: &SubmissionEntry) -> Result<(Command, Data), Status> {
+        if self.is_stopping {
+            return Err(Status::NAMESPACE_NOT_READY);
+        }
         let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
         if !controller.is_ready() || controller.has_ended() {
             return Err(Status::SEQUENCE_ERROR);
@@ -820,6 +846,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Ends the connection if its time is over.
     pub fn tick(&mut self, now: Instant) {
+        self.now = now;
+        // It has its key and its buffers meanwhile, for which others wait.
+        if self.flights.is_late(now, self.settings.transfer) {
+            self.end(Ended::Silence);
+            return;
+        }
         let is_late = now.duration_since(self.began) > self.settings.handshake;
         if is_late && !matches!(self.phase, Phase::Ready) {
             self.end(Ended::Silence);

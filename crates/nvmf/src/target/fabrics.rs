@@ -69,7 +69,15 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let Phase::Held(connecting) = &self.phase else {
             return;
         };
-        if self.registry.has_late_commands(connecting.data.host_id) {
+        // A controller that is made for a closed connection would stay for ever.
+        if self.ended().is_some() {
+            return;
+        }
+        let host = connecting.data.host().unwrap_or_default();
+        if self
+            .registry
+            .has_late_commands(host, connecting.data.host_id)
+        {
             return;
         }
         let Phase::Held(connecting) = std::mem::replace(&mut self.phase, Phase::Connect) else {

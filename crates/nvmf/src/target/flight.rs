@@ -1,6 +1,7 @@
 //! A command under way, and the data that move for it.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use super::command::Data;
 use crate::wire::Status;
@@ -15,6 +16,8 @@ pub(super) struct Flight<B> {
     pub(super) capsule: Option<Vec<u8>>,
     /// Pieces that the backend wants, in order; the first is being transferred.
     pub(super) wanted: VecDeque<Wanted<B>>,
+    /// When the host was asked for the first piece.
+    pub(super) asked: Instant,
     /// Pieces that wait in the output.
     pub(super) sending: usize,
     /// Whether the backend has ended the command. It keeps its slot until its pieces are sent: their
@@ -94,6 +97,12 @@ impl<B> Flights<B> {
             *place = None;
             self.free.push(slot);
         }
+    }
+
+    /// Returns whether a host has not sent a piece within `limit` of being asked for it.
+    pub(super) fn is_late(&self, now: Instant, limit: Duration) -> bool {
+        let mut flights = self.slots.iter().flatten();
+        flights.any(|flight| !flight.wanted.is_empty() && now.duration_since(flight.asked) > limit)
     }
 
     /// Returns the slot of the command with an identifier that the backend has.

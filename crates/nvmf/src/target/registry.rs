@@ -110,13 +110,13 @@ impl Registry {
 
     /// Returns whether the backend still has commands of a controller that is gone and that the host
     /// had. Such a command could overtake its own repetition.
-    pub(super) fn has_late_commands(&self, host_id: [u8; 16]) -> bool {
+    pub(super) fn has_late_commands(&self, host: &str, host_id: [u8; 16]) -> bool {
         let mut state = self.state.lock();
         state
             .ending
             .retain(|controller| controller.in_flight.load(Ordering::Acquire) > 0);
         let mut ending = state.ending.iter();
-        ending.any(|controller| controller.host_id == host_id)
+        ending.any(|controller| controller.host_id == host_id && controller.host == host)
     }
 
     /// Returns the discovery log for a host that reached `own`.

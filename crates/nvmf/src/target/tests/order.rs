@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use zerocopy::IntoBytes;
+
 use super::world::*;
 use crate::target::Ended;
 use crate::wire::command::admin::{ABORT, ASYNC_EVENT_REQUEST, GET_LOG_PAGE, IDENTIFY, KEEP_ALIVE};
-use crate::wire::fabrics::DYNAMIC_CONTROLLER;
+use crate::wire::fabrics::{ConnectData, DYNAMIC_CONTROLLER};
 use crate::wire::{Status, SubmissionEntry, kv};
 
 #[test]
@@ -278,4 +280,57 @@ fn event_requests_stay_pending_until_an_abort() {
     assert_eq!(answers[1].completion().result(), 0);
     // No such command.
     assert_eq!(world.execute(admin, abort, &[]).result(), 1);
+}
+
+#[test]
+fn a_held_connect_of_a_closed_connection_makes_no_controller() {
+    let mut world = World::new();
+    let (admin, controller) = world.admin(0, 1);
+    let peer = world.queue(0, controller, 1);
+    world.memory.is_frozen = true;
+    world.send(peer, &capsule(0, key_command(kv::STORE, 7, b"k", 0), &[]));
+    world.close(peer);
+    world.close(admin);
+    let same = world.initialized(0);
+    world.call(same, connect(0, 7), &connect_data(1, DYNAMIC_CONTROLLER));
+    world.close(same);
+    world.memory.thaw();
+    world.work();
+    world.peers[same].connection.go_on();
+    assert_eq!(world.registry.controllers(), 0);
+}
+
+#[test]
+fn late_commands_hold_no_other_host_with_the_same_identifier() {
+    let mut world = World::new();
+    let (admin, controller) = world.admin(0, 1);
+    let peer = world.queue(0, controller, 1);
+    world.memory.is_frozen = true;
+    world.send(peer, &capsule(0, key_command(kv::STORE, 7, b"k", 0), &[]));
+    world.close(peer);
+    world.close(admin);
+    let data = ConnectData::new(
+        [1; 16],
+        DYNAMIC_CONTROLLER,
+        NQN,
+        "nqn.2026-11.org.example:other",
+    );
+    let other = world.initialized(0);
+    let done = world.execute(other, connect(0, 7), data.as_bytes());
+    assert!(done.status().is_success());
+}
+
+#[test]
+fn a_server_that_stops_refuses_new_commands_and_ends_old_ones() {
+    let mut world = World::new();
+    let peer = world.ready(0);
+    let answers = world.call(peer, key_command(kv::STORE, 1, b"k", 900), &[]);
+    let tag = answers[0].half(2);
+    world.peers[peer].connection.refuse_commands();
+    let status = world.status(peer, key_command(kv::EXIST, 2, b"k", 0), &[]);
+    assert_eq!(status, Status::NAMESPACE_NOT_READY);
+    world.send(peer, &host_data(4, 1, tag, 0, &[7; 900]));
+    let answers = world.take(peer);
+    assert!(answers[0].completion().status().is_success());
+    assert_eq!(world.peers[peer].connection.in_flight(), 0);
 }

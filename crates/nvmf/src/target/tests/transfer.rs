@@ -1,6 +1,9 @@
 //! Values in both directions, and data of the host that are not as they were asked for.
 
+use std::time::{Duration, Instant};
+
 use super::world::*;
+use crate::target::Ended;
 use crate::wire::{Status, kv};
 
 fn value(bytes: usize) -> Vec<u8> {
@@ -220,4 +223,20 @@ fn a_piece_that_waits_keeps_the_tag_of_its_command() {
     assert_eq!(world.memory.buffers_out, 0);
     // Slots are used again.
     world.execute(peer, store_in_capsule(5, b"k", 900), &value(900));
+}
+
+#[test]
+fn a_host_that_sends_no_data_is_ended() {
+    let mut world = World::new();
+    let peer = world.ready(0);
+    begin_store(&mut world, peer, 1, 900);
+    let began = Instant::now();
+    for (seconds, is_over) in [(10, false), (20, true)] {
+        let connection = &mut world.peers[peer].connection;
+        connection.tick(began + Duration::from_secs(seconds));
+        assert_eq!(connection.ended() == Some(&Ended::Silence), is_over);
+    }
+    world.close(peer);
+    assert_eq!((world.memory.buffers_out, world.memory.jobs()), (0, 0));
+    assert!(world.memory.values.is_empty());
 }
