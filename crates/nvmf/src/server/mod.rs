@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::peer::Peer;
-use self::poller::{Poller, Token};
+use self::poller::{Interest, Poller, Token};
 pub use self::stop::Stop;
 use crate::target::{Action, Backend, Connection, Ended, Event, Ports, Registry, Settings};
 
@@ -52,6 +52,7 @@ pub struct Server<B: Backend> {
     /// Connections with bytes to send or an end to look at.
     touched: Vec<u64>,
     last_number: u64,
+    is_accepting: bool,
     events: Vec<Event<B::Buffer>>,
     actions: Vec<Action<B::Buffer>>,
     scratch: Vec<u8>,
@@ -88,6 +89,7 @@ impl<B: Backend> Server<B> {
             peers: HashMap::new(),
             touched: Vec::new(),
             last_number: 0,
+            is_accepting: true,
             events: Vec::new(),
             actions: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -106,8 +108,10 @@ impl<B: Backend> Server<B> {
             if Instant::now() >= next_tick {
                 next_tick = Instant::now() + TICK;
                 self.tick();
+                self.work()?;
             }
         }
+        self.poller.remove(stop.as_fd());
         self.drain()?;
         Ok(self.backend)
     }
@@ -178,8 +182,15 @@ impl<B: Backend> Server<B> {
         loop {
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
-                // No descriptor is left, or the host is gone: others are served.
-                Err(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The host is gone already.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                // No descriptor or no memory is left: the next tick looks again.
+                Err(_) => {
+                    self.is_accepting = false;
+                    let (listener, nothing) = (self.listener.as_fd(), Interest::Nothing);
+                    return self.poller.change(listener, Token::LISTENER, nothing);
+                }
             };
             let Ok(own) = stream.local_addr() else {
                 continue;
@@ -220,7 +231,7 @@ impl<B: Backend> Server<B> {
         for (&number, peer) in &mut self.peers {
             if peer.has_hung_up() {
                 peer.connection.end(Ended::ByHost);
-                peer.close(&mut self.actions);
+                peer.close(&self.poller, &mut self.actions);
                 self.touched.push(number);
             }
         }
@@ -237,7 +248,7 @@ impl<B: Backend> Server<B> {
             };
             peer.send(&self.poller, number, &mut self.actions);
             if peer.connection.ended().is_some() {
-                peer.close(&mut self.actions);
+                peer.close(&self.poller, &mut self.actions);
             }
             if peer.is_over() {
                 self.peers.remove(&number);
@@ -248,6 +259,11 @@ impl<B: Backend> Server<B> {
 
     fn tick(&mut self) {
         let now = Instant::now();
+        if !self.is_accepting {
+            self.is_accepting = true;
+            let (listener, read) = (self.listener.as_fd(), Interest::Read);
+            self.poller.change(listener, Token::LISTENER, read);
+        }
         for (&number, peer) in &mut self.peers {
             peer.connection.tick(now);
             peer.check_sending(now, self.limits.send_timeout);
@@ -261,43 +277,33 @@ impl<B: Backend> Server<B> {
     /// Takes no more commands, and lets those under way end for a while.
     fn drain(&mut self) -> io::Result<()> {
         self.poller.remove(self.listener.as_fd());
-        let limit = Instant::now() + self.limits.drain;
         for peer in self.peers.values_mut() {
-            peer.stop_reading();
+            peer.connection.refuse_commands();
         }
-        let is_busy = |peers: &HashMap<u64, Peer<B::Buffer>>| {
-            peers
-                .values()
-                .any(|peer| peer.connection.in_flight() > 0 || !peer.connection.output().is_empty())
+        let is_busy = |peer: &Peer<B::Buffer>| {
+            peer.connection.in_flight() > 0 || !peer.connection.output().is_empty()
         };
-        while is_busy(&self.peers) && Instant::now() < limit {
-            self.turn_draining()?;
+        self.drain_while(is_busy)?;
+        for (&number, peer) in &mut self.peers {
+            peer.close(&self.poller, &mut self.actions);
+            self.touched.push(number);
         }
-        for peer in self.peers.values_mut() {
-            peer.close(&mut self.actions);
+        self.drain_while(|peer| peer.connection.in_flight() > 0)?;
+        if self.peers.is_empty() {
+            return Ok(());
         }
-        while self
-            .peers
-            .values()
-            .any(|peer| peer.connection.in_flight() > 0)
-        {
-            self.turn_draining()?;
-        }
-        self.work()
+        let what = "commands under way do not end";
+        Err(io::Error::new(io::ErrorKind::TimedOut, what))
     }
 
-    fn turn_draining(&mut self) -> io::Result<()> {
-        let until = Instant::now() + TICK;
-        for event in self.poller.wait(until)? {
-            if !matches!(event.token, Token::BACKEND | Token::STOP | Token::LISTENER) {
-                self.touched.push(event.token.0);
-                if let (true, Some(peer)) = (event.has_hung_up, self.peers.get_mut(&event.token.0))
-                {
-                    peer.connection.end(Ended::ByHost);
-                }
-            }
+    /// Goes on, within the time for it, while there is such a connection.
+    fn drain_while(&mut self, is_such: impl Fn(&Peer<B::Buffer>) -> bool) -> io::Result<()> {
+        let limit = Instant::now() + self.limits.drain;
+        self.work()?;
+        while self.peers.values().any(&is_such) && Instant::now() < limit {
+            self.turn(Instant::now() + TICK)?;
         }
-        self.work()
+        Ok(())
     }
 }
 

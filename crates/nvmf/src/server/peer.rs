@@ -7,12 +7,17 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
 
 use super::poller::{Interest, Poller, Token};
 use crate::target::{Action, Connection, Ended};
 
 /// Bytes of output above which no more commands are read.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// Bytes that a host takes within the time for sending, or it is too slow.
+const STEADY_BYTES: usize = 256 << 10;
+/// Milliseconds without an answer of the host's system, after which the connection is lost.
+const GONE_MS: u32 = 30_000;
 /// Reads of one connection in one turn: others have theirs, too.
 const READS: usize = 8;
 
@@ -20,10 +25,9 @@ pub(super) struct Peer<B> {
     pub(super) connection: Connection<B>,
     stream: TcpStream,
     interest: Interest,
-    is_reading: bool,
     is_closed: bool,
-    /// Since when the host has taken no byte of those that wait.
-    stalled: Option<Instant>,
+    /// Since when the host is slow to take bytes that wait, and how many it has taken since.
+    slow: Option<(Instant, usize)>,
 }
 
 impl<B: DerefMut<Target = [u8]>> Peer<B> {
@@ -35,14 +39,16 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        // A host that lost its power never says so.
+        set_socket_keepalive(&stream, true)?;
+        set_tcp_user_timeout(&stream, GONE_MS)?;
         poller.add(stream.as_fd(), Token(number))?;
         Ok(Peer {
             connection,
             stream,
             interest: Interest::Read,
-            is_reading: true,
             is_closed: false,
-            stalled: None,
+            slow: None,
         })
     }
 
@@ -55,7 +61,7 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
     ) {
         for _ in 0..READS {
             let is_full = self.connection.output().len() > MAX_OUTPUT_BYTES;
-            if !self.is_reading || is_full || self.connection.ended().is_some() {
+            if is_full || self.connection.ended().is_some() {
                 return;
             }
             match self.stream.read(scratch) {
@@ -83,12 +89,12 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
             match self.stream.write_vectored(&slices) {
                 Ok(0) => break,
                 Ok(bytes) => {
-                    self.stalled = None;
+                    self.taken(bytes);
                     self.connection.sent(bytes, actions);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stalled.get_or_insert_with(Instant::now);
+                    self.slow.get_or_insert_with(|| (Instant::now(), 0));
                     break;
                 }
                 Err(_) => {
@@ -101,11 +107,10 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
             return;
         }
         let waiting = self.connection.output().len();
-        let wished = match (waiting, self.is_reading && waiting <= MAX_OUTPUT_BYTES) {
-            (0, true) => Interest::Read,
-            (0, false) => Interest::Nothing,
-            (_, true) => Interest::Both,
-            (_, false) => Interest::Write,
+        let wished = match waiting {
+            0 => Interest::Read,
+            1..=MAX_OUTPUT_BYTES => Interest::Both,
+            _ => Interest::Write,
         };
         if wished != self.interest {
             self.interest = wished;
@@ -113,38 +118,48 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
         }
     }
 
-    /// Ends the connection if the host has taken nothing for too long.
+    /// Takes note of bytes that the host took.
+    fn taken(&mut self, bytes: usize) {
+        if let Some((_, taken)) = &mut self.slow {
+            *taken += bytes;
+            if *taken >= STEADY_BYTES {
+                self.slow = None;
+            }
+        }
+    }
+
+    /// Ends the connection if the host takes its bytes too slowly: they lie in buffers for which others
+    /// wait.
     pub(super) fn check_sending(&mut self, now: Instant, limit: Duration) {
         if self.connection.output().is_empty() {
-            self.stalled = None;
+            self.slow = None;
         }
-        let is_over = self
-            .stalled
-            .is_some_and(|since| now.duration_since(since) > limit);
-        if is_over {
+        let since = self.slow.map(|(since, _)| since);
+        if since.is_some_and(|since| now.duration_since(since) > limit) {
             self.connection.end(Ended::Silence);
         }
     }
 
-    pub(super) fn stop_reading(&mut self) {
-        self.is_reading = false;
-    }
-
     /// Returns whether the host has closed its side.
     pub(super) fn has_hung_up(&self) -> bool {
+        if self.is_closed {
+            return false;
+        }
         let mut descriptors = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         let polled = poll(&mut descriptors, Some(&Default::default()));
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         polled.is_ok() && descriptors[0].revents().intersects(gone)
     }
 
-    /// Closes the socket and takes the commands back, once.
-    pub(super) fn close(&mut self, actions: &mut Vec<Action<B>>) {
+    /// Closes the socket and takes the commands back, once. A socket that is still watched would wake
+    /// the loop until the last command has ended.
+    pub(super) fn close(&mut self, poller: &Poller, actions: &mut Vec<Action<B>>) {
         if self.is_closed {
             return;
         }
         self.is_closed = true;
         self.connection.close(actions);
+        poller.remove(self.stream.as_fd());
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
