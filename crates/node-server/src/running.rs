@@ -128,11 +128,20 @@ impl Running {
 }
 
 fn run(server: Server<EngineBackend>, stop: &Stop) -> Result<()> {
-    let ended = server.run(stop);
-    // The others end as well: a host would wait for a loop that is gone.
-    stop.stop();
-    let backend = ended.map_err(Error::io("serve"))?;
+    let others = StopsOthers(stop);
+    let backend = server.run(stop).map_err(Error::io("serve"))?;
+    drop(others);
     Ok(backend.into_engine().close()?)
+}
+
+/// Has the other loops end when this one ends, in whatever way: a host would wait for a loop that is
+/// gone.
+struct StopsOthers<'a>(&'a Stop);
+
+impl Drop for StopsOthers<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// Serves until SIGTERM or SIGINT. `started` is called once hosts can connect.
