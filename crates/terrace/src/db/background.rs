@@ -281,10 +281,14 @@ impl Worker {
         if let Err(error) = &done
             && !matches!(error, Error::Closed)
         {
-            store.events.record(EventKind::StepFailed {
-                worker: self.name.to_owned(),
-                error: error.clone(),
-            });
+            // A listener that forks here unwinds to a guard as well.
+            store.guard(self.name, || {
+                store.events.record(EventKind::StepFailed {
+                    worker: self.name.to_owned(),
+                    error: error.clone(),
+                });
+                Ok(())
+            })?;
         }
         let mut state = self.state.lock();
         state.running.retain(|&other| other != this);
