@@ -1,4 +1,5 @@
 //! A node in a file, its server in this process, and clients of it.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
