@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod initiator;
 pub mod server;
 pub mod target;
