@@ -49,6 +49,9 @@ pub struct Config {
     /// Memory for values under way of a loop, in bytes.
     #[serde(default = "default_buffer_bytes")]
     pub buffer_bytes: usize,
+    /// Memory for the data of capsules of all queues, in bytes.
+    #[serde(default = "default_capsule_bytes")]
+    pub capsule_bytes: usize,
     /// The most connections of a loop.
     #[serde(default = "default_connections")]
     pub max_connections: usize,
@@ -95,6 +98,10 @@ fn default_buffer_bytes() -> usize {
     64 << 20
 }
 
+fn default_capsule_bytes() -> usize {
+    256 << 20
+}
+
 fn default_connections() -> usize {
     1024
 }
@@ -124,6 +131,7 @@ impl Config {
             loops: one(),
             device_depth: default_depth(),
             buffer_bytes: default_buffer_bytes(),
+            capsule_bytes: default_capsule_bytes(),
             max_connections: default_connections(),
             max_controllers: default_connections(),
             max_queues: default_queues(),
@@ -227,6 +235,7 @@ impl Config {
             queue_entries: self.queue_entries,
             max_queues: self.max_queues,
             max_transfer_shift,
+            capsule_budget_bytes: self.capsule_bytes,
             handshake: Duration::from_secs(self.handshake_seconds),
             ..Settings::default()
         }

@@ -35,6 +35,8 @@ pub struct Settings {
     pub max_queues: u16,
     /// The most data of a command's capsule; a multiple of 16.
     pub capsule_data_bytes: u32,
+    /// Memory for the data of capsules of all queues; a Connect beyond it is refused for a while.
+    pub capsule_budget_bytes: usize,
     /// The most bytes of a data PDU from the host; a multiple of 4, at least 4096.
     pub max_data_bytes: u32,
     /// The most data of a command as a power of two, at least 12.
@@ -51,6 +53,7 @@ impl Default for Settings {
             queue_entries: 128,
             max_queues: 64,
             capsule_data_bytes: 8192,
+            capsule_budget_bytes: 256 << 20,
             max_data_bytes: 1 << 20,
             max_transfer_shift: 25,
             handshake: Duration::from_secs(10),
@@ -133,6 +136,8 @@ pub struct Connection<B> {
     /// The queue's number; 0 is the admin queue.
     pub(super) queue: u16,
     pub(super) queue_entries: u16,
+    /// Memory that the queue's capsules may take.
+    pub(super) reserved_bytes: usize,
     /// Place of the queue's head; none without flow control.
     pub(super) head: Option<u16>,
     /// The controller's side of authentication; none if the subsystem asks for none.
@@ -193,6 +198,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             controller: None,
             queue: 0,
             queue_entries: 1,
+            reserved_bytes: 0,
             head: None,
             authentication: None,
             reader: Reader::new(capsule_data, max_data),
@@ -834,6 +840,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             }
             actions.push(Action::Abort { tag });
         }
+        self.registry
+            .release(std::mem::take(&mut self.reserved_bytes));
         let Some(controller) = &self.controller else {
             return;
         };

@@ -118,6 +118,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if !(2..=self.settings.queue_entries).contains(&entries) {
             return Err(in_command(44));
         }
+        self.reserve_capsules(entries)?;
         let controller = match connect.queue {
             0 => self.new_controller(connect, data, subsystem, host)?,
             queue => {
@@ -144,6 +145,20 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let has_flow_control = connect.attributes & NO_FLOW_CONTROL == 0;
         self.head = has_flow_control.then_some(1 % entries);
         Ok(controller)
+    }
+
+    /// Takes memory for the queue's capsules; the end of the connection gives it back. A Connect that
+    /// fails may be repeated, and finds it taken.
+    fn reserve_capsules(&mut self, entries: u16) -> Result<(), (Status, u64)> {
+        let bytes = usize::from(entries) * self.settings.capsule_data_bytes as usize;
+        self.registry
+            .release(std::mem::take(&mut self.reserved_bytes));
+        let budget = self.settings.capsule_budget_bytes;
+        if !self.registry.reserve(bytes, budget) {
+            return Err((Status::CONNECT_BUSY, 0));
+        }
+        self.reserved_bytes = bytes;
+        Ok(())
     }
 
     fn new_controller(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -26,6 +26,8 @@ pub struct Ports {
 pub struct Registry {
     subsystems: Vec<Subsystem>,
     max_controllers: usize,
+    /// Bytes that capsules of all queues may take.
+    reserved_bytes: AtomicUsize,
     /// Numbers of all challenges.
     pub(super) challenges: Arc<Sequence>,
     state: Mutex<State>,
@@ -49,6 +51,7 @@ impl Registry {
             subsystems,
             max_controllers: max_controllers.min(usize::from(MAX_CONTROLLER_ID)),
             challenges: Arc::new(Sequence::new(&mut rand::rng())),
+            reserved_bytes: AtomicUsize::new(0),
             state: Mutex::default(),
         })
     }
@@ -97,6 +100,22 @@ impl Registry {
 
     pub(super) fn find(&self, id: u16) -> Option<Arc<Controller>> {
         self.state.lock().controllers.get(&id).cloned()
+    }
+
+    /// Takes memory for the capsules of a queue. False if that would be more than `budget_bytes`.
+    pub(super) fn reserve(&self, bytes: usize, budget_bytes: usize) -> bool {
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let add = |reserved: usize| {
+            let sum = reserved.checked_add(bytes)?;
+            (sum <= budget_bytes).then_some(sum)
+        };
+        self.reserved_bytes.fetch_update(set, fetch, add).is_ok()
+    }
+
+    /// Gives memory of [`Registry::reserve`] back.
+    pub(super) fn release(&self, bytes: usize) {
+        let before = self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "only what was reserved comes back");
     }
 
     /// Takes a controller away. Its number is free; its commands are waited for.

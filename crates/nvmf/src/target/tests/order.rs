@@ -334,3 +334,26 @@ fn a_server_that_stops_refuses_new_commands_and_ends_old_ones() {
     assert!(answers[0].completion().status().is_success());
     assert_eq!(world.peers[peer].connection.in_flight(), 0);
 }
+
+#[test]
+fn capsules_of_all_queues_stay_within_their_budget() {
+    let mut world = World::new();
+    world.limit_capsules(3 * 8 * 2048);
+    let (first, controller) = world.admin(0, 1);
+    let queue = world.queue(0, controller, 1);
+    let (second, _) = world.admin(0, 2);
+    let busy = world.initialized(0);
+    let data = connect_data(3, DYNAMIC_CONTROLLER);
+    for _ in 0..2 {
+        let done = world.execute(busy, connect(0, 7), &data);
+        assert_eq!(done.status(), Status::CONNECT_BUSY);
+        assert!(done.status().may_retry());
+    }
+    for peer in [queue, first, second] {
+        world.close(peer);
+    }
+    for _ in 0..3 {
+        world.admin(0, 4);
+    }
+    assert!(world.execute(busy, connect(0, 7), &data).status() == Status::CONNECT_BUSY);
+}

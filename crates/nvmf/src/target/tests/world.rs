@@ -73,6 +73,11 @@ impl World {
         }
     }
 
+    /// Limits the memory for data of capsules, for connections from now on.
+    pub(super) fn limit_capsules(&mut self, bytes: usize) {
+        Arc::make_mut(&mut self.settings).capsule_budget_bytes = bytes;
+    }
+
     /// Opens a connection. Returns its number.
     pub(super) fn open(&mut self) -> usize {
         let number = self.peers.len();
