@@ -14,6 +14,7 @@ use super::connection::{FABRICS_CAPSULE_DATA, Parameters};
 use super::controller::{ADMIN_ENTRIES, Controller, Names};
 use super::error::{Error, Result};
 use super::queue::Queue;
+use crate::wire::fabrics::DISCOVERY_NQN;
 
 /// The shortest period of Keep Alive.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
@@ -40,8 +41,13 @@ struct Admin {
 }
 
 impl Association {
-    /// Connects all queues. A discovery controller has none for I/O.
+    /// Connects all queues.
     pub(super) fn open(address: SocketAddr, settings: &Settings) -> Result<Self> {
+        // It has no commands, and needs not prove itself: a false log could lead here.
+        if settings.subsystem_nqn == DISCOVERY_NQN {
+            let what = "the subsystem is the discovery service, which has no namespaces";
+            return Err(Error::InvalidArgument(what));
+        }
         let (controller, stream) = open_admin(address, settings)?;
         let mut association = Association {
             queues: Vec::new(),

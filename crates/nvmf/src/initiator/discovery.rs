@@ -114,10 +114,11 @@ fn subsystem(bytes: &[u8; size_of::<Entry>()]) -> Result<Subsystem> {
         let port = text(&entry.service)?.parse().ok()?;
         Some(SocketAddr::new(address, port))
     };
+    let nqn = nqn.ok_or(malformed)?;
     Ok(Subsystem {
-        nqn: nqn.ok_or(malformed)?.to_owned(),
         address: (entry.transport == TRANSPORT_TCP).then(address).flatten(),
-        has_namespaces: entry.kind == KIND_IO,
+        has_namespaces: entry.kind == KIND_IO && nqn != DISCOVERY_NQN,
+        nqn: nqn.to_owned(),
     })
 }
 

@@ -109,3 +109,11 @@ fn entries_are_checked() {
     assert!(found(|entry| entry.subsystem = [0; 256]).is_err());
     assert!(found(|entry| entry.subsystem = [0xff; 256]).is_err());
 }
+
+#[test]
+fn a_client_does_not_take_the_discovery_service_for_a_subsystem() {
+    let settings = Settings::new("nqn.2026-11.org.example:host", [1; 16], DISCOVERY_NQN);
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let refused = crate::initiator::client::Client::connect(address, &settings);
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+}
