@@ -175,6 +175,9 @@ enum Current {
     Termination,
 }
 
+/// Half of the time that a discovery controller without Keep Alive has between two commands.
+const DISCOVERY_MS: u32 = 60_000;
+
 /// Bits of a tag that are the command's slot.
 const SLOT_BITS: u32 = 16;
 
@@ -872,7 +875,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             self.end(Ended::ControllerGone);
             return;
         }
-        let keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
+        let mut keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
+        // Whoever asks for the log has proved nothing, and may not stay.
+        if controller.subsystem.is_none() && keep_alive == 0 {
+            keep_alive = DISCOVERY_MS;
+        }
         // The host sends twice as often; its clock may be slower than this one.
         let limit = Duration::from_millis(u64::from(keep_alive) * 2);
         let is_silent = now.duration_since(self.last_command) > limit;

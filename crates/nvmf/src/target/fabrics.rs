@@ -118,7 +118,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if !(2..=self.settings.queue_entries).contains(&entries) {
             return Err(in_command(44));
         }
-        self.reserve_capsules(entries)?;
+        // A queue of the discovery service has one command at a time.
+        let reserved = if subsystem == DISCOVERY_NQN {
+            1
+        } else {
+            entries
+        };
+        self.reserve_capsules(reserved)?;
         let controller = match connect.queue {
             0 => self.new_controller(connect, data, subsystem, host)?,
             queue => {

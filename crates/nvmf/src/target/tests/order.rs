@@ -7,7 +7,7 @@ use zerocopy::IntoBytes;
 use super::world::*;
 use crate::target::Ended;
 use crate::wire::command::admin::{ABORT, ASYNC_EVENT_REQUEST, GET_LOG_PAGE, IDENTIFY, KEEP_ALIVE};
-use crate::wire::fabrics::{ConnectData, DYNAMIC_CONTROLLER};
+use crate::wire::fabrics::{ConnectData, DISCOVERY_NQN, DYNAMIC_CONTROLLER};
 use crate::wire::{Status, SubmissionEntry, kv};
 
 #[test]
@@ -356,4 +356,25 @@ fn capsules_of_all_queues_stay_within_their_budget() {
         world.admin(0, 4);
     }
     assert!(world.execute(busy, connect(0, 7), &data).status() == Status::CONNECT_BUSY);
+}
+
+#[test]
+fn a_discovery_queue_takes_little_memory_and_may_not_stay() {
+    let mut world = World::new();
+    world.limit_capsules(2048);
+    let data = ConnectData::new(
+        [1; 16],
+        DYNAMIC_CONTROLLER,
+        DISCOVERY_NQN,
+        "nqn.2026-11.any:host",
+    );
+    let peer = world.initialized(0);
+    let done = world.execute(peer, connect(0, 7), data.as_bytes());
+    assert!(done.status().is_success());
+    let began = Instant::now();
+    for (seconds, is_over) in [(100, false), (130, true)] {
+        let connection = &mut world.peers[peer].connection;
+        connection.tick(began + Duration::from_secs(seconds));
+        assert_eq!(connection.ended() == Some(&Ended::Silence), is_over);
+    }
 }
