@@ -37,13 +37,13 @@ pub fn read_secrets(path: &Path) -> Result<Secrets> {
             "others than its owner may open it (mode {mode:04o}): `chmod 600` it"
         )));
     }
-    if metadata.len() > MAX_BYTES {
-        return Err(refused("it is larger than 16 MiB".to_owned()));
-    }
     let mut text = String::new();
-    file.take(MAX_BYTES)
+    file.take(MAX_BYTES + 1)
         .read_to_string(&mut text)
         .map_err(|error| refused(error.to_string()))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(refused("it is larger than 16 MiB".to_owned()));
+    }
     let secrets = Secrets::parse(&text).map_err(|error| refused(error.to_string()))?;
     if secrets.is_empty() {
         return Err(refused(
