@@ -52,8 +52,17 @@ fn get(arguments: &KvGet) -> Result<()> {
     let mut client = connect(&arguments.node)?;
     let max_bytes = max_value_bytes(&mut client, &arguments.node)?;
     let found = client.retrieve(arguments.node.namespace, &key, max_bytes);
-    let value = ended(&arguments.node, client, found)?;
-    let value = value.ok_or(Failure::KeyNotFound)?.bytes;
+    let found = ended(&arguments.node, client, found)?;
+    let found = found.ok_or(Failure::KeyNotFound)?;
+    let (value, whole) = (found.bytes, found.value_bytes);
+    if value.len() as u64 != whole {
+        let what = format!(
+            "{}: {} of {whole} bytes came",
+            arguments.node.address,
+            value.len()
+        );
+        return Err(failed(what, exit::CORRUPTION, None));
+    }
     let mut text = if arguments.json {
         json_entry(&key, &value).to_string().into_bytes()
     } else if arguments.hex && !arguments.raw {
@@ -115,6 +124,10 @@ fn list(arguments: &KvList) -> Result<()> {
         if count == 0 || last.is_none() {
             break;
         }
+        if last == from && !is_first {
+            let what = format!("{}: the list does not go on", node.address);
+            return Err(failed(what, exit::IO, None));
+        }
         (left, from, is_first) = (left - count, last, false);
     }
     ended(node, client, Ok(()))
@@ -147,7 +160,7 @@ fn max_value_bytes(client: &mut Client, node: &KvNode) -> Result<u32> {
 }
 
 fn connect(node: &KvNode) -> Result<Client> {
-    let address = address_of(&node.address)?;
+    let addresses = addresses_of(&node.address)?;
     let secrets = secrets_of(node)?;
     let settings = |subsystem: &str| {
         let mut settings = Settings::new(&node.host_nqn, rand::random(), subsystem);
@@ -158,12 +171,24 @@ fn connect(node: &KvNode) -> Result<Client> {
         settings.secrets.clone_from(&secrets);
         settings
     };
-    let subsystem = match &node.subsystem {
-        Some(subsystem) => subsystem.clone(),
-        None => only_subsystem(node, address, &settings(DISCOVERY_NQN))?,
+    let connect_to = |address| {
+        let subsystem = match &node.subsystem {
+            Some(subsystem) => subsystem.clone(),
+            None => only_subsystem(node, address, &settings(DISCOVERY_NQN))?,
+        };
+        let connected = Client::connect(address, &settings(&subsystem));
+        connected.map_err(|error| failure(node, error))
     };
-    let connected = Client::connect(address, &settings(&subsystem));
-    connected.map_err(|error| failure(node, error))
+    // A name may have several addresses, of which the node has one.
+    let (&last, others) = addresses
+        .split_last()
+        .ok_or_else(|| Failure::Usage(format!("{} has no address", node.address)))?;
+    for &address in others {
+        if let Ok(client) = connect_to(address) {
+            return Ok(client);
+        }
+    }
+    connect_to(last)
 }
 
 /// Returns the secrets of this host, of the file that is named.
@@ -194,41 +219,40 @@ fn only_subsystem(node: &KvNode, address: SocketAddr, settings: &Settings) -> Re
         )),
         (Some(first), Some(second)) => Err(Failure::Usage(format!(
             "{} has several subsystems, among them {} and {}; choose one by --subsystem",
-            node.address, first.nqn, second.nqn
+            node.address,
+            escape(first.nqn.as_bytes()),
+            escape(second.nqn.as_bytes())
         ))),
     }
 }
 
-fn address_of(text: &str) -> Result<SocketAddr> {
+fn addresses_of(text: &str) -> Result<Vec<SocketAddr>> {
     let resolved = text.to_socket_addrs().map_err(|error| {
         Failure::Usage(format!(
             "{text}: {error}; an address such as 192.0.2.7:4420 is expected"
         ))
     })?;
-    resolved
-        .into_iter()
-        .next()
-        .ok_or_else(|| Failure::Usage(format!("{text} has no address")))
+    Ok(resolved.collect())
 }
 
 /// Returns the failure that a node's answer is to the user.
 fn failure(node: &KvNode, error: Error) -> Failure {
-    let (code, hint) = match (&error, error.status()) {
-        (_, Some(Status::KEY_DOES_NOT_EXIST)) => return Failure::KeyNotFound,
-        (_, Some(Status::CAPACITY_EXCEEDED)) => (exit::NO_SPACE, None),
-        (_, Some(Status::INVALID_NAMESPACE)) => (
-            exit::NO_STORE,
-            Some("`terrace node status` shows a node's namespaces; --namespace chooses one"),
-        ),
-        (_, Some(Status::UNRECOVERED_ERROR)) => (exit::CORRUPTION, None),
-        (_, Some(_)) => (exit::USAGE, None),
+    let secrets = "--secrets names the file with this host's secret, --host-nqn this host";
+    let (code, hint) = match (cause(&error), cause(&error).status()) {
+        (_, Some(status)) => match code_of(status) {
+            exit::KEY_NOT_FOUND => return Failure::KeyNotFound,
+            exit::NO_STORE => (
+                exit::NO_STORE,
+                Some("`terrace node status` shows a node's namespaces; --namespace chooses one"),
+            ),
+            code if status == Status::CONNECT_INVALID_HOST => (code, Some(secrets)),
+            code => (code, None),
+        },
         (
             Error::AuthenticationRequired | Error::AuthenticationFailed(_) | Error::Unauthenticated,
             _,
-        ) => (
-            exit::USAGE,
-            Some("--secrets names the file with this host's secret, --host-nqn this host"),
-        ),
+        ) => (exit::USAGE, Some(secrets)),
+        (Error::InvalidArgument(_), _) => (exit::USAGE, None),
         (Error::Io { .. } | Error::Timeout(_) | Error::Closed, _) => (
             exit::IO,
             Some("check --address, and whether `terrace node serve` runs there"),
@@ -236,4 +260,37 @@ fn failure(node: &KvNode, error: Error) -> Failure {
         _ => (exit::IO, None),
     };
     failed(format!("{}: {error}", node.address), code, hint)
+}
+
+/// Returns the error that broke a connection, where it broke.
+fn cause(error: &Error) -> &Error {
+    match error {
+        Error::Disconnected(inner) => cause(inner),
+        other => other,
+    }
+}
+
+/// Returns the exit code that a status is to a script.
+fn code_of(status: Status) -> u8 {
+    let is = |other: Status| status.code() == other.code();
+    let of_usage = [
+        Status::INVALID_FIELD,
+        Status::INVALID_OPCODE,
+        Status::INVALID_VALUE_SIZE,
+        Status::INVALID_KEY_SIZE,
+        Status::KEY_EXISTS,
+        Status::CONNECT_INVALID_HOST,
+        Status::CONNECT_INVALID_PARAMETERS,
+    ];
+    match status {
+        _ if is(Status::KEY_DOES_NOT_EXIST) => exit::KEY_NOT_FOUND,
+        _ if is(Status::CAPACITY_EXCEEDED) => exit::NO_SPACE,
+        _ if is(Status::INVALID_NAMESPACE) => exit::NO_STORE,
+        _ if is(Status::UNRECOVERED_ERROR) || is(Status::UNRECOVERED_READ_ERROR) => {
+            exit::CORRUPTION
+        }
+        _ if is(Status::CONNECT_BUSY) || is(Status::NAMESPACE_NOT_READY) => exit::BUSY,
+        _ if of_usage.into_iter().any(is) => exit::USAGE,
+        _ => exit::IO,
+    }
 }
