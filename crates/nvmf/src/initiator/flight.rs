@@ -236,6 +236,7 @@ impl Flight {
             }
         }
         for done in all_done {
+            self.retry = None;
             if let Some(pending) = self.pending.remove(&done.tag) {
                 let ticket = Ticket(done.tag);
                 let result = pending.request.answer(done);
@@ -304,12 +305,10 @@ impl Flight {
     /// Ends all connections after an error. Commands that may be repeated wait for new ones.
     fn break_off(&mut self, error: &Error) {
         self.association = None;
-        let now = Instant::now();
-        self.retry.get_or_insert(Retry {
-            since: now,
-            next: now,
-            pause: MIN_PAUSE,
-        });
+        let is_over = self.put_off();
+        if is_over {
+            self.retry = None;
+        }
         let mut tickets: Vec<u64> = self.pending.keys().copied().collect();
         tickets.sort_unstable();
         self.waiting.clear();
@@ -318,8 +317,14 @@ impl Flight {
                 continue;
             };
             let sent = pending.queue.take().is_some();
+            if is_over && !sent {
+                self.fail(ticket, Error::Disconnected(Box::new(error.clone())));
+                continue;
+            }
             if !sent
-                || (pending.request.is_repeatable() && pending.attempts < self.settings.attempts)
+                || (!is_over
+                    && pending.request.is_repeatable()
+                    && pending.attempts < self.settings.attempts)
             {
                 self.waiting.push_back(ticket);
                 continue;
@@ -330,6 +335,26 @@ impl Flight {
             };
             self.fail(ticket, error);
         }
+    }
+
+    /// Decides when to connect again. A connection on which no command has completed counts as an attempt
+    /// that failed, so that a controller which ends each one is not asked without a pause. Returns
+    /// whether the time for attempts is over.
+    fn put_off(&mut self) -> bool {
+        let now = Instant::now();
+        let limit = self.settings.reconnect;
+        let in_series = |retry: &&mut Retry| now.saturating_duration_since(retry.next) < limit;
+        if let Some(retry) = self.retry.as_mut().filter(in_series) {
+            retry.next = now + retry.pause;
+            retry.pause = (retry.pause * 2).min(MAX_PAUSE);
+            return now - retry.since >= limit;
+        }
+        self.retry = Some(Retry {
+            since: now,
+            next: now,
+            pause: MIN_PAUSE,
+        });
+        false
     }
 
     fn fail(&mut self, ticket: u64, error: Error) {
@@ -376,7 +401,6 @@ impl Flight {
     /// Connects and takes note of the controller's limits.
     fn associate(&mut self) -> Result<&Association> {
         let mut association = Association::open(self.address, &self.settings)?;
-        self.retry = None;
         self.max_transfer = association.max_transfer;
         self.capacity = association.capacity();
         self.generation += 1;

@@ -268,3 +268,18 @@ fn refusals_to_connect_have_their_reasons() {
     let refused = Client::connect(peer.address, &settings()).err().unwrap();
     assert!(matches!(refused, Error::AuthenticationRequired));
 }
+
+#[test]
+fn a_controller_that_ends_each_connection_is_not_asked_without_pause() {
+    let peer = Peer::start();
+    let mut settings = settings();
+    (settings.attempts, settings.reconnect) = (10_000, Duration::from_millis(500));
+    let mut client = Client::connect(peer.address, &settings).unwrap();
+    for _ in 0..10_000 {
+        peer.fail(kv::EXIST, Fault::CloseBefore);
+    }
+    let ended = client.exists(KEYS, "key");
+    assert!(matches!(ended, Err(Error::Disconnected(_))), "{ended:?}");
+    let count = peer.count(kv::EXIST);
+    assert!((2..100).contains(&count), "{count} connections");
+}
