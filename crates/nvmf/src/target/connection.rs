@@ -267,7 +267,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             match self.reader.next(&mut input) {
                 Ok(None) => return,
                 Ok(Some(item)) => {
-                    if let Err(violation) = self.item(item, &mut input, now, used_bytes, actions) {
+                    if let Err(violation) = self.item(item, &mut input, used_bytes, actions) {
                         self.violated(violation);
                     }
                 }
@@ -280,7 +280,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         &mut self,
         item: Item,
         input: &mut &[u8],
-        now: Instant,
         used_bytes: &dyn Fn(u32) -> u64,
         actions: &mut Vec<Action<B>>,
     ) -> Result<(), Violation> {
@@ -292,7 +291,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 self.data(data);
                 Ok(())
             }
-            Item::End(is_intact) => self.end_of_pdu(is_intact, now, used_bytes, actions),
+            Item::End(is_intact) => self.end_of_pdu(is_intact, used_bytes, actions),
         }
     }
 
@@ -407,7 +406,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     fn end_of_pdu(
         &mut self,
         is_intact: bool,
-        now: Instant,
         used_bytes: &dyn Fn(u32) -> u64,
         actions: &mut Vec<Action<B>>,
     ) -> Result<(), Violation> {
@@ -431,7 +429,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 Ok(())
             }
             Current::Command(entry) => {
-                self.last_command = now;
+                self.last_command = self.now;
                 self.command(*entry, is_intact, used_bytes, actions)
             }
         }
