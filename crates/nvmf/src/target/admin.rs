@@ -3,7 +3,8 @@
 use std::ops::DerefMut;
 use std::sync::atomic::Ordering;
 
-use super::connection::{Action, Connection};
+use super::action::Action;
+use super::connection::Connection;
 use super::controller::Controller;
 use super::identify::{EVENT_REQUESTS, identify, visible};
 use super::log::log_page;

@@ -2,7 +2,8 @@
 
 use std::ops::DerefMut;
 
-use super::connection::{Connection, Ended, Phase};
+use super::action::Ended;
+use super::connection::{Connection, Phase};
 use super::controller::Controller;
 use crate::auth::{self, Names, Outcome, Policy, Transfer};
 use crate::wire::command::FABRICS;

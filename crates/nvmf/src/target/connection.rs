@@ -7,108 +7,24 @@ use std::time::{Duration, Instant};
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use super::action::{Action, Ended};
 use super::authentication::is_authentication;
 use super::backend::{Answer, Command, Event, Key};
 use super::command::{Data, decode};
 use super::controller::Controller;
 use super::fabrics::Connecting;
-use super::flight::{Flight, Flights, Wanted};
+use super::flight::{Flight, Flights};
 use super::identify;
 use super::output::Output;
 use super::reader::{Item, Reader, Violation};
 use super::registry::{Ports, Registry};
+use super::settings::Settings;
 use crate::auth;
-use crate::wire::digest::digest;
 use crate::wire::kv::{self, KeyList};
 use crate::wire::pdu::{
-    self, DATA_BYTES, DIGEST_DATA, DIGEST_HEADER, FLAG_DATA_DIGEST, FLAG_HEADER_DIGEST, FLAG_LAST,
-    Fatal, HEADER_BYTES, Header, INITIALIZE_BYTES, Initialize, Kind, RESPONSE_BYTES,
+    DIGEST_DATA, DIGEST_HEADER, Fatal, HEADER_BYTES, Header, INITIALIZE_BYTES, Initialize, Kind,
 };
-use crate::wire::{CompletionEntry, Status, SubmissionEntry, command, sgl};
-
-/// Limits of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The most entries of a queue.
-    pub queue_entries: u16,
-    /// The most I/O queues of a controller.
-    pub max_queues: u16,
-    /// The most data of a command's capsule; a multiple of 16.
-    pub capsule_data_bytes: u32,
-    /// Memory for the data of capsules of all queues; a Connect beyond it is refused for a while.
-    pub capsule_budget_bytes: usize,
-    /// The most bytes of a data PDU from the host; a multiple of 4, at least 4096.
-    pub max_data_bytes: u32,
-    /// The most data of a command as a power of two, at least 12.
-    pub max_transfer_shift: u8,
-    /// The time in which a connection becomes a queue, authenticated if it must be.
-    pub handshake: Duration,
-    /// The time in which a host sends a piece that it was asked for.
-    pub transfer: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            queue_entries: 128,
-            max_queues: 64,
-            capsule_data_bytes: 8192,
-            capsule_budget_bytes: 256 << 20,
-            max_data_bytes: 1 << 20,
-            max_transfer_shift: 25,
-            handshake: Duration::from_secs(10),
-            transfer: Duration::from_secs(15),
-        }
-    }
-}
-
-/// What the caller is to do for a connection.
-#[derive(Debug)]
-pub enum Action<B> {
-    /// Submit a command to the backend.
-    Submit {
-        /// The command's tag.
-        tag: u64,
-        /// The namespace.
-        nsid: u32,
-        /// The command.
-        command: Command,
-    },
-    /// Supply a piece.
-    Supply {
-        /// The command's tag.
-        tag: u64,
-        /// The piece.
-        buffer: B,
-    },
-    /// Give a buffer back.
-    GiveBack {
-        /// The command's tag.
-        tag: u64,
-        /// The buffer.
-        buffer: B,
-    },
-    /// Take a command back.
-    Abort {
-        /// The command's tag.
-        tag: u64,
-    },
-}
-
-/// The reason for the end of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The host ended it.
-    ByHost,
-    /// The host violated the protocol.
-    Violation(&'static str),
-    /// The host was silent for too long.
-    Silence,
-    /// The controller is gone.
-    ControllerGone,
-    /// Host and controller did not authenticate.
-    Unauthenticated(auth::Failure),
-}
+use crate::wire::{Status, SubmissionEntry, command, sgl};
 
 /// The stages of a connection's life.
 pub(super) enum Phase {
@@ -142,15 +58,15 @@ pub struct Connection<B> {
     pub(super) head: Option<u16>,
     /// The controller's side of authentication; none if the subsystem asks for none.
     pub(super) authentication: Option<Box<auth::Controller>>,
-    reader: Reader,
-    header_digests: bool,
-    data_digests: bool,
+    pub(super) reader: Reader,
+    pub(super) header_digests: bool,
+    pub(super) data_digests: bool,
     /// The PDU at hand.
-    current: Current,
+    pub(super) current: Current,
     /// The data of the capsule at hand.
     capsule: Vec<u8>,
-    flights: Flights<B>,
-    output: Output<B>,
+    pub(super) flights: Flights<B>,
+    pub(super) output: Output<B>,
     /// Event requests that stay pending.
     pub(super) event_requests: Vec<u16>,
     /// The start of the handshake: of the connection, or of a new authentication that failed.
@@ -159,12 +75,12 @@ pub struct Connection<B> {
     /// Whether new commands are refused, for the server is about to stop.
     is_stopping: bool,
     /// The time as it was told last.
-    now: Instant,
-    ended: Option<Ended>,
+    pub(super) now: Instant,
+    pub(super) ended: Option<Ended>,
 }
 
 /// The PDU whose data come next.
-enum Current {
+pub(super) enum Current {
     None,
     Command(Box<SubmissionEntry>),
     /// The slot of a transfer, and whether this is to be its last data.
@@ -351,42 +267,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         Ok(())
     }
 
-    /// Checks data against the transfer that they belong to: its tag is one of ours, they follow those
-    /// before them and stay within its length.
-    fn host_data(&mut self) -> Result<(), Violation> {
-        let header = self.reader.header();
-        let is_last = header[1] & FLAG_LAST != 0;
-        let data = pdu::Data::read_from_bytes(&header[HEADER_BYTES..]);
-        let data = data.expect("a header of 24 bytes");
-        if data.bytes.get() as usize != self.reader.data_left() {
-            return Err(Violation::field(HEADER_BYTES + 8));
-        }
-        let slot = data.transfer_tag.get();
-        let flight = self
-            .flights
-            .get(slot)
-            .ok_or(Violation::field(HEADER_BYTES + 2))?;
-        if flight.command_id != data.command_id.get() {
-            return Err(Violation::field(HEADER_BYTES));
-        }
-        let wanted = flight
-            .wanted
-            .front()
-            .ok_or(Violation::field(HEADER_BYTES + 2))?;
-        if data.offset.get() != wanted.offset + wanted.filled {
-            return Err(Fatal::DataOutOfRange.into());
-        }
-        let left = wanted.bytes - wanted.filled;
-        if data.bytes.get() > left || data.bytes.get() == 0 {
-            return Err(Fatal::DataOutOfRange.into());
-        }
-        if is_last != (data.bytes.get() == left) {
-            return Err(Violation::field(1));
-        }
-        self.current = Current::Data { slot, is_last };
-        Ok(())
-    }
-
     fn data(&mut self, data: &[u8]) {
         match &self.current {
             Current::Command(_) => self.capsule.extend_from_slice(data),
@@ -433,44 +313,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 self.command(*entry, is_intact, used_bytes, actions)
             }
         }
-    }
-
-    /// Hands a whole piece on, and asks for the next one.
-    fn piece_is_there(&mut self, slot: u16, actions: &mut Vec<Action<B>>) {
-        let tag = self.tag(slot);
-        let Some(flight) = self.flights.get(slot) else {
-            return;
-        };
-        if let Some(wanted) = flight.wanted.pop_front() {
-            let buffer = wanted.buffer;
-            // A damaged piece must not take effect, even as the last one.
-            actions.push(match flight.failure {
-                None => Action::Supply { tag, buffer },
-                Some(_) => Action::GiveBack { tag, buffer },
-            });
-        }
-        self.request_transfer(slot);
-    }
-
-    /// Asks for the first piece that is wanted.
-    fn request_transfer(&mut self, slot: u16) {
-        let now = self.now;
-        let Some(flight) = self.flights.get(slot) else {
-            return;
-        };
-        flight.asked = now;
-        let command_id = flight.command_id;
-        let Some(wanted) = flight.wanted.front() else {
-            return;
-        };
-        let data = pdu::Data {
-            command_id: command_id.into(),
-            transfer_tag: slot.into(),
-            offset: wanted.offset.into(),
-            bytes: wanted.bytes.into(),
-            reserved: [0; 4],
-        };
-        self.push_header(Kind::ReadyToTransfer, 0, 0, data.as_bytes());
     }
 
     fn command(
@@ -619,66 +461,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
     }
 
-    fn want(
-        &mut self,
-        tag: u64,
-        offset: u32,
-        bytes: u32,
-        mut buffer: B,
-        actions: &mut Vec<Action<B>>,
-    ) {
-        let slot = slot_of(tag);
-        let is_over = self.ended.is_some();
-        let Some(flight) = self.flights.get(slot).filter(|_| !is_over) else {
-            // The buffer has none of the host's data: the command must not take effect.
-            actions.push(Action::GiveBack { tag, buffer });
-            return;
-        };
-        if let Some(capsule) = &flight.capsule {
-            let (from, length) = (offset as usize, bytes as usize);
-            buffer[..length].copy_from_slice(&capsule[from..from + length]);
-            actions.push(Action::Supply { tag, buffer });
-            return;
-        }
-        flight.wanted.push_back(Wanted {
-            offset,
-            bytes,
-            filled: 0,
-            buffer,
-        });
-        if flight.wanted.len() == 1 {
-            self.request_transfer(slot);
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of an event")]
-    fn piece(
-        &mut self,
-        tag: u64,
-        offset: u32,
-        at: usize,
-        bytes: u32,
-        is_last: bool,
-        buffer: B,
-        actions: &mut Vec<Action<B>>,
-    ) {
-        let is_over = self.ended.is_some();
-        let flight = self.flights.get(slot_of(tag)).filter(|_| !is_over);
-        let Some(flight) = flight.filter(|flight| flight.failure.is_none()) else {
-            actions.push(Action::GiveBack { tag, buffer });
-            return;
-        };
-        flight.sending += 1;
-        let command_id = flight.command_id;
-        let length = bytes as usize;
-        let sum = self.data_digests.then(|| digest(&buffer[at..at + length]));
-        self.push_data_header(command_id, offset, bytes, is_last);
-        self.output.push_piece(tag, buffer, at, length);
-        if let Some(sum) = sum {
-            self.output.push(&sum);
-        }
-    }
-
     fn done(&mut self, tag: u64, result: Result<Answer, Status>) {
         let slot = slot_of(tag);
         let Some(flight) = self.flights.done(slot) else {
@@ -735,86 +517,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             actions.push(Action::Abort { tag });
         }
         true
-    }
-
-    /// Sends data of a command that needs no backend.
-    pub(super) fn send_data(&mut self, command_id: u16, data: &[u8]) {
-        if data.is_empty() {
-            return;
-        }
-        self.push_data_header(command_id, 0, data.len() as u32, true);
-        self.output.push(data);
-        if self.data_digests {
-            self.output.push(&digest(data));
-        }
-    }
-
-    /// Answers a command.
-    pub(super) fn respond(&mut self, command_id: u16, status: Status, result: u64) {
-        let head = self.head.unwrap_or(u16::MAX);
-        let entry = CompletionEntry::new(command_id, head, status, result);
-        debug_assert_eq!(HEADER_BYTES + entry.as_bytes().len(), RESPONSE_BYTES);
-        self.push_header(Kind::Response, 0, 0, entry.as_bytes());
-    }
-
-    fn push_data_header(&mut self, command_id: u16, offset: u32, bytes: u32, is_last: bool) {
-        let data = pdu::Data {
-            command_id: command_id.into(),
-            transfer_tag: 0.into(),
-            offset: offset.into(),
-            bytes: bytes.into(),
-            reserved: [0; 4],
-        };
-        let flags = if is_last { FLAG_LAST } else { 0 };
-        self.push_header(Kind::ControllerData, flags, bytes, data.as_bytes());
-    }
-
-    /// Appends a header with its digest. `data_bytes` of data follow it.
-    fn push_header(&mut self, kind: Kind, mut flags: u8, data_bytes: u32, rest: &[u8]) {
-        let mut bytes = [0; DATA_BYTES + 4];
-        let length = HEADER_BYTES + rest.len();
-        let behind = length + if self.header_digests { 4 } else { 0 };
-        let mut all = behind as u32 + data_bytes;
-        if self.header_digests {
-            flags |= FLAG_HEADER_DIGEST;
-        }
-        if data_bytes > 0 && self.data_digests {
-            flags |= FLAG_DATA_DIGEST;
-            all += 4;
-        }
-        let header = Header {
-            kind: kind as u8,
-            flags,
-            header_bytes: length as u8,
-            data_offset: if data_bytes > 0 { behind as u8 } else { 0 },
-            bytes: all.into(),
-        };
-        bytes[..HEADER_BYTES].copy_from_slice(header.as_bytes());
-        bytes[HEADER_BYTES..length].copy_from_slice(rest);
-        if self.header_digests {
-            let sum = digest(&bytes[..length]);
-            bytes[length..behind].copy_from_slice(&sum);
-        }
-        self.output.push(&bytes[..behind]);
-    }
-
-    /// Ends the connection for a violation, with the termination request that says so.
-    fn violated(&mut self, violation: Violation) {
-        let offending = self.reader.so_far();
-        let mut termination = pdu::Termination::new_zeroed();
-        termination.status = (violation.fatal as u16).into();
-        termination.information = violation.offset.into();
-        let length = HEADER_BYTES + size_of::<pdu::Termination>();
-        let header = Header {
-            kind: Kind::ControllerTermination as u8,
-            flags: 0,
-            header_bytes: length as u8,
-            data_offset: 0,
-            bytes: ((length + offending.len()) as u32).into(),
-        };
-        let bytes = [header.as_bytes(), termination.as_bytes(), offending].concat();
-        self.output.push(&bytes);
-        self.end(Ended::Violation(words(violation.fatal)));
     }
 
     /// Takes note of the connection's end. The first reason counts.
@@ -897,12 +599,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
     }
 
-    fn tag(&self, slot: u16) -> u64 {
+    pub(super) fn tag(&self, slot: u16) -> u64 {
         self.number << SLOT_BITS | u64::from(slot)
     }
 }
 
-fn slot_of(tag: u64) -> u16 {
+pub(super) fn slot_of(tag: u64) -> u16 {
     tag as u16
 }
 
@@ -914,15 +616,4 @@ fn key_list(keys: &[Key], max_bytes: usize) -> Vec<u8> {
         }
     }
     list.into_bytes()
-}
-
-fn words(fatal: Fatal) -> &'static str {
-    match fatal {
-        Fatal::InvalidHeaderField => "invalid field in a PDU header",
-        Fatal::SequenceError => "a PDU out of sequence",
-        Fatal::HeaderDigestError => "a header digest that does not match",
-        Fatal::DataOutOfRange => "data out of range",
-        Fatal::DataLimitExceeded => "more data than the limit",
-        Fatal::UnsupportedParameter => "an unsupported parameter",
-    }
 }

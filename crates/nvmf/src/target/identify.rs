@@ -2,8 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::connection::Settings;
 use super::controller::Controller;
+use super::settings::Settings;
 use super::subsystem::{Kind, Namespace, Subsystem};
 use crate::wire::fabrics::DISCOVERY_NQN;
 use crate::wire::identify::{

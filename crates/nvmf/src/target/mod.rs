@@ -4,6 +4,7 @@
 //! backend go in as well, and the bytes to send come out of its [`Output`]. Controllers are known to
 //! all connections of a [`Registry`].
 
+mod action;
 mod admin;
 mod authentication;
 mod backend;
@@ -17,13 +18,18 @@ mod log;
 mod output;
 mod reader;
 mod registry;
+mod sending;
+mod settings;
 mod subsystem;
+mod transfer;
 
 #[cfg(test)]
 mod tests;
 
+pub use self::action::{Action, Ended};
 pub use self::backend::{Answer, Backend, Command, Condition, Event, Key};
-pub use self::connection::{Action, Connection, Ended, Settings};
+pub use self::connection::Connection;
 pub use self::output::Output;
 pub use self::registry::{Ports, Registry};
+pub use self::settings::Settings;
 pub use self::subsystem::{Kind, Namespace, Subsystem};
