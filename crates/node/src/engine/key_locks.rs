@@ -18,7 +18,14 @@ const SHARDS: usize = 64;
 
 /// The keys that are being changed.
 pub(super) struct KeyLocks {
-    shards: Vec<Mutex<HashMap<Key, Owned>>>,
+    shards: Vec<Mutex<Shard>>,
+}
+
+#[derive(Default)]
+struct Shard {
+    owned: HashMap<Key, Owned>,
+    /// Whether nobody waits for a key any more, because an owner is gone.
+    is_abandoned: bool,
 }
 
 /// A key that some command has.
@@ -39,30 +46,46 @@ impl KeyLocks {
     /// Takes the key. Returns false if another command has it: then `waiter` is woken with the key
     /// in its possession.
     pub(super) fn acquire(&self, hash: u64, key: &Key, waiter: Waiter) -> bool {
-        let mut owned = self.shard(hash).lock();
-        if let Some(owned) = owned.get_mut(key) {
-            owned.waiting.push_back(waiter);
-            return false;
+        let mut shard = self.shard(hash).lock();
+        let is_abandoned = shard.is_abandoned;
+        match shard.owned.get_mut(key) {
+            Some(owned) if !is_abandoned => {
+                owned.waiting.push_back(waiter);
+                false
+            }
+            _ => {
+                shard.owned.insert(*key, Owned::default());
+                true
+            }
         }
-        owned.insert(*key, Owned::default());
-        true
+    }
+
+    /// Takes a command out of those that wait for a key. Returns false if it does not wait.
+    pub(super) fn cancel(&self, hash: u64, key: &Key, waiter: &Waiter) -> bool {
+        let mut shard = self.shard(hash).lock();
+        let Some(owned) = shard.owned.get_mut(key) else {
+            return false;
+        };
+        let before = owned.waiting.len();
+        owned.waiting.retain(|other| !waiter.is(other));
+        owned.waiting.len() < before
     }
 
     /// Takes the key if no command has it.
     pub(super) fn try_acquire(&self, hash: u64, key: &Key) -> bool {
-        let mut owned = self.shard(hash).lock();
-        if owned.contains_key(key) {
+        let mut shard = self.shard(hash).lock();
+        if shard.owned.contains_key(key) {
             return false;
         }
-        owned.insert(*key, Owned::default());
+        shard.owned.insert(*key, Owned::default());
         true
     }
 
     /// Takes the key if no command has it, or if its owner lends it. The lender is the next owner.
     pub(super) fn try_borrow(&self, hash: u64, key: &Key) -> bool {
-        let mut owned = self.shard(hash).lock();
-        let Some(found) = owned.get_mut(key) else {
-            owned.insert(*key, Owned::default());
+        let mut shard = self.shard(hash).lock();
+        let Some(found) = shard.owned.get_mut(key) else {
+            shard.owned.insert(*key, Owned::default());
             return true;
         };
         let Some(lender) = found.lender.take() else {
@@ -74,32 +97,50 @@ impl KeyLocks {
 
     /// Lets others borrow the key of `owner`.
     pub(super) fn lend(&self, hash: u64, key: &Key, owner: Waiter) {
-        if let Some(owned) = self.shard(hash).lock().get_mut(key) {
+        if let Some(owned) = self.shard(hash).lock().owned.get_mut(key) {
             owned.lender = Some(owner);
         }
     }
 
     /// Ends the lending. Returns false if the key is borrowed now: its owner is woken when it is back.
     pub(super) fn stop_lending(&self, hash: u64, key: &Key) -> bool {
-        let mut owned = self.shard(hash).lock();
-        owned
-            .get_mut(key)
-            .is_some_and(|owned| owned.lender.take().is_some())
+        let mut shard = self.shard(hash).lock();
+        let is_abandoned = shard.is_abandoned;
+        let owned = shard.owned.get_mut(key);
+        owned.is_some_and(|owned| owned.lender.take().is_some()) || is_abandoned
     }
 
     /// Gives the key up. Returns the command that has it now, if one waited.
     pub(super) fn release(&self, hash: u64, key: &Key) -> Option<Waiter> {
-        let mut owned = self.shard(hash).lock();
-        let found = owned.get_mut(key);
-        debug_assert!(found.is_some(), "a key is released by its owner");
+        let mut shard = self.shard(hash).lock();
+        let is_abandoned = shard.is_abandoned;
+        let found = shard.owned.get_mut(key);
+        debug_assert!(
+            found.is_some() || is_abandoned,
+            "a key is released by its owner"
+        );
         let next = found.and_then(|owned| owned.waiting.pop_front());
         if next.is_none() {
-            owned.remove(key);
+            shard.owned.remove(key);
         }
         next
     }
 
-    fn shard(&self, hash: u64) -> &Mutex<HashMap<Key, Owned>> {
+    /// Ends all waits, because the owner of some keys is gone. The caller has poisoned the namespace:
+    /// no command changes a key any more, so that several may have the same one.
+    pub(super) fn abandon(&self) {
+        for shard in &self.shards {
+            let waiting: Vec<Waiter> = {
+                let mut shard = shard.lock();
+                shard.is_abandoned = true;
+                let owned = shard.owned.values_mut();
+                owned.flat_map(|owned| owned.waiting.drain(..)).collect()
+            };
+            waiting.iter().for_each(Waiter::own_key);
+        }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
         &self.shards[(hash >> 58) as usize % SHARDS]
     }
 }

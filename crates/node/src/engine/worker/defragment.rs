@@ -62,13 +62,15 @@ impl Worker {
         if namespace.check_writable().is_err() {
             return false;
         }
-        if *namespace.defragmenting.lock() {
+        // Held to the end: two loops would open each other's zones.
+        let mut is_running = namespace.defragmenting.lock();
+        if *is_running {
             return true;
         }
         let Some((zone, _)) = namespace.space.emptiest_zone(ZONE_BLOCKS, |_| false) else {
             return false;
         };
-        *namespace.defragmenting.lock() = true;
+        *is_running = true;
         self.defragmenters[at] = Some(Job {
             zone,
             cursor: WalkCursor::default(),

@@ -125,6 +125,9 @@ impl Engine for Worker {
         let Some(&slot) = self.by_tag.get(&tag) else {
             return;
         };
+        if self.stop_waiting_for_key(slot) {
+            return self.finish(slot, Err(Failure::Aborted));
+        }
         match self.commands.get_mut(slot).map(|active| &active.work) {
             Some(Work::Store(_)) => self.fail_store(slot, Failure::Aborted),
             Some(Work::Retrieve(_)) => self.fail_retrieve(slot, Failure::Aborted),

@@ -267,6 +267,25 @@ impl Worker {
         }
     }
 
+    /// Takes a command out of those that wait for its key. Returns false if it does not wait.
+    fn stop_waiting_for_key(&mut self, slot: u32) -> bool {
+        let Some(active) = self.commands.get_mut(slot) else {
+            return false;
+        };
+        let may_wait = match &active.work {
+            // An owner whose key is borrowed waits, too, and must get it back.
+            Work::Store(state) => !state.owns_key(),
+            Work::Delete(_) => true,
+            _ => false,
+        };
+        let (at, hash, key) = (active.namespace, active.hash, active.key);
+        let waiter = Waiter::new(&self.inbox, slot);
+        may_wait
+            && self.node.key_namespaces()[at]
+                .keys
+                .cancel(hash, &key, &waiter)
+    }
+
     fn request(&mut self, operation: Operation, request: Request) {
         let slot = self.operations.add(operation);
         self.device.submit(u64::from(slot), request);
@@ -369,6 +388,26 @@ impl Worker {
                 self.settling[at] = false;
                 self.settled(at, end, result);
             }
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// Has no other loop wait for what this one leaves undone: keys, a group of the journal, a
+    /// checkpoint. An orderly end leaves nothing.
+    fn drop(&mut self) {
+        if self.by_tag.is_empty() && !self.has_duties() {
+            return;
+        }
+        let why = "an event loop ended with commands under way";
+        self.node.poison(why);
+        for namespace in self.node.key_namespaces() {
+            namespace.keys.abandon();
+            // Another loop refuses the records that wait for a group of this one.
+            let open = &namespace.journal.lock().open;
+            open.iter()
+                .filter_map(|each| each.waiter.as_ref())
+                .for_each(Waiter::nudge);
         }
     }
 }

@@ -66,6 +66,10 @@ impl State {
         }
     }
 
+    pub(super) fn owns_key(&self) -> bool {
+        self.owns_key
+    }
+
     fn is_small(&self) -> bool {
         self.value_bytes as usize <= INLINE_MAX
     }
