@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
+/// The pace at which a connection moves data at least: 1 MB/s.
+const SLOWEST_BYTES_PER_US: u64 = 1;
+
 /// The name of a submitted command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
@@ -35,6 +38,8 @@ pub struct Completion {
 /// A submitted command.
 struct Pending {
     request: Request,
+    /// Bytes of data that it moves at most.
+    bytes: u64,
     /// The queue with the command; none while it waits for one.
     queue: Option<usize>,
     deadline: Instant,
@@ -58,6 +63,8 @@ pub(super) struct Flight {
     generation: u64,
     retry: Option<Retry>,
     pending: HashMap<u64, Pending>,
+    /// Bytes of data of all of them.
+    pending_bytes: u64,
     /// Commands without a queue, in the order of their submission.
     waiting: VecDeque<u64>,
     completions: VecDeque<Completion>,
@@ -80,6 +87,7 @@ impl Flight {
             generation: 0,
             retry: None,
             pending: HashMap::new(),
+            pending_bytes: 0,
             waiting: VecDeque::new(),
             completions: VecDeque::new(),
             next_ticket: 0,
@@ -156,10 +164,12 @@ impl Flight {
         self.next_ticket += 1;
         let pending = Pending {
             request,
+            bytes,
             queue: None,
             deadline: after(self.settings.timeout),
             attempts: 0,
         };
+        self.pending_bytes += bytes;
         self.pending.insert(ticket, pending);
         self.waiting.push_back(ticket);
         Ok(Ticket(ticket))
@@ -237,7 +247,7 @@ impl Flight {
         }
         for done in all_done {
             self.retry = None;
-            if let Some(pending) = self.pending.remove(&done.tag) {
+            if let Some(pending) = self.take(done.tag) {
                 let ticket = Ticket(done.tag);
                 let result = pending.request.answer(done);
                 self.completions.push_back(Completion { ticket, result });
@@ -277,9 +287,18 @@ impl Flight {
             queue.connection().submit(entry, transfer, ticket)?;
             pending.queue = Some(number);
             pending.attempts += 1;
-            pending.deadline = after(self.settings.timeout);
+            // All data of commands before it may have to pass.
+            let passing = Duration::from_micros(self.pending_bytes / SLOWEST_BYTES_PER_US);
+            pending.deadline = after(self.settings.timeout + passing);
         }
         Ok(())
+    }
+
+    /// Takes a command out that is over.
+    fn take(&mut self, ticket: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&ticket)?;
+        self.pending_bytes -= pending.bytes;
+        Some(pending)
     }
 
     /// Looks now and then for a lost admin queue and for commands that take too long.
@@ -358,7 +377,7 @@ impl Flight {
     }
 
     fn fail(&mut self, ticket: u64, error: Error) {
-        self.pending.remove(&ticket);
+        self.take(ticket);
         self.completions.push_back(Completion {
             ticket: Ticket(ticket),
             result: Err(error),

@@ -23,7 +23,8 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// Digests of the connections. Default none.
     pub digests: Digests,
-    /// Time for a command, and for a step of the bring-up. Default 10 s.
+    /// Time for a command, and for a step of the bring-up. A command has a second more for each
+    /// megabyte of data in flight. Default 25 s: targets take a command back after 20 s.
     pub timeout: Duration,
     /// Time for attempts to connect again. Default 30 s.
     pub reconnect: Duration,
@@ -49,7 +50,7 @@ impl Settings {
             queue_entries: 128,
             keep_alive: Duration::from_secs(5),
             digests: Digests::default(),
-            timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(25),
             reconnect: Duration::from_secs(30),
             attempts: 3,
             secrets: None,
