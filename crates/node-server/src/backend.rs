@@ -64,6 +64,14 @@ impl<E: Engine> Backend for EngineBackend<E> {
         self.engine.readiness()
     }
 
+    fn buffer_bytes(&self) -> usize {
+        self.engine.buffer_bytes()
+    }
+
+    fn is_short_of_buffers(&self) -> bool {
+        self.engine.is_short_of_buffers()
+    }
+
     fn used_bytes(&self, nsid: u32) -> u64 {
         let statistics = self.node.statistics(nsid);
         statistics.map_or(0, |statistics| statistics.value_bytes)

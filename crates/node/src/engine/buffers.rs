@@ -33,6 +33,11 @@ impl Buffers {
         }
     }
 
+    /// Returns the budget, in blocks.
+    pub(crate) fn budget(&self) -> usize {
+        self.budget
+    }
+
     /// Returns a buffer of at least `blocks` blocks, of any contents; none while the budget is used up.
     pub(crate) fn take(&mut self, blocks: usize) -> Option<Buffer> {
         let size = size_class(blocks);

@@ -283,6 +283,12 @@ pub trait Engine: Send {
 
     /// Returns the handle that ends a wait of `poll` from another thread.
     fn waker(&self) -> Waker;
+
+    /// Returns the budget of buffers for values, in bytes.
+    fn buffer_bytes(&self) -> usize;
+
+    /// Returns whether commands wait for a buffer.
+    fn is_short_of_buffers(&self) -> bool;
 }
 
 impl<E: Engine + ?Sized> Engine for Box<E> {
@@ -312,5 +318,13 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn waker(&self) -> Waker {
         (**self).waker()
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        (**self).buffer_bytes()
+    }
+
+    fn is_short_of_buffers(&self) -> bool {
+        (**self).is_short_of_buffers()
     }
 }

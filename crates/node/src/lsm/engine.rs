@@ -358,4 +358,12 @@ impl Engine for LsmEngine {
         let inbox = Arc::clone(&self.inbox);
         Waker::new(move || inbox.wake())
     }
+
+    fn buffer_bytes(&self) -> usize {
+        self.buffers.budget() * BLOCK_BYTES
+    }
+
+    fn is_short_of_buffers(&self) -> bool {
+        !self.buffer_waiters.is_empty()
+    }
 }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use super::super::namespace::Namespace;
 use super::super::{Answer, Command, Engine, Event, Failure};
 use super::{Active, Waiter, Work, Worker, blocks, commit, retrieve, store};
-use crate::block::Buffer;
+use crate::block::{BLOCK_BYTES, Buffer};
 use crate::device::{Wait, Waker};
 use crate::{Error, Key, Result};
 
@@ -165,6 +165,14 @@ impl Engine for Worker {
 
     fn waker(&self) -> Waker {
         self.device.waker()
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.buffers.budget() * BLOCK_BYTES
+    }
+
+    fn is_short_of_buffers(&self) -> bool {
+        !self.buffer_waiters.is_empty()
     }
 }
 
