@@ -3,6 +3,7 @@
 //! One loop has one backend and one listener. Several loops of a process share a [`Registry`]; the
 //! system spreads connections over their listeners.
 
+mod pace;
 mod peer;
 mod poller;
 mod stop;
@@ -17,7 +18,9 @@ use std::time::{Duration, Instant};
 use self::peer::Peer;
 use self::poller::{Interest, Poller, Token};
 pub use self::stop::Stop;
-use crate::target::{Action, Backend, Connection, Ended, Event, Ports, Registry, Settings};
+use crate::target::{
+    Action, Backend, Connection, Ended, Event, Lookout, Ports, Registry, Settings,
+};
 
 /// Limits of a server's loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,9 @@ pub struct Server<B: Backend> {
     limits: Limits,
     backend: B,
     poller: Poller,
+    lookout: Lookout,
+    /// The share of the backend's buffers that a connection has, in bytes.
+    share_bytes: usize,
     peers: HashMap<u64, Peer<B::Buffer>>,
     /// Connections with bytes to send or an end to look at.
     touched: Vec<u64>,
@@ -60,6 +66,8 @@ pub struct Server<B: Backend> {
 
 /// How often connections are looked at for their time.
 const TICK: Duration = Duration::from_millis(100);
+/// Connections that one turn accepts: those that are there have their turn, too.
+const ACCEPTS: usize = 32;
 /// Bytes that one read takes.
 const READ_BYTES: usize = 256 << 10;
 
@@ -81,9 +89,11 @@ impl<B: Backend> Server<B> {
         poller.add(backend.readiness(), Token::BACKEND)?;
         Ok(Server {
             listener,
+            lookout: Lookout::new(&registry),
             registry,
             settings: Arc::new(settings),
             limits,
+            share_bytes: backend.buffer_bytes(),
             backend,
             poller,
             peers: HashMap::new(),
@@ -119,6 +129,9 @@ impl<B: Backend> Server<B> {
     /// One turn: sleeps until something is to be done, and does it.
     fn turn(&mut self, until: Instant) -> io::Result<()> {
         let ready = self.poller.wait(until)?;
+        if self.lookout.owed().is_some() {
+            self.look();
+        }
         // Ends first: a host that connects anew must not meet its own late commands.
         for event in &ready {
             if event.has_hung_up
@@ -179,7 +192,7 @@ impl<B: Backend> Server<B> {
     }
 
     fn accept(&mut self) {
-        loop {
+        for _ in 0..ACCEPTS {
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -195,7 +208,7 @@ impl<B: Backend> Server<B> {
             let Ok(own) = stream.local_addr() else {
                 continue;
             };
-            if self.peers.len() >= self.limits.max_connections {
+            if self.peers.len() >= self.limits.max_connections && !self.end_a_stranger() {
                 continue;
             }
             self.last_number += 1;
@@ -203,7 +216,8 @@ impl<B: Backend> Server<B> {
             let now = Instant::now();
             let (settings, registry) = (Arc::clone(&self.settings), Arc::clone(&self.registry));
             let ports = Ports { own, peer };
-            let connection = Connection::new(number, settings, registry, ports, now);
+            let mut connection = Connection::new(number, settings, registry, ports, now);
+            connection.set_share(self.share_bytes);
             if let Ok(peer) = Peer::new(stream, connection, &self.poller, number) {
                 self.peers.insert(number, peer);
             }
@@ -220,20 +234,41 @@ impl<B: Backend> Server<B> {
         if !peer.connection.is_held() {
             return;
         }
-        self.end_hung_up();
+        if peer.connection.awaits_look() {
+            self.look();
+        }
         if let Some(peer) = self.peers.get_mut(&number) {
             peer.connection.go_on();
         }
     }
 
+    /// Ends the connection that has been none of a host's queues for longest, so that those who only
+    /// connect keep nobody out. Returns false if all are queues.
+    fn end_a_stranger(&mut self) -> bool {
+        let strangers = self.peers.iter_mut().filter(|(_, peer)| {
+            let connection = &peer.connection;
+            !connection.is_ready() && connection.ended().is_none()
+        });
+        let Some((&number, peer)) = strangers.min_by_key(|(number, _)| **number) else {
+            return false;
+        };
+        peer.connection.end(Ended::Silence);
+        self.touched.push(number);
+        true
+    }
+
     /// Ends the connections that their hosts have closed, whatever they still hold unread.
-    fn end_hung_up(&mut self) {
+    fn look(&mut self) {
+        let owed = self.lookout.owed();
         for (&number, peer) in &mut self.peers {
             if peer.has_hung_up() {
                 peer.connection.end(Ended::ByHost);
                 peer.close(&self.poller, &mut self.actions);
                 self.touched.push(number);
             }
+        }
+        if let Some(owed) = owed {
+            self.lookout.looked(owed);
         }
     }
 
@@ -264,9 +299,17 @@ impl<B: Backend> Server<B> {
             let (listener, read) = (self.listener.as_fd(), Interest::Read);
             self.poller.change(listener, Token::LISTENER, read);
         }
+        let busy = self
+            .peers
+            .values()
+            .filter(|peer| peer.connection.in_flight() > 0);
+        self.share_bytes = self.backend.buffer_bytes() / (1 + busy.count());
+        let is_short = self.backend.is_short_of_buffers();
         for (&number, peer) in &mut self.peers {
-            peer.connection.tick(now);
+            peer.connection.set_share(self.share_bytes);
+            peer.connection.tick(now, &mut self.actions);
             peer.check_sending(now, self.limits.send_timeout);
+            peer.check_pace(now, is_short);
             peer.connection.go_on();
             if peer.connection.ended().is_some() || !peer.connection.output().is_empty() {
                 self.touched.push(number);

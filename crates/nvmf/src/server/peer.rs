@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
 
+use super::pace::Pace;
 use super::poller::{Interest, Poller, Token};
+use crate::target::admission::MAX_OWN_BYTES;
 use crate::target::{Action, Connection, Ended};
 
 /// Bytes of output above which no more commands are read.
@@ -28,7 +30,12 @@ pub(super) struct Peer<B> {
     is_closed: bool,
     /// Since when the host is slow to take bytes that wait, and how many it has taken since.
     slow: Option<(Instant, usize)>,
+    /// How fast the host moves bytes.
+    pace: Pace,
 }
+
+/// Bytes that one read of an admin queue takes. Each command of 72 bytes may have an answer of 4 KiB.
+const ADMIN_READ_BYTES: usize = 4 << 10;
 
 impl<B: DerefMut<Target = [u8]>> Peer<B> {
     pub(super) fn new(
@@ -49,6 +56,7 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
             interest: Interest::Read,
             is_closed: false,
             slow: None,
+            pace: Pace::new(Instant::now()),
         })
     }
 
@@ -60,17 +68,23 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
         actions: &mut Vec<Action<B>>,
     ) {
         for _ in 0..READS {
-            let is_full = self.connection.output().len() > MAX_OUTPUT_BYTES;
+            let output = self.connection.output();
+            let is_full = output.len() > MAX_OUTPUT_BYTES || output.own_bytes() > MAX_OWN_BYTES;
             if is_full || self.connection.ended().is_some() {
                 return;
             }
-            match self.stream.read(scratch) {
+            let room = match self.connection.is_admin() {
+                true => &mut scratch[..ADMIN_READ_BYTES],
+                false => &mut *scratch,
+            };
+            match self.stream.read(room) {
                 Ok(0) => return self.connection.end(Ended::ByHost),
                 Ok(bytes) => {
                     let now = Instant::now();
-                    let input = &scratch[..bytes];
+                    let (input, is_all) = (&room[..bytes], bytes < room.len());
+                    self.pace.moved(bytes);
                     self.connection.receive(input, now, used_bytes, actions);
-                    if bytes < scratch.len() {
+                    if is_all {
                         return;
                     }
                 }
@@ -90,6 +104,7 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
                 Ok(0) => break,
                 Ok(bytes) => {
                     self.taken(bytes);
+                    self.pace.moved(bytes);
                     self.connection.sent(bytes, actions);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -107,9 +122,10 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
             return;
         }
         let waiting = self.connection.output().len();
+        let is_full = self.connection.output().own_bytes() > MAX_OWN_BYTES;
         let wished = match waiting {
             0 => Interest::Read,
-            1..=MAX_OUTPUT_BYTES => Interest::Both,
+            1..=MAX_OUTPUT_BYTES if !is_full => Interest::Both,
             _ => Interest::Write,
         };
         if wished != self.interest {
@@ -136,6 +152,14 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
         }
         let since = self.slow.map(|(since, _)| since);
         if since.is_some_and(|since| now.duration_since(since) > limit) {
+            self.connection.end(Ended::Silence);
+        }
+    }
+
+    /// Ends the connection if others wait for buffers that its host keeps without moving their bytes.
+    pub(super) fn check_pace(&mut self, now: Instant, is_short: bool) {
+        let is_slow = self.pace.is_slow(now, self.connection.holds_buffers());
+        if is_slow && is_short {
             self.connection.end(Ended::Silence);
         }
     }

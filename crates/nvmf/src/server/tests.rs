@@ -49,6 +49,14 @@ impl Backend for AllKeys {
         self.readiness.as_fd()
     }
 
+    fn buffer_bytes(&self) -> usize {
+        0
+    }
+
+    fn is_short_of_buffers(&self) -> bool {
+        false
+    }
+
     fn used_bytes(&self, _: u32) -> u64 {
         0
     }

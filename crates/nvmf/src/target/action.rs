@@ -45,6 +45,8 @@ pub enum Ended {
     Violation(&'static str),
     /// The host was silent for too long.
     Silence,
+    /// Another connection is the same queue.
+    QueueTaken,
     /// The controller is gone.
     ControllerGone,
     /// Host and controller did not authenticate.

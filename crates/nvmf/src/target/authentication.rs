@@ -32,7 +32,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let guarded =
             subsystem.and_then(|subsystem| Some((subsystem, subsystem.secrets.as_ref()?)));
         let Some((subsystem, secrets)) = guarded else {
-            self.phase = Phase::Ready;
+            self.enter();
             return 0;
         };
         let names = Names {
@@ -87,11 +87,20 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.conclude(authentication);
     }
 
+    /// Makes the connection a queue. Its number is taken only now: who has proved nothing keeps no host
+    /// from its queues.
+    fn enter(&mut self) {
+        self.phase = Phase::Ready;
+        if !self.take_number() {
+            self.end(Ended::QueueTaken);
+        }
+    }
+
     /// Enters the phase that a step of authentication leads to, or ends the connection.
     fn conclude(&mut self, authentication: Box<auth::Controller>) {
         let is_ready = matches!(self.phase, Phase::Ready);
         match authentication.outcome() {
-            Outcome::Authenticated(_) => self.phase = Phase::Ready,
+            Outcome::Authenticated(_) => self.enter(),
             Outcome::Running => {
                 if is_ready {
                     // A new attempt failed, and the host is to fetch the reason in time.

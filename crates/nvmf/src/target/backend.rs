@@ -184,6 +184,12 @@ pub trait Backend {
     /// Returns a descriptor that becomes readable when a poll has something to do.
     fn readiness(&self) -> BorrowedFd<'_>;
 
+    /// Returns the most bytes of buffers that it hands out at a time.
+    fn buffer_bytes(&self) -> usize;
+
+    /// Returns whether commands wait for a buffer.
+    fn is_short_of_buffers(&self) -> bool;
+
     /// Returns the bytes in use of a namespace.
     fn used_bytes(&self, nsid: u32) -> u64;
 }

@@ -51,6 +51,8 @@ pub struct Connection<B> {
     pub(super) controller: Option<Arc<Controller>>,
     /// The queue's number; 0 is the admin queue.
     pub(super) queue: u16,
+    /// Whether the queue's number is taken.
+    pub(super) has_number: bool,
     pub(super) queue_entries: u16,
     /// Memory that the queue's capsules may take.
     pub(super) reserved_bytes: usize,
@@ -66,6 +68,8 @@ pub struct Connection<B> {
     /// The data of the capsule at hand.
     capsule: Vec<u8>,
     pub(super) flights: Flights<B>,
+    /// The connection's share of the backend's buffers, in bytes.
+    pub(super) share_bytes: usize,
     pub(super) output: Output<B>,
     /// Event requests that stay pending.
     pub(super) event_requests: Vec<u16>,
@@ -116,6 +120,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             phase: Phase::Initialize,
             controller: None,
             queue: 0,
+            has_number: false,
             queue_entries: 1,
             reserved_bytes: 0,
             head: None,
@@ -126,6 +131,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             current: Current::None,
             capsule: Vec::new(),
             flights: Flights::new(),
+            share_bytes: usize::MAX,
             output: Output::new(),
             event_requests: Vec::new(),
             began: now,
@@ -153,6 +159,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             actions.push(Action::GiveBack { tag, buffer });
             flights.piece_left(slot_of(tag));
         });
+        self.admit(actions);
     }
 
     /// Returns the reason, once the connection has ended. What is left of the output may still be sent.
@@ -160,7 +167,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.ended.as_ref()
     }
 
-    /// Returns the number of commands that the backend has.
+    /// Returns the number of commands that have not ended.
     pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
@@ -168,6 +175,21 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// Returns whether a Connect waits, which [`Connection::go_on`] tries again.
     pub fn is_held(&self) -> bool {
         matches!(self.phase, Phase::Held(_))
+    }
+
+    /// Returns whether the connection is a queue, authenticated if it must be.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Returns whether the connection is the admin queue, or none yet.
+    pub fn is_admin(&self) -> bool {
+        self.queue == 0
+    }
+
+    /// Returns whether buffers of the backend are with the host or on the way to it.
+    pub fn holds_buffers(&self) -> bool {
+        self.flights.holds_buffers()
     }
 
     /// Takes bytes of the host.
@@ -395,11 +417,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 let from_capsule = is_in_capsule && matches!(data, Data::FromHost(_));
                 let capsule = from_capsule.then(|| std::mem::take(&mut self.capsule));
                 let nsid = entry.nsid.get();
-                let slot = self.flights.insert(Flight {
+                self.flights.insert(Flight {
                     command_id,
                     nsid,
                     opcode: entry.opcode,
                     data,
+                    command: Some(command),
+                    began: self.now,
                     capsule,
                     wanted: Default::default(),
                     asked: self.now,
@@ -407,8 +431,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     is_done: false,
                     failure: None,
                 });
-                let tag = self.tag(slot);
-                actions.push(Action::Submit { tag, nsid, command });
+                self.admit(actions);
             }
         }
         Ok(())
@@ -457,7 +480,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 is_last,
                 buffer,
             } => self.piece(tag, offset, at, bytes, is_last, buffer, actions),
-            Event::Done { tag, result } => self.done(tag, result),
+            Event::Done { tag, result } => {
+                self.done(tag, result);
+                self.admit(actions);
+            }
         }
     }
 
@@ -473,7 +499,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.flights.free_if_over(slot);
         self.count_in_flight(-1);
         if self.ended.is_some() {
-            return;
+            return self.give_number_back();
         }
         match (failure, result) {
             (Some(status), _) => self.respond(command_id, status, 0),
@@ -503,22 +529,6 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         controller.is_some_and(|controller| controller.strict_deletes.lock().contains(&nsid))
     }
 
-    /// Aborts the command with an identifier, as far as the backend can. Returns whether there is one.
-    pub(super) fn abort(&mut self, command_id: u16, actions: &mut Vec<Action<B>>) -> bool {
-        let Some(slot) = self.flights.find(command_id) else {
-            return false;
-        };
-        let tag = self.tag(slot);
-        let Some(flight) = self.flights.get(slot) else {
-            return false;
-        };
-        // A transfer under way ends by itself; its data belong to the buffer until then.
-        if flight.wanted.is_empty() {
-            actions.push(Action::Abort { tag });
-        }
-        true
-    }
-
     /// Takes note of the connection's end. The first reason counts.
     pub fn end(&mut self, reason: Ended) {
         self.ended.get_or_insert(reason);
@@ -533,6 +543,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             actions.push(Action::GiveBack { tag, buffer });
             flights.piece_left(slot_of(tag));
         });
+        self.withdraw_all();
         let number = self.number;
         for (slot, flight) in self.flights.iter_mut() {
             let tag = number << SLOT_BITS | u64::from(slot);
@@ -549,15 +560,40 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return;
         };
         if self.queue == 0 {
-            self.registry.remove(controller);
-        } else {
-            controller.queues.lock().remove(&self.queue);
+            return self.registry.remove(controller);
+        }
+        if self.has_number {
+            let mut queues = controller.queues.lock();
+            queues.connected.remove(&self.queue);
+            queues.leaving.insert(self.queue);
+        }
+        self.give_number_back();
+    }
+
+    /// Takes the queue's number. False if another connection has it.
+    pub(super) fn take_number(&mut self) -> bool {
+        let Some(controller) = self.controller.as_ref().filter(|_| self.queue > 0) else {
+            return true;
+        };
+        self.has_number = self.has_number || controller.queues.lock().connected.insert(self.queue);
+        self.has_number
+    }
+
+    /// Lets another connection have the number of a queue that is lost, once the backend has ended all
+    /// of its commands: such a command could overtake its own repetition.
+    fn give_number_back(&mut self) {
+        let Some(controller) = self.controller.as_ref().filter(|_| self.has_number) else {
+            return;
+        };
+        if self.flights.len() == 0 && controller.queues.lock().leaving.remove(&self.queue) {
+            self.has_number = false;
         }
     }
 
     /// Ends the connection if its time is over.
-    pub fn tick(&mut self, now: Instant) {
+    pub fn tick(&mut self, now: Instant, actions: &mut Vec<Action<B>>) {
         self.now = now;
+        self.interrupt(actions);
         // It has its key and its buffers meanwhile, for which others wait.
         if self.flights.is_late(now, self.settings.transfer) {
             self.end(Ended::Silence);
@@ -592,7 +628,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         &self.capsule
     }
 
-    fn count_in_flight(&self, change: isize) {
+    pub(super) fn count_in_flight(&self, change: isize) {
         if let Some(controller) = &self.controller {
             let count = &controller.in_flight;
             count.fetch_add(change as usize, Ordering::AcqRel);

@@ -21,13 +21,21 @@ pub(super) struct Controller {
     pub(super) keep_alive_ms: AtomicU32,
     configuration: AtomicU32,
     status: AtomicU32,
-    /// Queues that are connected.
-    pub(super) queues: Mutex<BTreeSet<u16>>,
+    pub(super) queues: Mutex<Queues>,
     /// Namespaces in which a Delete of a missing key is an error.
     pub(super) strict_deletes: Mutex<BTreeSet<u32>>,
     /// Commands of all queues that the backend has.
     pub(super) in_flight: AtomicUsize,
     ended: AtomicBool,
+}
+
+/// The numbers of a controller's I/O queues.
+#[derive(Default)]
+pub(super) struct Queues {
+    /// Those that are connected, and whose hosts have proved their name if they must.
+    pub(super) connected: BTreeSet<u16>,
+    /// Those that are lost, with commands that the backend still has.
+    pub(super) leaving: BTreeSet<u16>,
 }
 
 impl Controller {

@@ -21,6 +21,8 @@ pub(super) struct Connecting {
     command_id: u16,
     connect: Connect,
     data: ConnectData,
+    /// The look of all loops at their sockets that must come first.
+    look: Option<u64>,
 }
 
 impl<B: DerefMut<Target = [u8]>> Connection<B> {
@@ -55,16 +57,57 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             self.respond(command_id, Status::SGL_LENGTH_INVALID, 0);
             return Ok(());
         };
+        let connect = Connect::from_entry(entry);
+        let look = self.has_lost_connections(&connect, &data);
         self.phase = Phase::Held(Box::new(Connecting {
             command_id,
-            connect: Connect::from_entry(entry),
+            connect,
             data,
+            look: look.then(|| self.registry.lookouts.ask()),
         }));
         Ok(())
     }
 
+    /// Returns whether connections may be lost that the host means to replace, without the loops having
+    /// seen it.
+    fn has_lost_connections(&self, connect: &Connect, data: &ConnectData) -> bool {
+        if connect.queue == 0 {
+            let host = data.host().unwrap_or_default();
+            return self.registry.knows(host, data.host_id);
+        }
+        let controller = self.registry.find(data.controller_id.get());
+        controller.is_some_and(|controller| {
+            let queues = controller.queues.lock();
+            queues.connected.contains(&connect.queue)
+        })
+    }
+
+    /// Returns whether a Connect waits for loops to look at their sockets.
+    pub fn awaits_look(&self) -> bool {
+        matches!(&self.phase, Phase::Held(connecting) if connecting.look.is_some())
+    }
+
+    /// Returns whether a Connect must wait.
+    fn must_wait(&self, connecting: &Connecting) -> bool {
+        let (connect, data) = (&connecting.connect, &connecting.data);
+        let look = connecting.look;
+        if look.is_some_and(|look| !self.registry.lookouts.have_looked(look)) {
+            return true;
+        }
+        if connect.queue > 0 {
+            let controller = self.registry.find(data.controller_id.get());
+            return controller.is_some_and(|controller| {
+                controller.queues.lock().leaving.contains(&connect.queue)
+            });
+        }
+        let host = data.host().unwrap_or_default();
+        self.registry.has_late_commands(host, data.host_id)
+    }
+
     /// Carries a Connect out that waits, unless the backend still has commands of connections that
-    /// the same host lost. The caller first ends those that the host has closed.
+    /// the same host lost. All loops first end those that the host has closed: see [`Lookout`].
+    ///
+    /// [`Lookout`]: super::Lookout
     pub fn go_on(&mut self) {
         let Phase::Held(connecting) = &self.phase else {
             return;
@@ -73,11 +116,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if self.ended().is_some() {
             return;
         }
-        let host = connecting.data.host().unwrap_or_default();
-        if self
-            .registry
-            .has_late_commands(host, connecting.data.host_id)
-        {
+        if self.must_wait(connecting) {
             return;
         }
         let Phase::Held(connecting) = std::mem::replace(&mut self.phase, Phase::Connect) else {
@@ -87,8 +126,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         match self.carry_out(&connecting.connect, &connecting.data) {
             Ok(controller) => {
                 let id = controller.id;
+                self.controller = Some(Arc::clone(&controller));
                 let demand = self.begin_authentication(&controller);
-                self.controller = Some(controller);
                 self.respond(
                     command_id,
                     Status::SUCCESS,
@@ -141,7 +180,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 if !controller.is_ready() || controller.has_ended() {
                     return Err((Status::SEQUENCE_ERROR, 0));
                 }
-                if !controller.queues.lock().insert(queue) {
+                if controller.queues.lock().connected.contains(&queue) {
                     return Err((Status::SEQUENCE_ERROR, 0));
                 }
                 controller

@@ -3,15 +3,19 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::backend::Command;
 use super::command::Data;
 use crate::wire::Status;
 
-/// A command that the backend has.
+/// A command that the backend has, or is to have.
 pub(super) struct Flight<B> {
     pub(super) command_id: u16,
     pub(super) nsid: u32,
     pub(super) opcode: u8,
     pub(super) data: Data,
+    /// The command, as long as it waits for the connection's share of buffers.
+    pub(super) command: Option<Command>,
+    pub(super) began: Instant,
     /// The data of its capsule. None if they come by transfers.
     pub(super) capsule: Option<Vec<u8>>,
     /// Pieces that the backend wants, in order; the first is being transferred.
@@ -40,6 +44,23 @@ pub(super) struct Flights<B> {
     slots: Vec<Option<Flight<B>>>,
     free: Vec<u16>,
     used: usize,
+    /// Commands that wait for the connection's share of buffers, in turn.
+    waiting: VecDeque<u16>,
+    /// The most bytes of buffers that the others can hold together.
+    held_bytes: usize,
+}
+
+/// The most bytes of buffers that a command holds at a time, whatever its size.
+const MAX_HELD_BYTES: u32 = 2 << 20;
+
+impl<B> Flight<B> {
+    /// Returns the most bytes of memory that the command holds at a time.
+    fn held_bytes(&self) -> usize {
+        match self.data {
+            Data::None => 0,
+            Data::FromHost(bytes) | Data::ToHost(bytes) => bytes.min(MAX_HELD_BYTES) as usize,
+        }
+    }
 }
 
 impl<B> Flights<B> {
@@ -48,22 +69,71 @@ impl<B> Flights<B> {
             slots: Vec::new(),
             free: Vec::new(),
             used: 0,
+            waiting: VecDeque::new(),
+            held_bytes: 0,
         }
     }
 
-    /// Returns the number of commands that the backend has.
+    /// Returns the number of commands that have not ended.
     pub(super) fn len(&self) -> usize {
         self.used
     }
 
+    /// Takes a command in, which [`Flights::admit`] hands out when there is room for it.
     pub(super) fn insert(&mut self, flight: Flight<B>) -> u16 {
         self.used += 1;
-        if let Some(slot) = self.free.pop() {
-            self.slots[usize::from(slot)] = Some(flight);
-            return slot;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[usize::from(slot)] = Some(flight);
+                slot
+            }
+            None => {
+                self.slots.push(Some(flight));
+                (self.slots.len() - 1) as u16
+            }
+        };
+        self.waiting.push_back(slot);
+        slot
+    }
+
+    /// Returns the next command for the backend, if it fits into `share` bytes beside those that the
+    /// backend has. One fits always.
+    pub(super) fn admit(&mut self, share: usize) -> Option<(u16, u32, Command)> {
+        let &slot = self.waiting.front()?;
+        let held = self.held_bytes;
+        let flight = self.get(slot)?;
+        let bytes = flight.held_bytes();
+        if bytes > 0 && held > 0 && held + bytes > share {
+            return None;
         }
-        self.slots.push(Some(flight));
-        (self.slots.len() - 1) as u16
+        let (nsid, command) = (flight.nsid, flight.command.take()?);
+        self.waiting.pop_front();
+        self.held_bytes += bytes;
+        Some((slot, nsid, command))
+    }
+
+    /// Takes back a command that still waits. Returns false if the backend has it.
+    pub(super) fn withdraw(&mut self, slot: u16) -> bool {
+        let flight = self.get(slot);
+        let is_waiting = flight.is_some_and(|flight| flight.command.take().is_some());
+        if is_waiting {
+            self.waiting.retain(|&other| other != slot);
+            self.used -= 1;
+            self.slots[usize::from(slot)] = None;
+            self.free.push(slot);
+        }
+        is_waiting
+    }
+
+    /// Returns the slots.
+    pub(super) fn slots(&self) -> std::ops::Range<u16> {
+        0..self.slots.len() as u16
+    }
+
+    /// Returns whether buffers of the backend are with the host or on the way to it.
+    pub(super) fn holds_buffers(&self) -> bool {
+        let mut flights = self.slots.iter().flatten();
+        flights.any(|flight| flight.sending > 0 || !flight.wanted.is_empty())
     }
 
     pub(super) fn get(&mut self, slot: u16) -> Option<&mut Flight<B>> {
@@ -93,10 +163,22 @@ impl<B> Flights<B> {
             return;
         };
         let is_over = |flight: &Flight<B>| flight.is_done && flight.sending == 0;
-        if place.as_ref().is_some_and(is_over) {
-            *place = None;
+        if let Some(flight) = place.take_if(|flight| is_over(flight)) {
+            self.held_bytes -= flight.held_bytes();
             self.free.push(slot);
         }
+    }
+
+    /// Returns the slots of commands that began longer than `limit` ago and still are to succeed.
+    pub(super) fn overdue(&self, now: Instant, limit: Duration) -> Vec<u16> {
+        let all = self.slots.iter().enumerate();
+        let is_overdue = |flight: &Flight<B>| {
+            let is_late = now.duration_since(flight.began) > limit;
+            is_late && !flight.is_done && flight.failure.is_none()
+        };
+        all.filter(|(_, flight)| flight.as_ref().is_some_and(is_overdue))
+            .map(|(slot, _)| slot as u16)
+            .collect()
     }
 
     /// Returns whether a host has not sent a piece within `limit` of being asked for it.
@@ -105,7 +187,7 @@ impl<B> Flights<B> {
         flights.any(|flight| !flight.wanted.is_empty() && now.duration_since(flight.asked) > limit)
     }
 
-    /// Returns the slot of the command with an identifier that the backend has.
+    /// Returns the slot of the command with an identifier that has not ended.
     pub(super) fn find(&self, command_id: u16) -> Option<u16> {
         let is_it = |flight: &Option<Flight<B>>| {
             let flight = flight.as_ref();
@@ -114,7 +196,7 @@ impl<B> Flights<B> {
         self.slots.iter().position(is_it).map(|slot| slot as u16)
     }
 
-    /// Iterates over the commands that the backend has.
+    /// Iterates over the commands that have not ended.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Flight<B>)> {
         let all = self.slots.iter_mut().enumerate();
         let all = all.filter_map(|(slot, flight)| Some((slot as u16, flight.as_mut()?)));

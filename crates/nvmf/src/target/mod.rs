@@ -6,6 +6,7 @@
 
 mod action;
 mod admin;
+pub(crate) mod admission;
 mod authentication;
 mod backend;
 mod command;
@@ -15,6 +16,7 @@ mod fabrics;
 mod flight;
 mod identify;
 mod log;
+mod lookouts;
 mod output;
 mod reader;
 mod registry;
@@ -29,6 +31,7 @@ mod tests;
 pub use self::action::{Action, Ended};
 pub use self::backend::{Answer, Backend, Command, Condition, Event, Key};
 pub use self::connection::Connection;
+pub use self::lookouts::Lookout;
 pub use self::output::Output;
 pub use self::registry::{Ports, Registry};
 pub use self::settings::Settings;

@@ -22,6 +22,8 @@ pub struct Output<B> {
     sent: usize,
     /// Bytes that wait.
     bytes: usize,
+    /// Memory that the connection has for them beside buffers of the backend.
+    own_bytes: usize,
 }
 
 impl<B: std::ops::Deref<Target = [u8]>> Output<B> {
@@ -30,12 +32,14 @@ impl<B: std::ops::Deref<Target = [u8]>> Output<B> {
             segments: VecDeque::new(),
             sent: 0,
             bytes: 0,
+            own_bytes: 0,
         }
     }
 
     /// Appends bytes. Small ones join those before them.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
+        self.own_bytes += bytes.len();
         match self.segments.back_mut() {
             Some(Segment::Bytes(last)) if last.len() < JOINED_BYTES => {
                 last.extend_from_slice(bytes)
@@ -64,6 +68,11 @@ impl<B: std::ops::Deref<Target = [u8]>> Output<B> {
         self.bytes
     }
 
+    /// Returns the bytes of memory that it has beside buffers of the backend.
+    pub fn own_bytes(&self) -> usize {
+        self.own_bytes
+    }
+
     /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -89,15 +98,17 @@ impl<B: std::ops::Deref<Target = [u8]>> Output<B> {
                 break;
             }
             self.sent -= length;
-            if let Some(Segment::Piece { tag, buffer, .. }) = self.segments.pop_front() {
-                freed(tag, buffer);
+            match self.segments.pop_front() {
+                Some(Segment::Piece { tag, buffer, .. }) => freed(tag, buffer),
+                Some(Segment::Bytes(bytes)) => self.own_bytes -= bytes.len(),
+                None => {}
             }
         }
     }
 
     /// Drops everything. Calls `freed` with each buffer.
     pub(super) fn clear(&mut self, mut freed: impl FnMut(u64, B)) {
-        (self.sent, self.bytes) = (0, 0);
+        (self.sent, self.bytes, self.own_bytes) = (0, 0, 0);
         for segment in self.segments.drain(..) {
             if let Segment::Piece { tag, buffer, .. } = segment {
                 freed(tag, buffer);
@@ -142,13 +153,13 @@ mod tests {
         output.push(b"c");
         output.push_piece(7, vec![1, 2, 3, 4], 1, 2);
         output.push(b"d");
-        assert_eq!(output.len(), 6);
+        assert_eq!((output.len(), output.own_bytes()), (6, 4));
         let (all, tags) = sent(&mut output, 4);
         assert_eq!((all.as_slice(), tags.len()), (&b"abc\x02\x03d"[..], 0));
         let (all, tags) = sent(&mut output, 1);
         assert_eq!((all.as_slice(), tags.as_slice()), (&b"\x03d"[..], &[7][..]));
         assert_eq!(sent(&mut output, 1).0, b"d");
-        assert!(output.is_empty());
+        assert!(output.is_empty() && output.own_bytes() == 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::controller::Controller;
+use super::lookouts::Lookouts;
 use super::subsystem::Subsystem;
 use crate::auth::Sequence;
 use crate::wire::discovery;
@@ -28,6 +29,8 @@ pub struct Registry {
     max_controllers: usize,
     /// Bytes that capsules of all queues may take.
     reserved_bytes: AtomicUsize,
+    /// The loops, which look at their sockets when a host connects anew.
+    pub(super) lookouts: Lookouts,
     /// Numbers of all challenges.
     pub(super) challenges: Arc<Sequence>,
     state: Mutex<State>,
@@ -50,6 +53,7 @@ impl Registry {
         Arc::new(Registry {
             subsystems,
             max_controllers: max_controllers.min(usize::from(MAX_CONTROLLER_ID)),
+            lookouts: Lookouts::default(),
             challenges: Arc::new(Sequence::new(&mut rand::rng())),
             reserved_bytes: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -125,6 +129,13 @@ impl Registry {
         if state.controllers.remove(&controller.id).is_some() {
             state.ending.push(Arc::clone(controller));
         }
+    }
+
+    /// Returns whether a host has controllers, or had some with commands that the backend still has.
+    pub(super) fn knows(&self, host: &str, host_id: [u8; 16]) -> bool {
+        let state = self.state.lock();
+        let mut all = state.controllers.values().chain(&state.ending);
+        all.any(|controller| controller.host_id == host_id && controller.host == host)
     }
 
     /// Returns whether the backend still has commands of a controller that is gone and that the host

@@ -19,6 +19,9 @@ pub struct Settings {
     pub max_transfer_shift: u8,
     /// The time in which a connection becomes a queue, authenticated if it must be.
     pub handshake: Duration,
+    /// The time after which a command is taken back. With that of a piece, it stays below the 30 s
+    /// after which hosts reset a controller.
+    pub command: Duration,
     /// The time in which a host sends a piece that it was asked for.
     pub transfer: Duration,
 }
@@ -33,7 +36,8 @@ impl Default for Settings {
             max_data_bytes: 1 << 20,
             max_transfer_shift: 25,
             handshake: Duration::from_secs(10),
-            transfer: Duration::from_secs(15),
+            command: Duration::from_secs(15),
+            transfer: Duration::from_secs(5),
         }
     }
 }

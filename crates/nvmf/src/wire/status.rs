@@ -54,6 +54,8 @@ statuses! {
     HOST_ID_INCONSISTENT = 0 0x18 NEVER "host identifier inconsistent format";
     /// Namespace is Write Protected.
     WRITE_PROTECTED = 0 0x20 NEVER "namespace is write protected";
+    /// Command Interrupted.
+    COMMAND_INTERRUPTED = 0 0x21 RETRY "command interrupted";
     /// Transient Transport Error.
     TRANSPORT_ERROR = 0 0x22 RETRY "transient transport error";
     /// LBA Out of Range.

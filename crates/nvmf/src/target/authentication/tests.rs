@@ -206,7 +206,7 @@ impl Link {
     }
 
     fn tick(&mut self, after: Duration) -> Option<Ended> {
-        self.target.tick(self.began + after);
+        self.target.tick(self.began + after, &mut Vec::new());
         self.target.ended().cloned()
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the target by raw bytes.
 
+mod admission;
 mod bring_up;
 mod commands;
 mod damage;
@@ -7,5 +8,6 @@ mod memory;
 mod order;
 mod pdus;
 mod random;
+mod reconnection;
 mod transfer;
 mod world;

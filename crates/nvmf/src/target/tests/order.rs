@@ -231,12 +231,12 @@ fn a_silent_connection_ends() {
     let later = Instant::now() + Duration::from_secs(11);
     for (number, ended) in [(admin, None), (peer, None), (idle, Some(&Ended::Silence))] {
         let connection = &mut world.peers[number].connection;
-        connection.tick(later);
+        connection.tick(later, &mut Vec::new());
         assert_eq!(connection.ended(), ended);
     }
     world.close(admin);
     let connection = &mut world.peers[peer].connection;
-    connection.tick(later);
+    connection.tick(later, &mut Vec::new());
     assert_eq!(connection.ended(), Some(&Ended::ControllerGone));
 }
 
@@ -250,9 +250,9 @@ fn an_admin_queue_without_keep_alive_ends() {
     assert!(done.status().is_success());
     let connection = &mut world.peers[peer].connection;
     let now = Instant::now();
-    connection.tick(now + Duration::from_secs(9));
+    connection.tick(now + Duration::from_secs(9), &mut Vec::new());
     assert_eq!(connection.ended(), None);
-    connection.tick(now + Duration::from_secs(11));
+    connection.tick(now + Duration::from_secs(11), &mut Vec::new());
     assert_eq!(connection.ended(), Some(&Ended::Silence));
 }
 
@@ -374,7 +374,7 @@ fn a_discovery_queue_takes_little_memory_and_may_not_stay() {
     let began = Instant::now();
     for (seconds, is_over) in [(100, false), (130, true)] {
         let connection = &mut world.peers[peer].connection;
-        connection.tick(began + Duration::from_secs(seconds));
+        connection.tick(began + Duration::from_secs(seconds), &mut Vec::new());
         assert_eq!(connection.ended() == Some(&Ended::Silence), is_over);
     }
 }

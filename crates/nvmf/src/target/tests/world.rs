@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::memory::Memory;
 pub(super) use super::pdus::*;
@@ -182,6 +182,12 @@ impl World {
         pdus(&got)
     }
 
+    /// Takes the PDUs that the target sends once it has done what is left.
+    pub(super) fn take_after_work(&mut self, peer: usize) -> Vec<Pdu> {
+        self.work();
+        self.take(peer)
+    }
+
     /// Sends a command with its data in the capsule. Returns what the target sends.
     pub(super) fn call(&mut self, peer: usize, entry: SubmissionEntry, data: &[u8]) -> Vec<Pdu> {
         let bytes = capsule(self.peers[peer].digests, entry, data);
@@ -216,6 +222,15 @@ impl World {
             all.extend(&pdu.data);
         }
         (all, last.completion())
+    }
+
+    /// Tells a connection the time, `after` from now.
+    pub(super) fn tick(&mut self, peer: usize, after: Duration) -> Option<Ended> {
+        let connection = &mut self.peers[peer].connection;
+        connection.tick(Instant::now() + after, &mut self.actions);
+        let ended = connection.ended().cloned();
+        self.work();
+        ended
     }
 
     /// Closes a connection, as its host's end does.

@@ -153,6 +153,21 @@ fn a_queue_that_never_authenticates_ends_in_time() {
 }
 
 #[test]
+fn a_queue_that_proves_nothing_takes_no_number() {
+    let registry = guarded();
+    let controller = start(&registry, Some(one_way())).unwrap();
+    let (mut stranger, mut host) = (Link::new(&registry), Link::new(&registry));
+    stranger.connect(HOST, 2, controller.id());
+    host.connect(HOST, 2, controller.id());
+    let result = host.authenticate(&mutual(), Policy::default(), ALL_STEPS);
+    assert!(matches!(result, Some(Ok(_))));
+    assert_eq!(host.target.ended(), None);
+    // Whoever comes later to the same number has to go, even with the secret.
+    stranger.authenticate(&mutual(), Policy::default(), ALL_STEPS);
+    assert_eq!(stranger.target.ended(), Some(&Ended::QueueTaken));
+}
+
+#[test]
 fn an_authenticated_queue_outlives_the_handshake() {
     let registry = guarded();
     let controller = start(&registry, Some(one_way())).unwrap();
