@@ -7,20 +7,15 @@
 mod support;
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace_node_server::{Config, Running};
 use terrace_nvmf::initiator::client::{Client, Condition, Key, Request, Settings, Ticket};
 
+use self::support::child::{self, Server};
 use self::support::{KEYS, Place};
 
-const PATH: &str = "TERRACE_SERVER_KILL_PATH";
-const SUBSYSTEM: &str = "nqn.2026-11.org.example:kills";
 /// Keys, and commands under way.
 const NUMBERS: u64 = 60;
 const DEPTH: usize = 24;
@@ -33,58 +28,15 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 #[ignore = "the child process of the other test"]
 fn child() {
-    let Ok(path) = std::env::var(PATH) else {
-        return;
-    };
-    let mut config = Config::new(path);
-    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
-    config.subsystem = Some(SUBSYSTEM.to_owned());
-    let running = Running::start(&config).unwrap();
-    // The harness has begun a line of its own.
-    println!("\naddress {}", running.addresses[0]);
-    running.wait().unwrap();
+    child::serve(|_| ());
 }
 
-struct Server {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(place: &Place) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--ignored", "--nocapture"])
-            .env(PATH, place.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.map(Result::unwrap).find_map(|line| {
-            let address = line.strip_prefix("address ")?;
-            Some(address.parse().unwrap())
-        });
-        let address = address.expect("the server starts");
-        Server { child, address }
-    }
-
-    fn connect(&self) -> Client {
-        let mut settings = Settings::new("nqn.2026-11.org.example:host", [9; 16], SUBSYSTEM);
-        (settings.queues, settings.attempts) = (2, 1);
-        settings.reconnect = Duration::from_millis(1);
-        Client::connect(self.address, &settings).unwrap()
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn connect(server: &Server) -> Client {
+    let host = "nqn.2026-11.org.example:host";
+    let mut settings = Settings::new(host, [9; 16], child::SUBSYSTEM);
+    (settings.queues, settings.attempts) = (2, 1);
+    settings.reconnect = Duration::from_millis(1);
+    Client::connect(server.address, &settings).unwrap()
 }
 
 /// The values that a key may have: the acknowledged one first, then those under way. 0 is none.
@@ -201,7 +153,7 @@ fn what_was_acknowledged_survives_kills_of_the_server() {
     let (mut last, mut random) = (0, SmallRng::seed_from_u64(7));
     for _ in 0..setting("TERRACE_SERVER_KILLS", 6) {
         let mut server = Server::start(&place);
-        let mut client = server.connect();
+        let mut client = connect(&server);
         check(&mut client, &mut versions);
         let until = Instant::now() + Duration::from_millis(random.random_range(50..400));
         load(
@@ -214,7 +166,7 @@ fn what_was_acknowledged_survives_kills_of_the_server() {
         );
     }
     let server = Server::start(&place);
-    check(&mut server.connect(), &mut versions);
+    check(&mut connect(&server), &mut versions);
     assert!(last > 100, "{last} changes");
     println!("{last} changes");
 }

@@ -1,6 +1,9 @@
 //! A node in a file, its server in this process, and clients of it.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod attackers;
+pub mod child;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
