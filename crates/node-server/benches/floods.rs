@@ -1,8 +1,9 @@
 //! Measures a good client while other hosts attack, beside the same client alone.
 //!
 //! `cargo bench -p terrace-node-server --bench floods -- [--seconds N] [--runs N]`. The figures are the
-//! client's rate under each attack as a part of its rate alone: the median of the runs, which alternate,
-//! the least and the most.
+//! client's rate under each attack, as a part of its rate while the same attack goes at another server
+//! of this machine, and of its rate alone: attackers have the same processors. Each is the median of the
+//! runs, which alternate, with the least and the most.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -32,7 +33,7 @@ fn rate(client: &mut Client, seconds: f64) -> f64 {
     let (mut begun, mut ended) = (0_u64, 0_u64);
     while began.elapsed() < limit || begun > ended {
         while began.elapsed() < limit && begun - ended < DEPTH as u64 {
-            let key = Key::new(&(begun / 2 % 1000).to_be_bytes()).expect("eight bytes");
+            let key = Key::new((begun / 2 % 1000).to_be_bytes()).expect("eight bytes");
             let request = match begun % 2 {
                 0 => Request::Store {
                     nsid: KEYS,
@@ -73,35 +74,56 @@ fn raise_descriptors() {
     setrlimit(Resource::Nofile, limit).expect("a legal limit");
 }
 
-fn main() {
-    raise_descriptors();
-    let (seconds, runs) = (number("--seconds", 3.0), number("--runs", 3.0) as usize);
-    let place = Place::new();
+/// A node, and a client of it that has stored what slow readers ask for.
+fn serve(place: &Place) -> (Running, Client) {
     let running = Running::start(&place.config()).expect("the node");
-    let (address, subsystem) = (running.addresses[0], running.subsystem.nqn.clone());
     let mut client = client(&running);
     let large = vec![3; LARGE_BYTES as usize];
     let stored = client.store(KEYS, LARGE_KEY, &large, Condition::None);
     stored.expect("room for a value");
+    (running, client)
+}
+
+/// Returns the client's rate while a server is attacked.
+fn rate_beside(attack: Attack, attacked: &Running, client: &mut Client, seconds: f64) -> f64 {
+    let (address, subsystem) = (attacked.addresses[0], &attacked.subsystem.nqn);
+    let attackers = Attackers::begin(address, subsystem, attack);
+    std::thread::sleep(Duration::from_millis(500));
+    let rate = rate(client, seconds);
+    let rounds = attackers.end();
+    if std::env::var_os("ROUNDS").is_some() {
+        eprintln!("{rounds} rounds, {rate:.0}/s");
+    }
+    rate
+}
+
+/// Returns the middle of some ratios, the least and the most.
+fn spread(ratios: &mut [f64]) -> String {
+    ratios.sort_by(f64::total_cmp);
+    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+    format!("{:.2} ({least:.2} to {most:.2})", ratios[ratios.len() / 2])
+}
+
+fn main() {
+    raise_descriptors();
+    let (seconds, runs) = (number("--seconds", 3.0), number("--runs", 3.0) as usize);
+    let places = [Place::new(), Place::new()];
+    let [(running, mut client), (other, _)] = places.each_ref().map(serve);
     for (name, attack) in ATTACKS {
-        let mut ratios: Vec<f64> = (0..runs)
-            .map(|_| {
-                let alone = rate(&mut client, seconds);
-                let attackers = Attackers::begin(address, &subsystem, attack);
-                std::thread::sleep(Duration::from_millis(500));
-                let attacked = rate(&mut client, seconds);
-                attackers.end();
-                attacked / alone
-            })
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        let (least, most) = (ratios[0], ratios[runs - 1]);
-        println!(
-            "{name:<28} {:.2} ({least:.2} to {most:.2})",
-            ratios[runs / 2]
-        );
+        let (mut of_alone, mut of_elsewhere) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            let alone = rate(&mut client, seconds);
+            let elsewhere = rate_beside(attack, &other, &mut client, seconds);
+            let attacked = rate_beside(attack, &running, &mut client, seconds);
+            of_alone.push(attacked / alone);
+            of_elsewhere.push(attacked / elsewhere);
+        }
+        let (of_alone, of_elsewhere) = (spread(&mut of_alone), spread(&mut of_elsewhere));
+        println!("{name:<28} {of_elsewhere:<22} {of_alone}");
     }
     drop(client);
-    running.stopper().stop();
-    running.wait().expect("an orderly end");
+    for running in [running, other] {
+        running.stopper().stop();
+        running.wait().expect("an orderly end");
+    }
 }

@@ -59,6 +59,8 @@ pub struct Server<B: Backend> {
     touched: Vec<u64>,
     last_number: u64,
     is_accepting: bool,
+    /// Connections that were accepted since the last tick.
+    accepted: usize,
     events: Vec<Event<B::Buffer>>,
     actions: Vec<Action<B::Buffer>>,
     scratch: Vec<u8>,
@@ -66,8 +68,10 @@ pub struct Server<B: Backend> {
 
 /// How often connections are looked at for their time.
 const TICK: Duration = Duration::from_millis(100);
-/// Connections that one turn accepts: those that are there have their turn, too.
-const ACCEPTS: usize = 32;
+/// Connections that one turn accepts, and those of a tick: hosts that only connect take a small part
+/// of the loop's time.
+const ACCEPTS: usize = 4;
+const ACCEPTS_OF_TICK: usize = 200;
 /// Bytes that one read takes.
 const READ_BYTES: usize = 256 << 10;
 
@@ -100,6 +104,7 @@ impl<B: Backend> Server<B> {
             touched: Vec::new(),
             last_number: 0,
             is_accepting: true,
+            accepted: 0,
             events: Vec::new(),
             actions: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -193,18 +198,18 @@ impl<B: Backend> Server<B> {
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTS {
+            if self.accepted >= ACCEPTS_OF_TICK {
+                return self.pause_accepting();
+            }
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The host is gone already.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 // No descriptor or no memory is left: the next tick looks again.
-                Err(_) => {
-                    self.is_accepting = false;
-                    let (listener, nothing) = (self.listener.as_fd(), Interest::Nothing);
-                    return self.poller.change(listener, Token::LISTENER, nothing);
-                }
+                Err(_) => return self.pause_accepting(),
             };
+            self.accepted += 1;
             let Ok(own) = stream.local_addr() else {
                 continue;
             };
@@ -222,6 +227,13 @@ impl<B: Backend> Server<B> {
                 self.peers.insert(number, peer);
             }
         }
+    }
+
+    /// Accepts nothing until the next tick.
+    fn pause_accepting(&mut self) {
+        self.is_accepting = false;
+        let (listener, nothing) = (self.listener.as_fd(), Interest::Nothing);
+        self.poller.change(listener, Token::LISTENER, nothing);
     }
 
     fn receive(&mut self, number: u64) {
@@ -294,6 +306,7 @@ impl<B: Backend> Server<B> {
 
     fn tick(&mut self) {
         let now = Instant::now();
+        self.accepted = 0;
         if !self.is_accepting {
             self.is_accepting = true;
             let (listener, read) = (self.listener.as_fd(), Interest::Read);

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 /// The time in which a host that holds buffers moves [`STEADY_BYTES`], or it is slow.
-const PATIENCE: Duration = Duration::from_secs(1);
-const STEADY_BYTES: usize = 256 << 10;
+const PATIENCE: Duration = Duration::from_millis(500);
+const STEADY_BYTES: usize = 128 << 10;
 
 /// The bytes that a host moved since it was last seen to keep up.
 pub(super) struct Pace {
@@ -44,13 +44,13 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace::new(start);
         assert!(!pace.is_slow(at(2000), false));
-        assert!(!pace.is_slow(at(2900), true));
+        assert!(!pace.is_slow(at(2400), true));
         pace.moved(STEADY_BYTES - 1);
-        assert!(pace.is_slow(at(3100), true));
+        assert!(pace.is_slow(at(2600), true));
         pace.moved(1);
+        assert!(!pace.is_slow(at(2700), true));
         assert!(!pace.is_slow(at(3200), true));
-        assert!(!pace.is_slow(at(4200), true));
-        assert!(pace.is_slow(at(4201), true));
-        assert!(!pace.is_slow(at(4300), false));
+        assert!(pace.is_slow(at(3201), true));
+        assert!(!pace.is_slow(at(3300), false));
     }
 }

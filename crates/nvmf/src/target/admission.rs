@@ -17,7 +17,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// too.
     pub(super) fn admit(&mut self, actions: &mut Vec<Action<B>>) {
         while self.ended.is_none() && self.output.own_bytes() <= MAX_OWN_BYTES {
-            let Some((slot, nsid, command)) = self.flights.admit(self.share_bytes) else {
+            let is_new = self.moved_bytes < PROOF_BYTES;
+            let share = self
+                .share_bytes
+                .min(if is_new { NEW_SHARE_BYTES } else { usize::MAX });
+            let Some((slot, nsid, command)) = self.flights.admit(share) else {
                 return;
             };
             let tag = self.tag(slot);
@@ -70,5 +74,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     }
 }
 
+/// Bytes that a connection moves before it has more than [`NEW_SHARE_BYTES`]: hosts that only keep
+/// buffers have few. The sockets of a host that takes nothing hold fewer bytes.
+const PROOF_BYTES: u64 = 16 << 20;
+const NEW_SHARE_BYTES: usize = 2 << 20;
 /// Bytes of answers that a connection keeps before it submits no more commands.
 pub(crate) const MAX_OWN_BYTES: usize = 256 << 10;

@@ -70,6 +70,8 @@ pub struct Connection<B> {
     pub(super) flights: Flights<B>,
     /// The connection's share of the backend's buffers, in bytes.
     pub(super) share_bytes: usize,
+    /// Bytes that came from the host or went to it.
+    pub(super) moved_bytes: u64,
     pub(super) output: Output<B>,
     /// Event requests that stay pending.
     pub(super) event_requests: Vec<u16>,
@@ -132,6 +134,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             capsule: Vec::new(),
             flights: Flights::new(),
             share_bytes: usize::MAX,
+            moved_bytes: 0,
             output: Output::new(),
             event_requests: Vec::new(),
             began: now,
@@ -154,6 +157,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Takes note of bytes that were sent.
     pub fn sent(&mut self, bytes: usize, actions: &mut Vec<Action<B>>) {
+        self.moved_bytes += bytes as u64;
         let flights = &mut self.flights;
         self.output.advance(bytes, |tag, buffer| {
             actions.push(Action::GiveBack { tag, buffer });
@@ -201,6 +205,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         actions: &mut Vec<Action<B>>,
     ) {
         self.now = now;
+        self.moved_bytes += input.len() as u64;
         while self.ended.is_none() {
             match self.reader.next(&mut input) {
                 Ok(None) => return,
