@@ -1,15 +1,18 @@
-//! Measures a node through the wire on loopback, beside a TCP echo of the same sizes.
+//! Measures a node through the wire on loopback, beside a TCP echo of the same sizes, and fio on a file
+//! of the same file system.
 //!
 //! `cargo bench -p terrace-node-server --bench wire -- DIRECTORY [--seconds N] [--runs N]`. The node is a
-//! file in the directory. Each run measures node and echo in turn; the median of the runs is shown,
-//! of the ratio with the least and the most.
+//! file in the directory. Each run measures node and peers in turn; the median of the runs is shown,
+//! of the ratios with the least and the most.
+
+mod beside;
+mod disk;
+mod echo;
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
@@ -39,6 +42,8 @@ struct Load {
     depth: usize,
     sent: usize,
     received: usize,
+    /// The peer's requests for fio, if it has the same: whether they are writes, and their bytes.
+    fio: Option<(bool, usize)>,
     keys: u64,
     request: fn(u64) -> Request,
 }
@@ -46,6 +51,7 @@ struct Load {
 const LOADS: [Load; 7] = [
     Load {
         name: "32 KiB stores, depth 15",
+        fio: Some((true, 32 << 10)),
         depth: 15,
         sent: CAPSULE + (32 << 10),
         received: RESPONSE,
@@ -54,6 +60,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "512 KiB stores, depth 8",
+        fio: Some((true, 512 << 10)),
         depth: 8,
         sent: CAPSULE + (512 << 10),
         received: RESPONSE,
@@ -62,6 +69,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "512 KiB retrieves, depth 8",
+        fio: Some((false, 512 << 10)),
         depth: 8,
         sent: CAPSULE,
         received: RESPONSE + (512 << 10),
@@ -70,6 +78,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "4 KiB stores, depth 32",
+        fio: Some((true, 4096)),
         depth: 32,
         sent: CAPSULE + 4096,
         received: RESPONSE,
@@ -78,6 +87,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "4 KiB retrieves, depth 32",
+        fio: Some((false, 4096)),
         depth: 32,
         sent: CAPSULE,
         received: RESPONSE + 4096,
@@ -86,6 +96,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "Exist, depth 64",
+        fio: None,
         depth: 64,
         sent: CAPSULE,
         received: RESPONSE,
@@ -97,6 +108,7 @@ const LOADS: [Load; 7] = [
     },
     Load {
         name: "100 B stores, depth 64",
+        fio: None,
         depth: 64,
         sent: CAPSULE + 100,
         received: RESPONSE,
@@ -174,42 +186,6 @@ fn fill(client: &mut Client, load: &Load, bytes: usize) {
     }
 }
 
-/// Returns exchanges a second with a peer that answers each message of a size with one of another.
-fn run_echo(load: &Load, seconds: f64) -> f64 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let (sent, received) = (load.sent, load.received);
-    let peer = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a connection");
-        stream.set_nodelay(true).expect("a socket");
-        let (mut input, output) = (vec![0; sent], vec![1; received]);
-        while stream.read_exact(&mut input).is_ok() && stream.write_all(&output).is_ok() {}
-    });
-    let mut stream = TcpStream::connect(address).expect("the peer");
-    stream.set_nodelay(true).expect("a socket");
-    let mut writer = stream.try_clone().expect("a socket");
-    let (permits, taken) = mpsc::channel::<()>();
-    let sender = thread::spawn(move || {
-        let output = vec![2; sent];
-        while taken.recv().is_ok() && writer.write_all(&output).is_ok() {}
-    });
-    for _ in 0..load.depth {
-        permits.send(()).expect("the sender");
-    }
-    let (began, limit) = (Instant::now(), Duration::from_secs_f64(seconds));
-    let mut input = vec![0; received];
-    let mut count = 0_u64;
-    while began.elapsed() < limit && stream.read_exact(&mut input).is_ok() {
-        count += 1;
-        permits.send(()).expect("the sender");
-    }
-    let rate = count as f64 / began.elapsed().as_secs_f64();
-    drop(permits);
-    let _ = stream.shutdown(Shutdown::Both);
-    let _ = (sender.join(), peer.join());
-    rate
-}
-
 fn make_node(path: &Path) {
     create_file(path, DEVICE_BYTES, true, &mut |_| ()).expect("the file is written");
     let mut request = NamespaceRequest::new("keys");
@@ -261,28 +237,65 @@ fn main() {
     let settings = Settings::new(host, [1; 16], &running.subsystem.nqn);
     let mut client = Client::connect(running.addresses[0], &settings).expect("the server");
     let mut random = SmallRng::seed_from_u64(1);
+    let peer = arguments.directory.join("wire-fio");
+    create_file(&peer, DEVICE_BYTES, true, &mut |_| ()).expect("the file is written");
+    let seconds = arguments.seconds;
     for load in &LOADS {
         if load.received > RESPONSE || load.name.starts_with("Exist") {
             fill(&mut client, load, (load.received - RESPONSE).max(1));
         }
-        let (mut ratios, mut rates, mut tails) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rates, mut tails) = (Vec::new(), Vec::new());
+        let (mut echoes, mut fios, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..arguments.runs {
-            let (rate, p99) = run_node(&mut client, load, arguments.seconds, &mut random);
-            ratios.push(rate / run_echo(load, arguments.seconds.min(1.0)));
+            let (rate, p99) = run_node(&mut client, load, seconds, &mut random);
+            echoes.push(rate / echo::run(load, seconds.min(1.0)));
+            if let Some((is_write, bytes)) = load.fio {
+                let fio = disk::fio(&peer, is_write, bytes, load.depth, seconds);
+                fios.extend(fio.map(|fio| rate / fio));
+            }
+            if load.name.starts_with("100 B") {
+                syncs.push(rate / disk::synced_writes(&peer, seconds));
+            }
             rates.push(rate);
             tails.push(p99.as_secs_f64() * 1e6);
         }
-        let (rate, p99, ratio) = (median(&mut rates), median(&mut tails), median(&mut ratios));
+        let (rate, p99) = (median(&mut rates), median(&mut tails));
         println!(
-            "{:<27} {rate:>9.0}/s {:>7.0} MB/s  p99 {p99:>7.0} us  {ratio:.2} echoes ({:.2} to {:.2})",
+            "{:<27} {rate:>9.0}/s {:>7.0} MB/s  p99 {p99:>7.0} us{}{}{}",
             load.name,
             rate * load.sent.max(load.received) as f64 / 1e6,
-            ratios[0],
-            ratios[ratios.len() - 1]
+            spread("echo", &mut echoes),
+            spread("fio", &mut fios),
+            spread("synced writes", &mut syncs),
         );
     }
+    fill(&mut client, &LOADS[4], 4096);
+    let (mut tails, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.runs {
+        let address = running.addresses[0];
+        let (tail, stream) = beside::run(&mut client, address, &settings, seconds, &mut random);
+        tails.push(tail);
+        streams.push(stream);
+    }
+    println!(
+        "4 KiB retrieves beside 32 MiB stores of {:.0} MB/s:{}",
+        median(&mut streams) / 1e6,
+        spread("p99 alone", &mut tails)
+    );
     drop(client);
     running.stopper().stop();
     running.wait().expect("an orderly end");
-    std::fs::remove_file(path).expect("the file goes");
+    for path in [path, peer] {
+        std::fs::remove_file(path).expect("the file goes");
+    }
+}
+
+/// Returns the middle of some ratios to a peer, the least and the most.
+fn spread(peer: &str, ratios: &mut [f64]) -> String {
+    if ratios.is_empty() {
+        return String::new();
+    }
+    let middle = median(ratios);
+    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+    format!("  {middle:.2} of {peer} ({least:.2} to {most:.2})")
 }
