@@ -11,7 +11,7 @@ use support::{BUFFER_BYTES, Driver, KeyState, Shape, new_disk, open, value_of};
 use terrace_node::device::Wait;
 use terrace_node::engine::{Answer, Command, Condition, Engine, Event, Failure};
 use terrace_node::format::namespace::Domain;
-use terrace_node::lsm::{INLINE_BYTES, LsmEngine, LsmNamespace, LsmOptions};
+use terrace_node::lsm::{INLINE_BYTES, LsmEngine, LsmNamespace, LsmOptions, LsmStore};
 use terrace_node::{Error, Key};
 
 const MAX_VALUE_BYTES: u32 = 4 << 20;
@@ -522,4 +522,36 @@ fn random_commands_beside_a_model_and_over_several_lives() {
             assert_eq!(listed, expected);
         }
     }
+}
+
+/// Loops of one store race for the same new keys: each key is one loop's, and all loops see it.
+#[test]
+fn loops_share_a_store_and_a_key_is_stored_once() {
+    const LOOPS: usize = 3;
+    let directory = tempfile::tempdir().unwrap();
+    let store = LsmStore::open(options(&directory.path().join("store"))).unwrap();
+    let one_loop = |number: u8| {
+        let engine = LsmEngine::new(&store, BUFFER_BYTES).unwrap();
+        move || {
+            let mut driver = Driver::new(engine);
+            let mut own = 0;
+            for at in 0..200 {
+                let store = Command::Store {
+                    key: key(at),
+                    value_bytes: 1,
+                    condition: Condition::IfAbsent,
+                };
+                // All loops have the same tags.
+                let tag = driver.submit(1, store, Some(vec![number]));
+                own += usize::from(driver.finish(tag) == Ok(Answer::Stored));
+            }
+            (driver, own)
+        }
+    };
+    let threads = [0, 1, 2].map(one_loop).map(std::thread::spawn);
+    let mut drivers = threads.map(|thread| thread.join().unwrap());
+    let stored: usize = drivers.iter().map(|(_, own)| own).sum();
+    assert_eq!(stored, 200);
+    let lists = drivers.each_mut().map(|(driver, _)| driver.list(1));
+    assert!(lists.len() == LOOPS && lists.iter().all(|list| list.len() == 200));
 }

@@ -2,23 +2,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace::Db;
 
 use super::LsmOptions;
 use super::commands::{Retrieve, Store};
-use super::identifiers::{nguid_of, uuid_of};
 use super::namespace::Namespace;
-use super::threads::{ChangeKind, Inbox, KeyChange, Read, ReadKind, Reply, Threads, Write};
+use super::store::LsmStore;
+use super::threads::{ChangeKind, Inbox, KeyChange, Read, ReadKind, Reply, Write};
 use crate::block::{BLOCK_BYTES, Buffer};
 use crate::device::{Wait, Waker};
 use crate::engine::{
     Answer, Buffers, Command, Engine, Event, Failure, MIN_BUFFER_BLOCKS, NamespaceInfo,
 };
-use crate::format::namespace::Kind;
-use crate::format::value::MAX_VALUE_BYTES;
 use crate::{Error, Result};
 
 /// The LSM store of [`terrace`] as an [`Engine`], on threads of its own.
@@ -41,10 +38,7 @@ use crate::{Error, Result};
 /// # Ok::<(), terrace_node::Error>(())
 /// ```
 pub struct LsmEngine {
-    db: Db,
-    path: PathBuf,
-    namespaces: Vec<Arc<Namespace>>,
-    threads: Threads,
+    store: Arc<LsmStore>,
     inbox: Arc<Inbox>,
     pub(super) commands: HashMap<u64, Active>,
     /// Jobs whose replies are still to come.
@@ -55,9 +49,6 @@ pub struct LsmEngine {
     pub(super) events: Vec<Event>,
 }
 
-/// The least limit of a batch: a group of changes, or a piece, fits.
-const MIN_BATCH_BYTES: u64 = 4 << 20;
-
 /// A command under way.
 pub(super) enum Active {
     Store(Store),
@@ -67,96 +58,45 @@ pub(super) enum Active {
 }
 
 impl LsmEngine {
-    /// Opens the store, or makes it, and its namespaces.
+    /// Opens the store, or makes it, for a single event loop.
     ///
     /// # Errors
-    /// The store cannot be opened ([`Error::Store`] says why), two namespaces have one number, a
-    /// largest value is 0 or above 256 MiB, the budget is below 2 MiB, or the store's
-    /// `max_batch_bytes` below 4 MiB. The process may also lack a descriptor.
+    /// Those of [`LsmStore::open`] and [`LsmEngine::new`].
     pub fn open(options: LsmOptions) -> Result<Self> {
-        let budget = options.buffer_bytes / BLOCK_BYTES;
-        if budget < MIN_BUFFER_BLOCKS {
-            let what = "the budget of buffers is at least 2 MiB";
-            return Err(Error::InvalidArgument(what.to_owned()));
-        }
-        if options.store.max_batch_bytes < MIN_BATCH_BYTES {
-            let what = "`max_batch_bytes` is at least 4 MiB in the store of a node";
-            return Err(Error::InvalidArgument(what.to_owned()));
-        }
-        let mut numbers: Vec<u32> = options.namespaces.iter().map(|each| each.nsid).collect();
-        numbers.sort_unstable();
-        if numbers.windows(2).any(|two| two[0] == two[1]) {
-            let what = "two namespaces have one number";
-            return Err(Error::InvalidArgument(what.to_owned()));
-        }
-        let is_legal = |bytes: u32| (1..=MAX_VALUE_BYTES).contains(&bytes);
-        if let Some(wrong) = options
-            .namespaces
-            .iter()
-            .find(|each| !is_legal(each.max_value_bytes))
-        {
-            let what = format!(
-                "namespace {}: the largest value is 1 byte to 256 MiB",
-                wrong.nsid
-            );
-            return Err(Error::InvalidArgument(what));
-        }
-        let db = Db::open(&options.path, options.store)?;
-        let mut namespaces = Vec::new();
-        for settings in options.namespaces {
-            namespaces.push(Arc::new(Namespace::open(&db, settings)?));
-        }
+        let budget = options.buffer_bytes;
+        check_budget(budget)?;
+        LsmEngine::new(&LsmStore::open(options)?, budget)
+    }
+
+    /// Makes the part of one event loop, with a budget of buffers of its own.
+    ///
+    /// # Errors
+    /// The budget is below 2 MiB, or the process lacks a descriptor.
+    pub fn new(store: &Arc<LsmStore>, buffer_bytes: usize) -> Result<Self> {
+        check_budget(buffer_bytes)?;
         let inbox = Inbox::new().map_err(|error| Error::io("make a descriptor", error))?;
-        let inbox = Arc::new(inbox);
-        let (writers, readers) = (options.write_threads, options.read_threads);
         Ok(LsmEngine {
-            namespaces,
-            threads: Threads::start(&db, &inbox, writers, readers),
-            db,
-            path: options.path,
-            inbox,
+            store: Arc::clone(store),
+            inbox: Arc::new(inbox),
             commands: HashMap::new(),
             jobs: 0,
-            buffers: Buffers::new(budget),
+            buffers: Buffers::new(buffer_bytes / BLOCK_BYTES),
             buffer_waiters: VecDeque::new(),
             events: Vec::new(),
         })
     }
 
-    /// Returns the store, for its statistics and its upkeep.
+    /// Returns the store's handle, for its statistics and its upkeep.
     pub fn db(&self) -> &Db {
-        &self.db
+        self.store.db()
     }
 
-    /// Returns all namespaces, in the order of the options. They share the free space of the store's
-    /// file system, so that it counts in the size of each. The bytes in use are those of tables,
-    /// estimated; a namespace is named after its keyspaces.
+    /// Returns all namespaces, as [`LsmStore::namespaces`] does.
     ///
     /// # Errors
-    /// The store's tables or its file system cannot be read.
+    /// Those of [`LsmStore::namespaces`].
     pub fn namespaces(&self) -> Result<Vec<NamespaceInfo>> {
-        let store = self.db.store_id()?;
-        let status = rustix::fs::statvfs(&self.path)
-            .map_err(|error| Error::io("look for free space", error.into()))?;
-        let free_bytes = status.f_bavail.saturating_mul(status.f_frsize);
-        let mut all = Vec::with_capacity(self.namespaces.len());
-        for namespace in &self.namespaces {
-            let settings = &namespace.settings;
-            let used_bytes = namespace.used_bytes()?;
-            all.push(NamespaceInfo {
-                nsid: settings.nsid,
-                kind: Kind::Keys,
-                domain: settings.domain,
-                name: format!("node-{}", settings.nsid),
-                size_bytes: used_bytes.saturating_add(free_bytes),
-                used_bytes,
-                max_value_bytes: settings.max_value_bytes,
-                max_keys: None,
-                uuid: uuid_of(store, settings.nsid),
-                nguid: nguid_of(store, settings.nsid),
-            });
-        }
-        Ok(all)
+        self.store.namespaces()
     }
 
     /// Returns the number of commands under way.
@@ -179,17 +119,18 @@ impl LsmEngine {
 
     pub(super) fn write(&mut self, key: &crate::Key, write: Write) {
         self.jobs += usize::from(!matches!(write, Write::Drop(..)));
-        self.threads.write(key, write);
+        self.store.threads().write(&self.inbox, key, write);
     }
 
     pub(super) fn read(&mut self, tag: u64, namespace: &Arc<Namespace>, what: ReadKind) {
         self.jobs += 1;
         let namespace = Arc::clone(namespace);
-        self.threads.read(Read {
+        let read = Read {
             tag,
             namespace,
             what,
-        });
+        };
+        self.store.threads().read(&self.inbox, read);
     }
 
     fn begin(&mut self, tag: u64, namespace: &Arc<Namespace>, command: Command) {
@@ -292,14 +233,18 @@ impl LsmEngine {
     }
 }
 
+fn check_budget(buffer_bytes: usize) -> Result<()> {
+    if buffer_bytes / BLOCK_BYTES < MIN_BUFFER_BLOCKS {
+        let what = "the budget of buffers is at least 2 MiB";
+        return Err(Error::InvalidArgument(what.to_owned()));
+    }
+    Ok(())
+}
+
 impl Engine for LsmEngine {
     fn submit(&mut self, tag: u64, nsid: u32, command: Command) {
-        let mut all = self.namespaces.iter();
-        match all.find(|namespace| namespace.settings.nsid == nsid) {
-            Some(namespace) => {
-                let namespace = Arc::clone(namespace);
-                self.begin(tag, &namespace, command);
-            }
+        match self.store.namespace(nsid).map(Arc::clone) {
+            Some(namespace) => self.begin(tag, &namespace, command),
             None => self.done(tag, Err(Failure::NoNamespace)),
         }
     }

@@ -11,11 +11,13 @@ mod engine;
 mod head;
 mod identifiers;
 mod namespace;
+mod store;
 mod threads;
 
 use std::path::PathBuf;
 
 pub use self::engine::LsmEngine;
+pub use self::store::LsmStore;
 use crate::engine::DEFAULT_BUFFER_BYTES;
 use crate::format::layout::DEFAULT_MAX_VALUE_BYTES;
 use crate::format::namespace::Domain;
@@ -45,7 +47,7 @@ impl LsmNamespace {
     }
 }
 
-/// The settings of [`LsmEngine::open`].
+/// The settings of [`LsmStore::open`] and [`LsmEngine::open`].
 #[derive(Clone, Debug)]
 pub struct LsmOptions {
     /// The store's directory.
@@ -58,7 +60,7 @@ pub struct LsmOptions {
     pub write_threads: usize,
     /// Threads that read. Default: 4.
     pub read_threads: usize,
-    /// The budget of buffers for values, in bytes. Beside it, a retrieve under way holds a value of up
+    /// The budget of buffers for values in [`LsmEngine::open`], in bytes. Beside it, a retrieve under way holds a value of up
     /// to 64 KiB, and each thread a piece. Default: 64 MiB.
     pub buffer_bytes: usize,
 }

@@ -39,6 +39,12 @@ pub(super) enum ChangeKind {
     Delete,
 }
 
+/// Work, and the inbox of the event loop that gave it.
+struct Job<W> {
+    inbox: Arc<Inbox>,
+    work: W,
+}
+
 /// Work for the thread of a key.
 pub(super) enum Write {
     Change(KeyChange),
@@ -141,15 +147,15 @@ impl Inbox {
     }
 }
 
-/// The threads. They end when this is dropped.
+/// The threads, for all event loops. They end when this is dropped.
 pub(super) struct Threads {
-    writers: Vec<Sender<Write>>,
-    readers: Option<Sender<Read>>,
+    writers: Vec<Sender<Job<Write>>>,
+    readers: Option<Sender<Job<Read>>>,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    pub(super) fn start(db: &Db, inbox: &Arc<Inbox>, writers: usize, readers: usize) -> Self {
+    pub(super) fn start(db: &Db, writers: usize, readers: usize) -> Self {
         let mut threads = Threads {
             writers: Vec::new(),
             readers: None,
@@ -157,32 +163,36 @@ impl Threads {
         };
         for _ in 0..writers.max(1) {
             let (sender, receiver) = channel();
-            let (db, inbox) = (db.clone(), Arc::clone(inbox));
+            let db = db.clone();
             threads.writers.push(sender);
-            let run = move || write_all(&db, &receiver, &inbox);
+            let run = move || write_all(&db, &receiver);
             threads.handles.push(std::thread::spawn(run));
         }
         let (sender, receiver) = channel();
         threads.readers = Some(sender);
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..readers.max(1) {
-            let (receiver, inbox) = (Arc::clone(&receiver), Arc::clone(inbox));
-            let run = move || read_all(&receiver, &inbox);
+            let receiver = Arc::clone(&receiver);
+            let run = move || read_all(&receiver);
             threads.handles.push(std::thread::spawn(run));
         }
         threads
     }
 
-    /// Hands work to the thread of a key: its changes take effect in the order of these calls.
-    pub(super) fn write(&self, key: &Key, write: Write) {
+    /// Hands work to the thread of a key: its changes take effect in the order of these calls. The
+    /// reply goes to `inbox`.
+    pub(super) fn write(&self, inbox: &Arc<Inbox>, key: &Key, work: Write) {
         let hash = xxhash_rust::xxh3::xxh3_64(key.as_bytes());
         let at = (hash % self.writers.len() as u64) as usize;
-        let sent = self.writers[at].send(write);
+        let inbox = Arc::clone(inbox);
+        let sent = self.writers[at].send(Job { inbox, work });
         debug_assert!(sent.is_ok(), "a thread lives as long as its sender");
     }
 
-    pub(super) fn read(&self, read: Read) {
-        let sent = self.readers.as_ref().map(|readers| readers.send(read));
+    pub(super) fn read(&self, inbox: &Arc<Inbox>, work: Read) {
+        let inbox = Arc::clone(inbox);
+        let readers = self.readers.as_ref();
+        let sent = readers.map(|readers| readers.send(Job { inbox, work }));
         debug_assert!(sent.is_some_and(|sent| sent.is_ok()));
     }
 }
@@ -198,28 +208,28 @@ impl Drop for Threads {
     }
 }
 
-fn write_all(db: &Db, jobs: &Receiver<Write>, inbox: &Inbox) {
+fn write_all(db: &Db, jobs: &Receiver<Job<Write>>) {
     while let Ok(first) = jobs.recv() {
         let (mut group, mut bytes) = (Vec::new(), 0);
         let mut next = Some(first);
-        while let Some(job) = next.take() {
-            match job {
+        while let Some(Job { inbox, work }) = next.take() {
+            match work {
                 Write::Change(change) => {
                     bytes += change.kind.value_bytes();
-                    group.push(change);
+                    group.push((inbox, change));
                 }
                 other => {
                     // It must not overtake the changes before it.
-                    commit(db, std::mem::take(&mut group), inbox);
+                    commit(db, std::mem::take(&mut group));
                     bytes = 0;
-                    carry_out(other, inbox);
+                    carry_out(other, &inbox);
                 }
             }
             if group.len() < MAX_GROUP && bytes < MAX_GROUP_BYTES {
                 next = jobs.try_recv().ok();
             }
         }
-        commit(db, group, inbox);
+        commit(db, group);
     }
 }
 
@@ -239,15 +249,15 @@ fn carry_out(job: Write, inbox: &Inbox) {
 
 /// Judges changes in their order and writes all that pass in one batch. Nobody hears of any before
 /// the batch is as durable as its namespaces ask.
-fn commit(db: &Db, group: Vec<KeyChange>, inbox: &Inbox) {
+fn commit(db: &Db, group: Vec<(Arc<Inbox>, KeyChange)>) {
     if group.is_empty() {
         return;
     }
     let mut batch = WriteBatch::new();
     let mut heads: HashMap<(u32, Key), Option<Head>> = HashMap::new();
-    let syncs = group.iter().any(|change| change.namespace.syncs());
+    let syncs = group.iter().any(|(_, change)| change.namespace.syncs());
     let mut judged = Vec::with_capacity(group.len());
-    for change in &group {
+    for (_, change) in &group {
         let namespace = &change.namespace;
         let at = (namespace.settings.nsid, change.key);
         let now = match heads.get(&at) {
@@ -267,7 +277,7 @@ fn commit(db: &Db, group: Vec<KeyChange>, inbox: &Inbox) {
         false => db.write(batch, WriteOptions::with_sync(syncs)),
     };
     let failure = written.err().map(|error| change_failed(&error));
-    for (change, judged) in group.into_iter().zip(judged) {
+    for ((inbox, change), judged) in group.into_iter().zip(judged) {
         let result = match &failure {
             Some(failure) => Err(failure.clone()),
             None => judged,
@@ -325,17 +335,17 @@ impl ChangeKind {
     }
 }
 
-fn read_all(jobs: &Mutex<Receiver<Read>>, inbox: &Inbox) {
+fn read_all(jobs: &Mutex<Receiver<Job<Read>>>) {
     loop {
         let received = jobs.lock().recv();
-        let Ok(Read {
+        let Ok(Job { inbox, work }) = received else {
+            return;
+        };
+        let Read {
             tag,
             namespace,
             what,
-        }) = received
-        else {
-            return;
-        };
+        } = work;
         let reply = match what {
             ReadKind::Exist(key) => {
                 let found = namespace.head(&key);
