@@ -18,9 +18,13 @@ struct Server {
 
 impl Server {
     fn start(path: &str, options: &[&str]) -> Self {
+        Server::serve(&[&[path], options].concat())
+    }
+
+    fn serve(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
-            .args(["node", "serve", path, "--listen", "127.0.0.1:0"])
-            .args(options)
+            .args(["node", "serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -94,6 +98,30 @@ fn keys_go_through_the_network() {
     let server = Server::start(&path, &[]);
     let found = shell.out(&["kv", "get", "-a", &server.address, "--hex", "00ff"]);
     assert_eq!(found, "cafe\n");
+}
+
+#[test]
+fn a_store_is_served_by_the_lsm_engine() {
+    let shell = Shell::new();
+    let store = shell.path("store").to_str().unwrap().to_owned();
+    let options = format!("store = \"{store}\"\n[[namespace]]\nnsid = 7\n");
+    let options = shell.file("node.toml", options.into_bytes());
+    let server = Server::serve(&["--config", &options]);
+    for key in ["b", "a", "c"] {
+        let put = ["kv", "put", "-a", &server.address, "-n", "7", key, "value"];
+        assert_eq!(shell.run(&put).code, 0);
+    }
+    // The engine's order is that of the bytes.
+    let listed = shell.out(&["kv", "list", "-a", &server.address, "-n", "7"]);
+    assert_eq!(listed, "a\nb\nc\n");
+    let ran = shell.run(&["node", "serve", "--store", &store]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let subsystem = server.subsystem.clone();
+    assert!(server.stop().starts_with("stopped"));
+    let server = Server::serve(&["--store", &store]);
+    assert_eq!(server.subsystem, subsystem);
+    let ran = shell.run(&["node", "serve", "x", "--store", "y"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
 }
 
 #[test]

@@ -7,20 +7,22 @@ use std::sync::Arc;
 use terrace_node::Key;
 use terrace_node::block::Buffer;
 use terrace_node::device::Wait;
-use terrace_node::engine::{self, Engine, Failure, Node, Worker};
+use terrace_node::engine::{self, Engine, Failure};
 use terrace_nvmf::target::{Answer, Backend, Command, Condition, Event, Key as WireKey};
 use terrace_nvmf::wire::Status;
 
+use crate::opened::Opened;
+
 /// A loop's part of the engine, for a target.
-pub struct EngineBackend<E = Worker> {
+pub struct EngineBackend<E> {
     engine: E,
-    node: Arc<Node>,
+    node: Arc<dyn Opened>,
     events: Vec<engine::Event>,
 }
 
 impl<E: Engine> EngineBackend<E> {
     /// Makes the backend of one loop.
-    pub fn new(engine: E, node: Arc<Node>) -> Self {
+    pub fn new(engine: E, node: Arc<dyn Opened>) -> Self {
         EngineBackend {
             engine,
             node,
@@ -73,8 +75,7 @@ impl<E: Engine> Backend for EngineBackend<E> {
     }
 
     fn used_bytes(&self, nsid: u32) -> u64 {
-        let statistics = self.node.statistics(nsid);
-        statistics.map_or(0, |statistics| statistics.value_bytes)
+        self.node.used_bytes(nsid)
     }
 }
 

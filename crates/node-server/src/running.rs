@@ -8,12 +8,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use terrace_node::device::{Access, Backend, Device, Medium, open_device};
 use terrace_node::engine::{Node, Worker};
+use terrace_node::lsm::LsmEngine;
 use terrace_nvmf::server::{Server, Stop};
 use terrace_nvmf::target::{Registry, Subsystem};
 
 use crate::backend::EngineBackend;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::opened::{LoopEngine, Opened, open_store};
 use crate::subsystem::{max_transfer_shift, subsystem};
 
 /// A server that runs.
@@ -22,7 +24,7 @@ pub struct Running {
     pub subsystem: Subsystem,
     /// The addresses it listens on, with ports that the system chose.
     pub addresses: Vec<SocketAddr>,
-    node: Arc<Node>,
+    node: Arc<dyn Opened>,
     stop: Stop,
     loops: Vec<JoinHandle<Result<()>>>,
 }
@@ -34,37 +36,60 @@ impl Running {
     /// An option is illegal, the node cannot be opened, or an address cannot be listened on.
     pub fn start(config: &Config) -> Result<Self> {
         config.check()?;
-        let medium = Arc::new(Medium::open(&config.device, Access::Write)?);
-        let open_device = || -> Result<Box<dyn Device>> {
+        if config.store.is_some() {
+            let store = open_store(config)?;
+            let engine = || Ok(LsmEngine::new(&store, config.buffer_bytes)?);
+            return Running::serve(config, store.clone(), engine);
+        }
+        let path = config.device.as_deref().unwrap_or("".as_ref());
+        let medium = Arc::new(Medium::open(path, Access::Write)?);
+        Running::start_on(config, || {
             Ok(open_device(
                 Arc::clone(&medium),
                 Backend::Auto,
                 config.device_depth,
             )?)
-        };
-        let mut first = open_device()?;
+        })
+    }
+
+    /// Serves the node of a device that the caller opens, once for each loop: devices that fail when
+    /// a test wants it, for one.
+    ///
+    /// # Errors
+    /// As [`Running::start`], and those of `open`.
+    pub fn start_on(
+        config: &Config,
+        mut open: impl FnMut() -> Result<Box<dyn Device>>,
+    ) -> Result<Self> {
+        config.check()?;
+        let mut first = open()?;
         let node = Node::open(&mut *first)?;
-        let subsystem = subsystem(&node.superblock, config)?;
-        let registry = Registry::new(vec![subsystem.clone()], config.max_controllers);
-        let settings = config.settings(max_transfer_shift(&node.superblock));
-        let stop = Stop::new().map_err(Error::io("make an event"))?;
-        let (mut loops, mut addresses) = (Vec::new(), Vec::new());
         let mut spare = Some(first);
+        let engine = || {
+            let device = spare.take().map_or_else(&mut open, Ok)?;
+            Ok(Worker::new(&node, device, config.buffer_bytes)?)
+        };
+        Running::serve(config, Arc::clone(&node) as Arc<dyn Opened>, engine)
+    }
+
+    /// Serves an opened node. `engine` makes the part of each loop.
+    fn serve<E: LoopEngine>(
+        config: &Config,
+        node: Arc<dyn Opened>,
+        mut engine: impl FnMut() -> Result<E>,
+    ) -> Result<Self> {
+        let subsystem = subsystem(&*node, config)?;
+        let registry = Registry::new(vec![subsystem.clone()], config.max_controllers);
+        let settings = config.settings(max_transfer_shift(&subsystem));
+        let stop = Stop::new().map_err(Error::io("make an event"))?;
+        let (mut servers, mut addresses) = (Vec::new(), Vec::new());
         for &address in &config.listen {
-            let listener = TcpListener::bind(address).map_err(|source| Error::Listen {
-                address: address.to_string(),
-                source,
-            })?;
-            addresses.push(
-                listener
-                    .local_addr()
-                    .map_err(Error::io("ask for an address"))?,
-            );
+            let listener = listen(address)?;
+            let own = listener.local_addr();
+            addresses.push(own.map_err(Error::io("ask for an address"))?);
             for _ in 0..config.loops {
                 let listener = listener.try_clone().map_err(Error::io("share a socket"))?;
-                let device = spare.take().map_or_else(open_device, Ok)?;
-                let worker = Worker::new(&node, device, config.buffer_bytes)?;
-                let backend = EngineBackend::new(worker, Arc::clone(&node));
+                let backend = EngineBackend::new(engine()?, Arc::clone(&node));
                 let server = Server::new(
                     listener,
                     Arc::clone(&registry),
@@ -72,30 +97,22 @@ impl Running {
                     config.limits(),
                     backend,
                 );
-                let server = server.map_err(Error::io("make a poller"))?;
-                loops.push((server, stop.clone()));
+                servers.push(server.map_err(Error::io("make a poller"))?);
             }
         }
-        let spawn = |(server, stop): (Server<EngineBackend>, Stop)| {
-            let name = "terrace-loop".to_owned();
-            thread::Builder::new()
-                .name(name)
-                .spawn(move || run(server, &stop))
-                .map_err(Error::io("start a thread"))
-        };
-        let loops = loops.into_iter().map(spawn).collect::<Result<Vec<_>>>()?;
+        let loops = servers.into_iter().map(|server| spawn(server, &stop));
         Ok(Running {
             subsystem,
             addresses,
             node,
+            loops: loops.collect::<Result<Vec<_>>>()?,
             stop,
-            loops,
         })
     }
 
     /// Returns the opened node, with its counters.
-    pub fn node(&self) -> &Node {
-        &self.node
+    pub fn node(&self) -> &dyn Opened {
+        &*self.node
     }
 
     /// Returns the handle that stops the server.
@@ -123,15 +140,32 @@ impl Running {
             }
             ended = ended.and(of_loop);
         }
-        ended
+        ended.and(self.node.close())
     }
 }
 
-fn run(server: Server<EngineBackend>, stop: &Stop) -> Result<()> {
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|source| Error::Listen {
+        address: address.to_string(),
+        source,
+    })
+}
+
+fn spawn<E: LoopEngine>(
+    server: Server<EngineBackend<E>>,
+    stop: &Stop,
+) -> Result<JoinHandle<Result<()>>> {
+    let stop = stop.clone();
+    let thread = thread::Builder::new().name("terrace-loop".to_owned());
+    let spawned = thread.spawn(move || run(server, &stop));
+    spawned.map_err(Error::io("start a thread"))
+}
+
+fn run<E: LoopEngine>(server: Server<EngineBackend<E>>, stop: &Stop) -> Result<()> {
     let others = StopsOthers(stop);
     let backend = server.run(stop).map_err(Error::io("serve"))?;
     drop(others);
-    Ok(backend.into_engine().close()?)
+    backend.into_engine().end()
 }
 
 /// Has the other loops end when this one ends, in whatever way: a host would wait for a loop that is

@@ -7,13 +7,7 @@ use terrace_nvmf::initiator::client::Client;
 use terrace_nvmf::initiator::client::Condition;
 use terrace_nvmf::wire::Status;
 
-use self::support::{BLOCKS, KEYS, Place, client, settings};
-
-fn value(bytes: usize, seed: u8) -> Vec<u8> {
-    (0..bytes)
-        .map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at >> 8) as u8)
-        .collect()
-}
+use self::support::{BLOCKS, KEYS, Place, client, settings, value};
 
 fn store(client: &mut Client, key: &[u8], value: &[u8]) {
     client.store(KEYS, key, value, Condition::None).unwrap();

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use terrace_nvmf::initiator::client::{Client, Condition, Key, Request, Settings, Ticket};
 
 use self::support::child::{self, Server};
-use self::support::{KEYS, Place};
+use self::support::{KEYS, Place, StorePlace};
 
 /// Keys, and commands under way.
 const NUMBERS: u64 = 60;
@@ -146,13 +146,11 @@ fn check(client: &mut Client, versions: &mut [Versions]) {
     }
 }
 
-#[test]
-fn what_was_acknowledged_survives_kills_of_the_server() {
-    let place = Place::new();
+fn survive_kills(start: impl Fn() -> Server) {
     let mut versions: Vec<Versions> = (0..NUMBERS).map(|_| Versions::default()).collect();
     let (mut last, mut random) = (0, SmallRng::seed_from_u64(7));
     for _ in 0..setting("TERRACE_SERVER_KILLS", 6) {
-        let mut server = Server::start(&place);
+        let mut server = start();
         let mut client = connect(&server);
         check(&mut client, &mut versions);
         let until = Instant::now() + Duration::from_millis(random.random_range(50..400));
@@ -165,8 +163,20 @@ fn what_was_acknowledged_survives_kills_of_the_server() {
             &mut random,
         );
     }
-    let server = Server::start(&place);
+    let server = start();
     check(&mut connect(&server), &mut versions);
     assert!(last > 100, "{last} changes");
     println!("{last} changes");
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_of_the_server() {
+    let place = Place::new();
+    survive_kills(|| Server::start(&place));
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_of_a_store_s_server() {
+    let place = StorePlace::new();
+    survive_kills(|| Server::start_store(&place));
 }

@@ -79,12 +79,17 @@ THE ALLOW-LIST IS OF NAMES, AND A NAME PROVES NOTHING. With --secrets each host 
 DH-HMAC-CHAP. Without it the server listens on loopback alone, unless --allow-unauthenticated says
 that everybody who reaches the address may read and write. Data are not encrypted in either case.
 
+With --store the LSM engine serves keys from a store's directory: for more keys than an index in
+memory allows, and for lists in the order of the keys' bytes. Its namespaces stand in the file of
+options; without any there is number 1. docs/node.md lists the options.
+
 A line of the file of secrets has the name of a host, its secret as `nvme gen-dhchap-key` writes it,
 and perhaps the secret by which the node proves itself. The file's mode is 0600.
 
 Examples:
   terrace node serve ./node.img
   terrace node serve /dev/nvme1n1 --listen 192.0.2.7:4420 --secrets /etc/terrace/secrets
+  terrace node serve --store /srv/keys
   terrace node serve --config /etc/terrace/node.toml")]
     Serve(NodeServe),
 }
@@ -128,8 +133,11 @@ pub struct NodeRecover {
 #[derive(Debug, Args)]
 pub struct NodeServe {
     /// The block device or file; of the file of options if it is left out
-    #[arg(required_unless_present = "config")]
+    #[arg(required_unless_present_any = ["config", "store"])]
     pub path: Option<PathBuf>,
+    /// Serve a store in this directory by the LSM engine, in place of a device; it is made if absent
+    #[arg(long, value_name = "DIR", conflicts_with = "path")]
+    pub store: Option<PathBuf>,
     /// A TOML file of options; those given here replace its own
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

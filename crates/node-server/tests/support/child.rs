@@ -2,13 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use terrace_node_server::{Config, Running};
 
-use super::Place;
+use super::{Place, StorePlace, store_config};
 
 const PATH: &str = "TERRACE_TEST_NODE";
+/// Set if the path is a store's.
+const STORE: &str = "TERRACE_TEST_STORE";
 pub const SUBSYSTEM: &str = "nqn.2026-11.org.example:node";
 
 /// Serves the node that the parent names until the process is killed.
@@ -16,7 +19,10 @@ pub fn serve(adapt: impl FnOnce(&mut Config)) {
     let Ok(path) = std::env::var(PATH) else {
         return;
     };
-    let mut config = Config::new(path);
+    let mut config = match std::env::var_os(STORE) {
+        Some(_) => store_config(path.into()),
+        None => Config::new(path),
+    };
     config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     config.subsystem = Some(SUBSYSTEM.to_owned());
     adapt(&mut config);
@@ -33,9 +39,18 @@ pub struct Server {
 
 impl Server {
     pub fn start(place: &Place) -> Self {
+        Server::begin(&place.path(), false)
+    }
+
+    pub fn start_store(place: &StorePlace) -> Self {
+        Server::begin(&place.path(), true)
+    }
+
+    fn begin(path: &Path, is_store: bool) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--ignored", "--nocapture"])
-            .env(PATH, place.path())
+            .env(PATH, path)
+            .envs(is_store.then_some((STORE, "1")))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

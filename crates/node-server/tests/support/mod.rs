@@ -13,7 +13,7 @@ use terrace_node::engine::create;
 use terrace_node::format::layout::NamespaceRequest;
 use terrace_node::format::namespace::{Domain, Kind};
 use terrace_node::format::superblock::Superblock;
-use terrace_node_server::{Config, Running};
+use terrace_node_server::{Config, DomainOption, NamespaceOptions, Running};
 use terrace_nvmf::initiator::client::{Client, Settings};
 
 /// The namespace of keys.
@@ -58,6 +58,48 @@ impl Place {
         config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         config
     }
+}
+
+/// The namespace of a store whose stores need not survive a power cut.
+pub const CRASH_SAFE: u32 = 5;
+
+/// A store's directory, which goes with it.
+pub struct StorePlace {
+    directory: tempfile::TempDir,
+}
+
+impl StorePlace {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        StorePlace { directory }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("store")
+    }
+
+    /// Returns the options of a server on a free port, with two namespaces.
+    pub fn config(&self) -> Config {
+        store_config(self.path())
+    }
+}
+
+/// Returns the options of a server of a store, on a free port and with two namespaces.
+pub fn store_config(path: PathBuf) -> Config {
+    let mut config = Config::of_store(path);
+    let mut crash_safe = NamespaceOptions::new(CRASH_SAFE);
+    crash_safe.domain = DomainOption::CrashSafe;
+    crash_safe.max_value_bytes = 1 << 20;
+    config.namespaces = vec![NamespaceOptions::new(KEYS), crash_safe];
+    config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    config
+}
+
+/// Returns bytes that differ by size, place and seed.
+pub fn value(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at >> 8) as u8)
+        .collect()
 }
 
 /// Returns the settings of a client with two queues.

@@ -78,3 +78,11 @@ impl LsmOptions {
         }
     }
 }
+
+/// Reads options of a store as TOML.
+///
+/// # Errors
+/// [`Error::Store`](crate::Error::Store) names the line, the option and what it accepts.
+pub fn store_options(text: &str) -> crate::Result<terrace::Options> {
+    Ok(terrace::Options::from_toml(text)?)
+}

@@ -24,10 +24,13 @@ pub fn run(arguments: &NodeServe) -> Result<()> {
 fn config(arguments: &NodeServe) -> terrace_node_server::Result<Config> {
     let mut config = match &arguments.config {
         Some(file) => Config::from_file(file)?,
-        None => Config::new(arguments.path.clone().unwrap_or_default()),
+        None => Config::new(""),
     };
     if let Some(path) = &arguments.path {
-        config.device.clone_from(path);
+        (config.device, config.store) = (Some(path.clone()), None);
+    }
+    if let Some(directory) = &arguments.store {
+        (config.device, config.store) = (None, Some(directory.clone()));
     }
     if !arguments.listen.is_empty() {
         config.listen.clone_from(&arguments.listen);
@@ -70,6 +73,7 @@ fn banner(running: &Running) -> String {
 
 fn failure(arguments: &NodeServe, error: Error) -> Failure {
     match error {
+        Error::Node(terrace_node::Error::Store(error)) => Failure::from(error),
         Error::Node(error) => {
             let path = arguments.path.as_deref().or(arguments.config.as_deref());
             node::failure(path.unwrap_or("the node".as_ref()), error)

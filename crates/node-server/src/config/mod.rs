@@ -1,5 +1,8 @@
 //! The file of options.
 
+mod check;
+mod namespace;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,9 +11,10 @@ use serde::Deserialize;
 use terrace_nvmf::server::Limits;
 use terrace_nvmf::target::Settings;
 
+pub use self::namespace::{DomainOption, NamespaceOptions};
 use crate::error::{Error, Result};
 
-/// The options of a server. Each has a default but the device.
+/// The options of a server. Each has a default but `device` and `store`, of which there is one.
 ///
 /// ```
 /// let config = terrace_node_server::Config::from_toml(r#"
@@ -24,7 +28,24 @@ use crate::error::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The node's block device or file, made by `terrace node init`.
-    pub device: PathBuf,
+    #[serde(default)]
+    pub device: Option<PathBuf>,
+    /// The directory of a store, for the LSM engine; it is made if it is absent.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
+    /// With `store`: its namespaces. Without any there is number 1, with values of up to 32 MiB that
+    /// survive power cuts.
+    #[serde(default, rename = "namespace")]
+    pub namespaces: Vec<NamespaceOptions>,
+    /// With `store`: a file of the store's own options, as `terrace options` prints them.
+    #[serde(default)]
+    pub store_options: Option<PathBuf>,
+    /// With `store`: threads that change keys, 1 to 64.
+    #[serde(default = "default_write_threads")]
+    pub write_threads: usize,
+    /// With `store`: threads that read, 1 to 64.
+    #[serde(default = "default_read_threads")]
+    pub read_threads: usize,
     /// Addresses to listen on.
     #[serde(default = "default_listen")]
     pub listen: Vec<SocketAddr>,
@@ -40,10 +61,10 @@ pub struct Config {
     /// Names of the hosts that may connect; all may without it.
     #[serde(default)]
     pub allowed_hosts: Option<Vec<String>>,
-    /// Event loops, each with a thread and a queue of the device.
+    /// Event loops of each address, with a thread and a queue of the device each.
     #[serde(default = "one")]
     pub loops: usize,
-    /// Requests that a loop has at the device at a time.
+    /// With `device`: requests that a loop has at the device at a time.
     #[serde(default = "default_depth")]
     pub device_depth: usize,
     /// Memory for values under way of a loop, in bytes.
@@ -75,11 +96,16 @@ pub struct Config {
     pub drain_seconds: u64,
 }
 
-/// The namespaces that a server has.
-pub type Namespaces = Vec<terrace_nvmf::target::Namespace>;
-
 fn default_listen() -> Vec<SocketAddr> {
     vec![SocketAddr::from(([127, 0, 0, 1], 4420))]
+}
+
+fn default_write_threads() -> usize {
+    2
+}
+
+fn default_read_threads() -> usize {
+    4
 }
 
 fn one() -> usize {
@@ -122,7 +148,28 @@ impl Config {
     /// Returns the options of a server for a device, all others at their defaults.
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Config {
-            device: device.into(),
+            device: Some(device.into()),
+            ..Config::empty()
+        }
+    }
+
+    /// Returns the options of a server for the store in a directory, all others at their defaults.
+    pub fn of_store(directory: impl Into<PathBuf>) -> Self {
+        Config {
+            store: Some(directory.into()),
+            ..Config::empty()
+        }
+    }
+
+    /// Returns the defaults.
+    fn empty() -> Self {
+        Config {
+            device: None,
+            store: None,
+            namespaces: Vec::new(),
+            store_options: None,
+            write_threads: default_write_threads(),
+            read_threads: default_read_threads(),
             listen: default_listen(),
             secrets: None,
             allow_unauthenticated: false,
@@ -171,65 +218,6 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks each option.
-    ///
-    /// # Errors
-    /// Names the first that is illegal, and the values that it can have.
-    pub fn check(&self) -> Result<()> {
-        let illegal = |name, what: String| Err(Error::Option { name, what });
-        if self.listen.is_empty() {
-            return illegal("listen", "at least one address is expected".to_owned());
-        }
-        let is_public = |address: &&SocketAddr| !address.ip().is_loopback();
-        let proves = self.secrets.is_some() || self.allow_unauthenticated;
-        if let (Some(public), false) = (self.listen.iter().find(is_public), proves) {
-            return illegal(
-                "listen",
-                format!(
-                    "{public} is not loopback, and every host that reaches it may read and write; \
-                     name a file of secrets, or set allow_unauthenticated if that is meant"
-                ),
-            );
-        }
-        if !(1..=256).contains(&self.loops) {
-            return illegal("loops", format!("{} is not 1 to 256", self.loops));
-        }
-        if !(1..=4096).contains(&self.device_depth) {
-            return illegal(
-                "device_depth",
-                format!("{} is not 1 to 4096", self.device_depth),
-            );
-        }
-        if self.buffer_bytes < 8 << 20 {
-            return illegal(
-                "buffer_bytes",
-                format!("{} is below 8388608 (8 MiB)", self.buffer_bytes),
-            );
-        }
-        if !(2..=4096).contains(&self.queue_entries) {
-            return illegal(
-                "queue_entries",
-                format!("{} is not 2 to 4096", self.queue_entries),
-            );
-        }
-        if !(1..=1024).contains(&self.max_queues) {
-            return illegal(
-                "max_queues",
-                format!("{} is not 1 to 1024", self.max_queues),
-            );
-        }
-        let names = self
-            .subsystem
-            .iter()
-            .chain(self.allowed_hosts.iter().flatten());
-        for name in names {
-            if name.is_empty() || name.len() > terrace_nvmf::wire::fabrics::MAX_NQN_BYTES {
-                return illegal("subsystem", format!("{name:?} is not 1 to 223 bytes long"));
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn settings(&self, max_transfer_shift: u8) -> Settings {
         Settings {
             queue_entries: self.queue_entries,
@@ -247,41 +235,5 @@ impl Config {
             send_timeout: Duration::from_secs(self.send_seconds),
             drain: Duration::from_secs(self.drain_seconds),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(text: &str) -> String {
-        Config::from_toml(text).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn all_but_the_device_have_defaults() {
-        let config = Config::from_toml("device = \"x\"").unwrap();
-        assert_eq!(config, Config::new("x"));
-        assert!(message("").contains("device"));
-    }
-
-    #[test]
-    fn errors_name_the_option_and_its_values() {
-        let with = |line: &str| message(&format!("device = \"x\"\n{line}"));
-        assert!(with("loops = 0").contains("loops: 0 is not 1 to 256"));
-        assert!(with("queue_entries = 1").contains("2 to 4096"));
-        assert!(with("lops = 2").contains("unknown field `lops`"));
-        assert!(with("listen = []").contains("at least one address"));
-        assert!(with("subsystem = \"\"").contains("1 to 223"));
-        assert!(with("buffer_bytes = 1").contains("8 MiB"));
-    }
-
-    #[test]
-    fn a_public_address_needs_consent() {
-        let public = "device = \"x\"\nlisten = [\"0.0.0.0:4420\"]\n";
-        assert!(message(public).contains("allow_unauthenticated"));
-        Config::from_toml(&format!("{public}allow_unauthenticated = true")).unwrap();
-        Config::from_toml(&format!("{public}secrets = \"x\"")).unwrap();
-        Config::from_toml("device = \"x\"\nlisten = [\"[::1]:4420\"]").unwrap();
     }
 }
