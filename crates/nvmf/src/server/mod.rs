@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use self::peer::Peer;
 use self::poller::{Interest, Poller, Token};
 pub use self::stop::Stop;
+use crate::target::statistics::Statistics;
 use crate::target::{
-    Action, Backend, Connection, Ended, Event, Lookout, Ports, Registry, Settings,
+    Action, Backend, Connection, Ended, Event, Lookout, Notice, Party, Ports, Registry, Settings,
 };
 
 /// Limits of a server's loop.
@@ -52,6 +53,7 @@ pub struct Server<B: Backend> {
     backend: B,
     poller: Poller,
     lookout: Lookout,
+    statistics: Arc<Statistics>,
     /// The share of the backend's buffers that a connection has, in bytes.
     share_bytes: usize,
     peers: HashMap<u64, Peer<B::Buffer>>,
@@ -94,6 +96,7 @@ impl<B: Backend> Server<B> {
         Ok(Server {
             listener,
             lookout: Lookout::new(&registry),
+            statistics: registry.new_statistics(),
             registry,
             settings: Arc::new(settings),
             limits,
@@ -174,9 +177,12 @@ impl<B: Backend> Server<B> {
                 continue;
             }
             let mut events = std::mem::take(&mut self.events);
+            // One look at the clock for all of them.
+            let now = Instant::now();
             for event in events.drain(..) {
                 let number = Connection::<B::Buffer>::number_of(tag_of(&event));
                 if let Some(peer) = self.peers.get_mut(&number) {
+                    peer.connection.set_time(now);
                     peer.connection.event(event, &mut self.actions);
                     self.touched.push(number);
                 }
@@ -214,6 +220,14 @@ impl<B: Backend> Server<B> {
                 continue;
             };
             if self.peers.len() >= self.limits.max_connections && !self.end_a_stranger() {
+                self.statistics.refused();
+                let party = Party {
+                    peer,
+                    host: None,
+                    subsystem: None,
+                    queue: 0,
+                };
+                self.registry.notice(&party, Notice::TooMany);
                 continue;
             }
             self.last_number += 1;
@@ -223,7 +237,9 @@ impl<B: Backend> Server<B> {
             let ports = Ports { own, peer };
             let mut connection = Connection::new(number, settings, registry, ports, now);
             connection.set_share(self.share_bytes);
+            connection.count_in(Arc::clone(&self.statistics));
             if let Ok(peer) = Peer::new(stream, connection, &self.poller, number) {
+                self.statistics.accepted();
                 self.peers.insert(number, peer);
             }
         }

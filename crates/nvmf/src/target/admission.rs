@@ -54,10 +54,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return;
         };
         let command_id = flight.command_id;
+        let operation = flight.operation;
         // A transfer under way ends by itself; its data belong to the buffer until then.
         let is_transferring = !flight.wanted.is_empty();
         if self.flights.withdraw(slot) {
             self.count_in_flight(-1);
+            self.answering = operation;
             self.respond(command_id, status, 0);
         } else if !is_transferring {
             actions.push(Action::Abort { tag });

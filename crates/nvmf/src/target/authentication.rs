@@ -94,6 +94,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if !self.take_number() {
             self.end(Ended::QueueTaken);
         }
+        self.tell_of_entry();
     }
 
     /// Enters the phase that a step of authentication leads to, or ends the connection.

@@ -19,6 +19,7 @@ use super::output::Output;
 use super::reader::{Item, Reader, Violation};
 use super::registry::{Ports, Registry};
 use super::settings::Settings;
+use super::statistics::{Operation, Statistics};
 use crate::auth;
 use crate::wire::kv::{self, KeyList};
 use crate::wire::pdu::{
@@ -42,6 +43,9 @@ pub(super) enum Phase {
 
 /// A queue of a host.
 pub struct Connection<B> {
+    pub(super) statistics: Arc<Statistics>,
+    /// The kind of the command that is answered next.
+    pub(super) answering: Operation,
     /// The upper bits of the tags of its commands.
     number: u64,
     pub(super) settings: Arc<Settings>,
@@ -115,6 +119,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let capsule_data = settings.capsule_data_bytes as usize;
         let max_data = settings.max_data_bytes as usize;
         Connection {
+            statistics: registry.common_statistics(),
+            answering: Operation::Fabrics,
             number,
             settings,
             registry,
@@ -145,6 +151,16 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
     }
 
+    /// Has the connection add to the counters of its loop.
+    pub(crate) fn count_in(&mut self, statistics: Arc<Statistics>) {
+        self.statistics = statistics;
+    }
+
+    /// Tells the connection the time.
+    pub fn set_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// Returns the number of the connection that a tag belongs to.
     pub fn number_of(tag: u64) -> u64 {
         tag >> SLOT_BITS
@@ -158,6 +174,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// Takes note of bytes that were sent.
     pub fn sent(&mut self, bytes: usize, actions: &mut Vec<Action<B>>) {
         self.moved_bytes += bytes as u64;
+        self.statistics
+            .sent_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(controller) = &self.controller {
+            let sent = &controller.traffic.sent_bytes;
+            sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         let flights = &mut self.flights;
         self.output.advance(bytes, |tag, buffer| {
             actions.push(Action::GiveBack { tag, buffer });
@@ -206,6 +229,14 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     ) {
         self.now = now;
         self.moved_bytes += input.len() as u64;
+        let bytes = input.len() as u64;
+        self.statistics
+            .received_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        if let Some(controller) = &self.controller {
+            let received = &controller.traffic.received_bytes;
+            received.fetch_add(bytes, Ordering::Relaxed);
+        }
         while self.ended.is_none() {
             match self.reader.next(&mut input) {
                 Ok(None) => return,
@@ -352,6 +383,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if let Some(head) = &mut self.head {
             *head = (*head + 1) % self.queue_entries;
         }
+        self.answering = match entry.opcode {
+            command::FABRICS => Operation::Fabrics,
+            _ if self.queue == 0 => Operation::Admin,
+            _ => Operation::Refused,
+        };
         let command_id = entry.command_id.get();
         if matches!(self.phase, Phase::Authenticate) && !is_authentication(&entry) {
             self.respond(command_id, Status::AUTHENTICATION_REQUIRED, 0);
@@ -426,6 +462,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     command_id,
                     nsid,
                     opcode: entry.opcode,
+                    operation: Operation::of(&command),
                     data,
                     command: Some(command),
                     began: self.now,
@@ -501,6 +538,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         debug_assert!(flight.wanted.is_empty(), "a command ends without pieces");
         let (command_id, failure) = (flight.command_id, flight.failure);
         let (opcode, nsid, data) = (flight.opcode, flight.nsid, flight.data);
+        self.answering = flight.operation;
+        let time = self.now.saturating_duration_since(flight.began);
+        self.statistics.took(flight.operation, time);
         self.flights.free_if_over(slot);
         self.count_in_flight(-1);
         if self.ended.is_some() {
@@ -543,6 +583,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// becomes 0 when the backend has ended them.
     pub fn close(&mut self, actions: &mut Vec<Action<B>>) {
         self.end(Ended::ByHost);
+        self.tell_of_end();
         let flights = &mut self.flights;
         self.output.clear(|tag, buffer| {
             actions.push(Action::GiveBack { tag, buffer });

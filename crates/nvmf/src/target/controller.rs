@@ -1,10 +1,13 @@
 //! A controller: what a host and a subsystem know of each other, shared by the host's queues.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::statistics::{Host, Traffic};
 use super::subsystem::Subsystem;
 use crate::wire::properties::{
     ALL_COMMAND_SETS, COMMAND_SET, ENABLE, READY, SHUTDOWN, SHUTDOWN_COMPLETE,
@@ -27,6 +30,12 @@ pub(super) struct Controller {
     /// Commands of all queues that the backend has.
     pub(super) in_flight: AtomicUsize,
     ended: AtomicBool,
+    /// The address of the admin queue.
+    peer: SocketAddr,
+    pub(super) since: Instant,
+    /// Whether the admin queue is a host's, authenticated if it must be.
+    pub(super) has_entered: AtomicBool,
+    pub(super) traffic: Traffic,
 }
 
 /// The numbers of a controller's I/O queues.
@@ -45,6 +54,8 @@ impl Controller {
         host: String,
         host_id: [u8; 16],
         keep_alive_ms: u32,
+        peer: SocketAddr,
+        now: Instant,
     ) -> Self {
         Controller {
             id,
@@ -58,6 +69,31 @@ impl Controller {
             strict_deletes: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            peer,
+            since: now,
+            has_entered: AtomicBool::new(false),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Describes the host for an operator.
+    pub(super) fn describe(&self, now: Instant) -> Host {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let subsystem = self.subsystem.as_ref();
+        let must_prove = subsystem.is_some_and(|subsystem| subsystem.secrets.is_some());
+        Host {
+            nqn: self.host.clone(),
+            host_id: self.host_id,
+            controller: self.id,
+            subsystem: subsystem.map(|subsystem| subsystem.nqn.clone()),
+            peer: self.peer,
+            is_authenticated: must_prove && self.has_entered.load(Ordering::Relaxed),
+            connected: now.saturating_duration_since(self.since),
+            queues: self.queues.lock().connected.len(),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            answers: count(&self.traffic.answers),
+            received_bytes: count(&self.traffic.received_bytes),
+            sent_bytes: count(&self.traffic.sent_bytes),
         }
     }
 

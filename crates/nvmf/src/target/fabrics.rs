@@ -7,6 +7,7 @@ use zerocopy::FromBytes;
 
 use super::connection::{Connection, Phase};
 use super::controller::Controller;
+use super::notice::{Notice, Party};
 use super::reader::Violation;
 use crate::wire::fabrics::{
     Connect, ConnectData, DISCOVERY_NQN, DYNAMIC_CONTROLLER, NO_FLOW_CONTROL, kind, kind_of,
@@ -134,7 +135,17 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     u64::from(u32::from(id) | demand),
                 );
             }
-            Err((status, result)) => self.respond(command_id, status, result),
+            Err((status, result)) => {
+                let (host, subsystem) = (connecting.data.host(), connecting.data.subsystem());
+                let party = Party {
+                    host,
+                    subsystem,
+                    queue: connecting.connect.queue,
+                    peer: self.ports.peer,
+                };
+                self.registry.notice(&party, Notice::Refused(status));
+                self.respond(command_id, status, result);
+            }
         }
     }
 
@@ -227,9 +238,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 Some(subsystem)
             }
         };
+        let came = (self.ports.peer, self.now);
         let added = self
             .registry
-            .add(found, host, data.host_id, connect.keep_alive_ms);
+            .add(found, host, data.host_id, connect.keep_alive_ms, came);
         added.ok_or((Status::CONNECT_BUSY, 0))
     }
 

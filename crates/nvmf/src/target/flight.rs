@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::backend::Command;
 use super::command::Data;
+use super::statistics::Operation;
 use crate::wire::Status;
 
 /// A command that the backend has, or is to have.
@@ -12,6 +13,7 @@ pub(super) struct Flight<B> {
     pub(super) command_id: u16,
     pub(super) nsid: u32,
     pub(super) opcode: u8,
+    pub(super) operation: Operation,
     pub(super) data: Data,
     /// The command, as long as it waits for the connection's share of buffers.
     pub(super) command: Option<Command>,

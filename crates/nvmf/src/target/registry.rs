@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::controller::Controller;
 use super::lookouts::Lookouts;
+use super::notice::{Notice, Observer, Party};
+use super::statistics::{Counts, Host, Statistics};
 use super::subsystem::Subsystem;
 use crate::auth::Sequence;
 use crate::wire::discovery;
@@ -34,6 +37,9 @@ pub struct Registry {
     /// Numbers of all challenges.
     pub(super) challenges: Arc<Sequence>,
     state: Mutex<State>,
+    /// Counters of the loops; the first are of connections without a loop.
+    statistics: Mutex<Vec<Arc<Statistics>>>,
+    observer: OnceLock<Arc<dyn Observer>>,
 }
 
 #[derive(Default)]
@@ -57,12 +63,54 @@ impl Registry {
             challenges: Arc::new(Sequence::new(&mut rand::rng())),
             reserved_bytes: AtomicUsize::new(0),
             state: Mutex::default(),
+            statistics: Mutex::new(vec![Arc::default()]),
+            observer: OnceLock::new(),
         })
     }
 
     /// Returns the number of controllers.
     pub fn controllers(&self) -> usize {
         self.state.lock().controllers.len()
+    }
+
+    /// Returns the hosts that have controllers, in the order of the controllers' numbers.
+    pub fn hosts(&self, now: Instant) -> Vec<Host> {
+        let mut all: Vec<_> = self.state.lock().controllers.values().cloned().collect();
+        all.sort_by_key(|controller| controller.id);
+        all.iter()
+            .map(|controller| controller.describe(now))
+            .collect()
+    }
+
+    /// Returns the counters of all loops.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        let all = self.statistics.lock();
+        all.iter().for_each(|of_loop| of_loop.add_to(&mut sum));
+        sum
+    }
+
+    /// Has `observer` hear of connections. The first one stays.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        let _ = self.observer.set(observer);
+    }
+
+    pub(crate) fn notice(&self, party: &Party<'_>, notice: Notice<'_>) {
+        if let Some(observer) = self.observer.get() {
+            observer.notice(party, notice);
+        }
+    }
+
+    /// Returns the counters of connections that have no loop.
+    pub(super) fn common_statistics(&self) -> Arc<Statistics> {
+        Arc::clone(&self.statistics.lock()[0])
+    }
+
+    /// Makes the counters of a loop.
+    pub(crate) fn new_statistics(&self) -> Arc<Statistics> {
+        let made = Arc::new(Statistics::default());
+        self.statistics.lock().push(Arc::clone(&made));
+        made
     }
 
     pub(super) fn subsystem(&self, nqn: &str) -> Option<&Subsystem> {
@@ -78,6 +126,7 @@ impl Registry {
         host: &str,
         host_id: [u8; 16],
         keep_alive_ms: u32,
+        (peer, now): (SocketAddr, Instant),
     ) -> Option<Arc<Controller>> {
         let mut state = self.state.lock();
         if state.controllers.len() >= self.max_controllers {
@@ -97,6 +146,8 @@ impl Registry {
             host.to_owned(),
             host_id,
             keep_alive_ms,
+            peer,
+            now,
         ));
         state.controllers.insert(id, Arc::clone(&controller));
         Some(controller)

@@ -1,6 +1,7 @@
 //! PDUs that a connection sends.
 
 use std::ops::DerefMut;
+use std::sync::atomic::Ordering;
 
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -29,6 +30,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Answers a command.
     pub(super) fn respond(&mut self, command_id: u16, status: Status, result: u64) {
+        self.statistics.answered(self.answering, status);
+        if let Some(controller) = &self.controller {
+            let answers = &controller.traffic.answers;
+            answers.fetch_add(1, Ordering::Relaxed);
+        }
         let head = self.head.unwrap_or(u16::MAX);
         let entry = CompletionEntry::new(command_id, head, status, result);
         debug_assert_eq!(HEADER_BYTES + entry.as_bytes().len(), RESPONSE_BYTES);

@@ -54,6 +54,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let Some(flight) = self.flights.get(slot) else {
             return;
         };
+        self.statistics
+            .transfer_ended(self.now.saturating_duration_since(flight.asked));
         if let Some(wanted) = flight.wanted.pop_front() {
             let buffer = wanted.buffer;
             // A damaged piece must not take effect, even as the last one.
@@ -83,6 +85,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             bytes: wanted.bytes.into(),
             reserved: [0; 4],
         };
+        self.statistics.transfer_began();
         self.push_header(Kind::ReadyToTransfer, 0, 0, data.as_bytes());
     }
 

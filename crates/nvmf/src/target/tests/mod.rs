@@ -9,5 +9,6 @@ mod order;
 mod pdus;
 mod random;
 mod reconnection;
+mod statistics;
 mod transfer;
 mod world;
