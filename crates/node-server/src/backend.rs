@@ -11,21 +11,24 @@ use terrace_node::engine::{self, Engine, Failure};
 use terrace_nvmf::target::{Answer, Backend, Command, Condition, Event, Key as WireKey};
 use terrace_nvmf::wire::Status;
 
+use crate::log::Log;
 use crate::opened::Opened;
 
 /// A loop's part of the engine, for a target.
 pub struct EngineBackend<E> {
     engine: E,
     node: Arc<dyn Opened>,
+    log: Log,
     events: Vec<engine::Event>,
 }
 
 impl<E: Engine> EngineBackend<E> {
     /// Makes the backend of one loop.
-    pub fn new(engine: E, node: Arc<dyn Opened>) -> Self {
+    pub fn new(engine: E, node: Arc<dyn Opened>, log: Log) -> Self {
         EngineBackend {
             engine,
             node,
+            log,
             events: Vec::new(),
         }
     }
@@ -58,7 +61,9 @@ impl<E: Engine> Backend for EngineBackend<E> {
     fn poll(&mut self, events: &mut Vec<Event<Buffer>>) -> io::Result<()> {
         let polled = self.engine.poll(Wait::No, &mut self.events);
         polled.map_err(|error| io::Error::other(error.to_string()))?;
-        events.extend(self.events.drain(..).map(from_engine));
+        let log = &self.log;
+        let all = self.events.drain(..);
+        events.extend(all.map(|event| from_engine(event, log)));
         Ok(())
     }
 
@@ -114,7 +119,7 @@ fn to_engine(command: Command) -> engine::Command {
     }
 }
 
-fn from_engine(event: engine::Event) -> Event<Buffer> {
+fn from_engine(event: engine::Event, log: &Log) -> Event<Buffer> {
     match event {
         engine::Event::Want {
             tag,
@@ -144,7 +149,10 @@ fn from_engine(event: engine::Event) -> Event<Buffer> {
         },
         engine::Event::Done { tag, result } => Event::Done {
             tag,
-            result: result.map(answer).map_err(|failure| status(&failure)),
+            result: result.map(answer).map_err(|failure| {
+                log.failure(&failure);
+                status(&failure)
+            }),
         },
     }
 }

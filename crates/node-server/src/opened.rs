@@ -31,6 +31,14 @@ pub trait Opened: Send + Sync {
     /// Returns the bytes in use of a namespace, as Identify tells them.
     fn used_bytes(&self, nsid: u32) -> u64;
 
+    /// Returns the cause if the node refuses changes until it is opened again.
+    fn refusal(&self) -> Option<String>;
+
+    /// Returns metrics of the engine itself in the text format of Prometheus; empty if it has none.
+    fn metrics(&self) -> String {
+        String::new()
+    }
+
     /// Ends the node, when no loop has it any more.
     ///
     /// # Errors
@@ -58,6 +66,10 @@ impl Opened for Node {
     fn used_bytes(&self, nsid: u32) -> u64 {
         let statistics = Node::statistics(self, nsid);
         statistics.map_or(0, |statistics| statistics.value_bytes)
+    }
+
+    fn refusal(&self) -> Option<String> {
+        Node::refusal(self)
     }
 
     fn close(&self) -> Result<()> {
@@ -88,6 +100,15 @@ impl Opened for LsmStore {
         let mut all = all.iter();
         let found = all.find(|namespace| namespace.nsid == nsid);
         found.map_or(0, |namespace| namespace.used_bytes)
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let poisoned = self.db().statistics().poisoned;
+        poisoned.map(|cause| cause.to_string())
+    }
+
+    fn metrics(&self) -> String {
+        self.db().statistics().prometheus()
     }
 
     fn close(&self) -> Result<()> {

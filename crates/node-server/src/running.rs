@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Instant, SystemTime};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,8 +15,13 @@ use terrace_nvmf::target::{Registry, Subsystem};
 
 use crate::backend::EngineBackend;
 use crate::config::Config;
+use crate::counted::{CountedDevice, DeviceCounts};
 use crate::error::{Error, Result};
+use crate::http::Http;
+use crate::log::Log;
+use crate::notify::notify;
 use crate::opened::{LoopEngine, Opened, open_store};
+use crate::status::Status;
 use crate::subsystem::{max_transfer_shift, subsystem};
 
 /// A server that runs.
@@ -24,7 +30,9 @@ pub struct Running {
     pub subsystem: Subsystem,
     /// The addresses it listens on, with ports that the system chose.
     pub addresses: Vec<SocketAddr>,
-    node: Arc<dyn Opened>,
+    status: Arc<Status>,
+    http: Option<Http>,
+    log: Log,
     stop: Stop,
     loops: Vec<JoinHandle<Result<()>>>,
 }
@@ -35,21 +43,32 @@ impl Running {
     /// # Errors
     /// An option is illegal, the node cannot be opened, or an address cannot be listened on.
     pub fn start(config: &Config) -> Result<Self> {
+        Running::start_logged(config, Log::none())
+    }
+
+    /// Does the same, with lines for an operator.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub fn start_logged(config: &Config, log: Log) -> Result<Self> {
         config.check()?;
-        if config.store.is_some() {
+        if let Some(path) = &config.store {
+            log.life(format_args!("opening the store {}", path.display()));
             let store = open_store(config)?;
             let engine = || Ok(LsmEngine::new(&store, config.buffer_bytes)?);
-            return Running::serve(config, store.clone(), engine);
+            return Running::serve(config, log, store.clone(), None, engine);
         }
         let path = config.device.as_deref().unwrap_or("".as_ref());
+        log.life(format_args!("opening the device {}", path.display()));
         let medium = Arc::new(Medium::open(path, Access::Write)?);
-        Running::start_on(config, || {
+        let open = || {
             Ok(open_device(
                 Arc::clone(&medium),
                 Backend::Auto,
                 config.device_depth,
             )?)
-        })
+        };
+        Running::start_on(config, log, open)
     }
 
     /// Serves the node of a device that the caller opens, once for each loop: devices that fail when
@@ -59,27 +78,37 @@ impl Running {
     /// As [`Running::start`], and those of `open`.
     pub fn start_on(
         config: &Config,
+        log: Log,
         mut open: impl FnMut() -> Result<Box<dyn Device>>,
     ) -> Result<Self> {
         config.check()?;
-        let mut first = open()?;
+        let counts = Arc::new(DeviceCounts::default());
+        let mut counted = || -> Result<Box<dyn Device>> {
+            let device = CountedDevice::new(open()?, &counts);
+            Ok(Box::new(device))
+        };
+        let mut first = counted()?;
         let node = Node::open(&mut *first)?;
         let mut spare = Some(first);
         let engine = || {
-            let device = spare.take().map_or_else(&mut open, Ok)?;
+            let device = spare.take().map_or_else(&mut counted, Ok)?;
             Ok(Worker::new(&node, device, config.buffer_bytes)?)
         };
-        Running::serve(config, Arc::clone(&node) as Arc<dyn Opened>, engine)
+        let opened = Arc::clone(&node) as Arc<dyn Opened>;
+        Running::serve(config, log, opened, Some(Arc::clone(&counts)), engine)
     }
 
     /// Serves an opened node. `engine` makes the part of each loop.
     fn serve<E: LoopEngine>(
         config: &Config,
+        log: Log,
         node: Arc<dyn Opened>,
+        device: Option<Arc<DeviceCounts>>,
         mut engine: impl FnMut() -> Result<E>,
     ) -> Result<Self> {
         let subsystem = subsystem(&*node, config)?;
         let registry = Registry::new(vec![subsystem.clone()], config.max_controllers);
+        registry.observe(Arc::new(log.clone()));
         let settings = config.settings(max_transfer_shift(&subsystem));
         let stop = Stop::new().map_err(Error::io("make an event"))?;
         let (mut servers, mut addresses) = (Vec::new(), Vec::new());
@@ -89,7 +118,7 @@ impl Running {
             addresses.push(own.map_err(Error::io("ask for an address"))?);
             for _ in 0..config.loops {
                 let listener = listener.try_clone().map_err(Error::io("share a socket"))?;
-                let backend = EngineBackend::new(engine()?, Arc::clone(&node));
+                let backend = EngineBackend::new(engine()?, Arc::clone(&node), log.clone());
                 let server = Server::new(
                     listener,
                     Arc::clone(&registry),
@@ -100,19 +129,53 @@ impl Running {
                 servers.push(server.map_err(Error::io("make a poller"))?);
             }
         }
+        let place = config.device.as_ref().or(config.store.as_ref());
+        let status = Arc::new(Status {
+            subsystem: subsystem.nqn.clone(),
+            addresses: addresses.clone(),
+            place: place.map_or_else(String::new, |place| place.display().to_string()),
+            registry,
+            node,
+            device,
+            stop: stop.clone(),
+            started: (Instant::now(), SystemTime::now()),
+        });
+        let http = config.metrics;
+        let http = http.map(|address| Http::start(address, Arc::clone(&status)));
+        let http = http.transpose()?;
         let loops = servers.into_iter().map(|server| spawn(server, &stop));
-        Ok(Running {
+        let running = Running {
+            loops: loops.collect::<Result<Vec<_>>>()?,
             subsystem,
             addresses,
-            node,
-            loops: loops.collect::<Result<Vec<_>>>()?,
+            status,
+            http,
+            log,
             stop,
-        })
+        };
+        running.tell_of_start();
+        Ok(running)
+    }
+
+    fn tell_of_start(&self) {
+        for address in &self.addresses {
+            let nqn = &self.subsystem.nqn;
+            self.log.life(format_args!("serving {nqn} on {address}"));
+        }
+        if let Some(address) = self.metrics_address() {
+            let what = format_args!("metrics on http://{address}/metrics, status on /status");
+            self.log.life(what);
+        }
+    }
+
+    /// Returns the address of metrics and status, with the port that the system chose.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|http| http.address)
     }
 
     /// Returns the opened node, with its counters.
     pub fn node(&self) -> &dyn Opened {
-        &*self.node
+        &*self.status.node
     }
 
     /// Returns the handle that stops the server.
@@ -135,12 +198,22 @@ impl Running {
                 })
             });
             // A loop that failed ends the others.
-            if of_loop.is_err() {
+            if let Err(error) = &of_loop {
+                self.log.fatal(format_args!("a loop ended: {error}"));
                 self.stop.stop();
             }
             ended = ended.and(of_loop);
         }
-        ended.and(self.node.close())
+        // Until now an operator can see what the server waits for.
+        drop(self.http);
+        let ended = ended.and(self.status.node.close());
+        match &ended {
+            Ok(()) => self.log.life("stopped: the node is closed in order"),
+            Err(error) => self
+                .log
+                .fatal(format_args!("stopped by a failure: {error}")),
+        }
+        ended
     }
 }
 
@@ -178,20 +251,27 @@ impl Drop for StopsOthers<'_> {
     }
 }
 
-/// Serves until SIGTERM or SIGINT. `started` is called once hosts can connect.
+/// Serves until SIGTERM or SIGINT. `started` is called once hosts can connect. A service manager hears
+/// of start and end.
 ///
 /// # Errors
 /// As [`Running::start`] and [`Running::wait`].
-pub fn serve_until_signal(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
+pub fn serve_until_signal(config: &Config, log: Log, started: impl FnOnce(&Running)) -> Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::io("wait for signals"))?;
-    let running = Running::start(config)?;
+    let running = Running::start_logged(config, log.clone())?;
     let (stop, handle) = (running.stopper(), signals.handle());
+    let drain_seconds = config.drain_seconds;
     let waiting = thread::spawn(move || {
-        if signals.forever().next().is_some() {
+        if let Some(signal) = signals.forever().next() {
+            log.life(format_args!(
+                "stopping by signal {signal}: commands under way get {drain_seconds} s"
+            ));
+            notify("STOPPING=1");
             stop.stop();
         }
     });
     started(&running);
+    notify("READY=1");
     let ended = running.wait();
     handle.close();
     let _ = waiting.join();

@@ -171,7 +171,7 @@ fn several_loops_and_addresses_share_the_store() {
     });
     for (number, client) in (0..).zip(&mut clients) {
         for at in 0..50_u8 {
-            let stored = client.store(KEYS, &[at], &[number; 70_000], Condition::IfAbsent);
+            let stored = client.store(KEYS, [at], &[number; 70_000], Condition::IfAbsent);
             match number {
                 0 => stored.unwrap(),
                 _ => assert_eq!(status(stored), Some(Status::KEY_EXISTS)),

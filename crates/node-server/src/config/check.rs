@@ -100,6 +100,16 @@ impl Config {
             return illegal("listen", "at least one address is expected");
         }
         let is_public = |address: &&SocketAddr| !address.ip().is_loopback();
+        let remote = self.metrics.iter().find(is_public);
+        if let Some(remote) = remote.filter(|_| !self.allow_remote_metrics) {
+            return illegal(
+                "metrics",
+                format!(
+                    "{remote} is not loopback, and whoever reaches it reads figures and names of \
+                     hosts; set allow_remote_metrics if that is meant"
+                ),
+            );
+        }
         let proves = self.secrets.is_some() || self.allow_unauthenticated;
         match (self.listen.iter().find(is_public), proves) {
             (Some(public), false) => illegal(
@@ -187,5 +197,9 @@ mod tests {
         Config::from_toml(&format!("{public}allow_unauthenticated = true")).unwrap();
         Config::from_toml(&format!("{public}secrets = \"x\"")).unwrap();
         Config::from_toml("device = \"x\"\nlisten = [\"[::1]:4420\"]").unwrap();
+        let remote = "device = \"x\"\nmetrics = \"192.0.2.1:9420\"\n";
+        assert!(message(remote).contains("set allow_remote_metrics"));
+        Config::from_toml(&format!("{remote}allow_remote_metrics = true")).unwrap();
+        Config::from_toml("device = \"x\"\nmetrics = \"127.0.0.1:9420\"").unwrap();
     }
 }

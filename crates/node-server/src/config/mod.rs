@@ -55,6 +55,12 @@ pub struct Config {
     /// Allows addresses other than loopback though hosts prove nothing.
     #[serde(default)]
     pub allow_unauthenticated: bool,
+    /// The address of metrics and status over HTTP; there are none without it.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
+    /// Allows that `metrics` is not loopback: whoever reaches it reads figures and names of hosts.
+    #[serde(default)]
+    pub allow_remote_metrics: bool,
     /// Name of the subsystem; the default has the node's UUID in it.
     #[serde(default)]
     pub subsystem: Option<String>,
@@ -173,6 +179,8 @@ impl Config {
             listen: default_listen(),
             secrets: None,
             allow_unauthenticated: false,
+            metrics: None,
+            allow_remote_metrics: false,
             subsystem: None,
             allowed_hosts: None,
             loops: one(),

@@ -83,6 +83,17 @@ impl Node {
             .map(|at| self.namespaces[at].statistics())
     }
 
+    /// Returns the cause if some namespace refuses changes: a journal write or a flush failed.
+    pub fn refusal(&self) -> Option<String> {
+        let keys = self.namespaces.iter().map(|namespace| &namespace.poison);
+        let blocks = self
+            .block_namespaces
+            .iter()
+            .map(|namespace| &namespace.poison);
+        let mut causes = keys.chain(blocks).filter_map(Poison::cause);
+        causes.next().map(str::to_owned)
+    }
+
     /// Returns the keys of the key namespace `nsid` with a change that the recovery did not take: no
     /// flush was known to cover it, and its value was not whole. Such a key has the value before. A
     /// crash leaves such changes, and no answer has called them durable.

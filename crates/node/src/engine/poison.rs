@@ -17,6 +17,11 @@ impl Poison {
         }
     }
 
+    /// Returns the cause if changes are refused.
+    pub(super) fn cause(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+
     /// Refuses changes from now on. Returns the error of those in flight; the first cause stays.
     pub(super) fn set(&self, why: String) -> Failure {
         Failure::Poisoned(self.0.get_or_init(|| why).clone())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use terrace_node_server::{Config, Error, Running, serve_until_signal};
+use terrace_node_server::{Config, Error, Log, Running, serve_until_signal};
 
 use crate::arguments::NodeServe;
 use crate::commands::print;
@@ -12,7 +12,7 @@ use crate::node;
 pub fn run(arguments: &NodeServe) -> Result<()> {
     let config = config(arguments).map_err(|error| failure(arguments, error))?;
     let mut told = Ok(());
-    let served = serve_until_signal(&config, |running| {
+    let served = serve_until_signal(&config, Log::standard_error(), |running| {
         told = print(banner(running));
     });
     served.map_err(|error| failure(arguments, error))?;
