@@ -565,6 +565,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             {
                 self.respond(command_id, Status::SUCCESS, 0);
             }
+            // That status is one of the Key Value command set.
+            (None, Err(Status::UNRECOVERED_ERROR)) if self.answering == Operation::Read => {
+                self.respond(command_id, Status::UNRECOVERED_READ_ERROR, 0);
+            }
             (None, Err(status)) => self.respond(command_id, status, 0),
         }
     }
