@@ -16,7 +16,7 @@ pub use self::entries::{Del, EntryFormat, Get, Put, Scan};
 pub use self::files::{Export, FileFormat, Import};
 pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
 pub use self::looks::{Dump, Events, Levels, Report, Stats};
-pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe};
+pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe, NodeStatus};
 pub use self::others::{Completions, Demo, DemoChild, Man};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};

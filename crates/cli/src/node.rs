@@ -70,6 +70,20 @@ pub fn failure(path: &Path, error: Error) -> Failure {
     failed(what, code, hint)
 }
 
+/// Adds the way to the status of a node that a server has open.
+pub fn ask_its_server(failure: Failure) -> Failure {
+    match failure {
+        Failure::Node(busy) if busy.code == exit::BUSY => Failure::Node(NodeFailure {
+            hint: Some(
+                "if a server has it, `terrace node status --server ADDRESS` asks that one: the \
+                 address is its option `metrics`",
+            ),
+            ..busy
+        }),
+        other => other,
+    }
+}
+
 /// Opens a block device or a file, whatever is on it.
 pub fn open_medium(path: &Path, access: Access) -> Result<Medium> {
     Medium::open(path, access).map_err(|error| match &error {
@@ -77,6 +91,11 @@ pub fn open_medium(path: &Path, access: Access) -> Result<Medium> {
             format!("{} does not exist", path.display()),
             exit::NO_STORE,
             Some("check the path; `terrace node init --size` makes a file with a node"),
+        ),
+        _ if path.is_dir() => failed(
+            error.to_string(),
+            exit::USAGE,
+            Some("a store's directory is served by `node serve --store`; `terrace stats` shows it"),
         ),
         _ => failure(path, error),
     })

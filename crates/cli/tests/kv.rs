@@ -120,8 +120,61 @@ fn a_store_is_served_by_the_lsm_engine() {
     assert!(server.stop().starts_with("stopped"));
     let server = Server::serve(&["--store", &store]);
     assert_eq!(server.subsystem, subsystem);
+    let ran = shell.run(&["node", "status", &store]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("`terrace stats`"),
+        "{ran:?}"
+    );
     let ran = shell.run(&["node", "serve", "x", "--store", "y"]);
     assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn a_server_shows_its_hosts_and_namespaces() {
+    let shell = Shell::new();
+    let path = new_node(&shell, &["users,bytes=4MiB", "disk,kind=blocks,bytes=1MiB"]);
+    let mut server = Server::start(&path, &["--metrics", "127.0.0.1:0"]);
+    let mut line = String::new();
+    server.output.read_line(&mut line).unwrap();
+    let metrics = line
+        .trim_end()
+        .strip_prefix("metrics on ")
+        .expect("the banner");
+    let address = metrics.strip_suffix("/metrics").unwrap().to_owned();
+    let put = ["kv", "put", "-a", &server.address, "k", "value"];
+    assert_eq!(shell.run(&put).code, 0);
+    let text = shell.out(&["node", "status", "--server", &address]);
+    for line in [
+        &format!("  subsystem                {}\n", server.subsystem),
+        "  health                   sound\n",
+        "Namespace 1: users\n",
+        "  holds                    1 key\n",
+        "  a store survives         a power cut\n",
+        "Namespace 2: disk\n",
+    ] {
+        assert!(text.contains(line), "{line:?}: {text}");
+    }
+    let bare = address.strip_prefix("http://").unwrap();
+    let told = shell.json(&["node", "status", "--server", bare, "--json"]);
+    assert_eq!(told["addresses"][0], server.address);
+    assert_eq!(told["namespaces"][0]["keys"], 1);
+    // The device itself is in use, and the way to ask the server is told.
+    let ran = shell.run(&["node", "status", &path]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(
+        ran.stderr.contains("terrace node status --server ADDRESS"),
+        "{ran:?}"
+    );
+    // Neither the port of hosts nor a closed one answers.
+    for wrong in ["127.0.0.1:1", "https://127.0.0.1:1", ""] {
+        let ran = shell.run(&["node", "status", "--server", wrong]);
+        assert!([2, 6].contains(&ran.code), "{ran:?}");
+    }
+    let ran = shell.run(&["node", "serve", &path, "--metrics", "192.0.2.1:9"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("allow_remote_metrics"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -36,15 +36,20 @@ Examples:
   terrace node init /dev/nvme1n1 --namespace users,bytes=200GiB \\
       --namespace cache,domain=crash-safe,when-full=evict")]
     Init(NodeInit),
-    /// Show the namespaces of a node
+    /// Show the namespaces of a node, or what a server of one is doing
     #[command(after_help = "\
-The node is recovered in memory only: nothing on the device is changed. No other process may have it
-open meanwhile.
+With a path the node is recovered in memory only: nothing on the device is changed. No other process
+may have it open meanwhile.
+
+With --server a server is asked that has it open: its hosts, namespaces and health. The address is
+that of its option `metrics`. The exit code is 6 if it does not answer, and 3 if it takes no changes.
 
 Examples:
   terrace node status /dev/nvme1n1
+  terrace node status --server 127.0.0.1:9420
+  terrace node status --server http://127.0.0.1:9420 --json | jq '.hosts[].nqn'
   terrace node status ./node.img --json | jq '.namespaces[] | [.name, .keys, .free_bytes]'")]
-    Status(NodeReport),
+    Status(NodeStatus),
     /// Read every value and compare it with its checksum
     #[command(after_help = "\
 Nothing is changed. The exit code is 3 if anything is wrong. A change that a crash cut short is
@@ -83,13 +88,17 @@ With --store the LSM engine serves keys from a store's directory: for more keys 
 memory allows, and for lists in the order of the keys' bytes. Its namespaces stand in the file of
 options; without any there is number 1. docs/node.md lists the options.
 
+Standard output has the addresses and namespaces. Standard error has a line for each host that comes,
+goes or is refused, and for each failure of the device. --metrics serves /metrics for Prometheus and
+/status, which `terrace node status --server` prints.
+
 A line of the file of secrets has the name of a host, its secret as `nvme gen-dhchap-key` writes it,
 and perhaps the secret by which the node proves itself. The file's mode is 0600.
 
 Examples:
   terrace node serve ./node.img
   terrace node serve /dev/nvme1n1 --listen 192.0.2.7:4420 --secrets /etc/terrace/secrets
-  terrace node serve --store /srv/keys
+  terrace node serve --store /srv/keys --metrics 127.0.0.1:9420
   terrace node serve --config /etc/terrace/node.toml")]
     Serve(NodeServe),
 }
@@ -116,6 +125,19 @@ pub struct NodeInit {
 pub struct NodeReport {
     /// The block device or file
     pub path: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeStatus {
+    /// The block device or file
+    #[arg(required_unless_present = "server")]
+    pub path: Option<PathBuf>,
+    /// Ask the server at this address, its option `metrics`
+    #[arg(long, value_name = "IP:PORT|URL", conflicts_with = "path")]
+    pub server: Option<String>,
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,
@@ -153,6 +175,9 @@ pub struct NodeServe {
     /// A file of secrets, by which hosts prove their names
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    /// Answer with metrics and status over HTTP at this address [default: none]
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// Event loops, each with a thread and a queue of the device [default: 1]
     #[arg(long, value_name = "N")]
     pub loops: Option<usize>,

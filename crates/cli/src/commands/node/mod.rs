@@ -4,13 +4,14 @@ mod init;
 mod recover;
 mod report;
 mod serve;
+mod server_status;
 mod verify;
 
 use terrace_node::device::Access;
 use terrace_node::engine::inspect;
 
 use self::report::{as_json, as_text};
-use crate::arguments::{Node, NodeReport};
+use crate::arguments::{Node, NodeStatus};
 use crate::commands::print;
 use crate::failure::Result;
 use crate::node;
@@ -25,9 +26,13 @@ pub fn run(what: &Node) -> Result<()> {
     }
 }
 
-fn status(arguments: &NodeReport) -> Result<()> {
-    let path = &arguments.path;
-    let (mut device, superblock) = node::open(path, Access::ReadAlone)?;
+fn status(arguments: &NodeStatus) -> Result<()> {
+    if let Some(server) = &arguments.server {
+        return server_status::run(server, arguments.json);
+    }
+    let path = arguments.path.as_deref().unwrap_or("".as_ref());
+    let opened = node::open(path, Access::ReadAlone);
+    let (mut device, superblock) = opened.map_err(node::ask_its_server)?;
     let opened = inspect(&mut *device).map_err(|error| node::failure(path, error))?;
     match arguments.json {
         true => print(format!("{:#}\n", as_json(path, &superblock, Some(&opened)))),

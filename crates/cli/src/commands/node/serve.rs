@@ -44,6 +44,9 @@ fn config(arguments: &NodeServe) -> terrace_node_server::Result<Config> {
     if let Some(secrets) = &arguments.secrets {
         config.secrets = Some(secrets.clone());
     }
+    if arguments.metrics.is_some() {
+        config.metrics = arguments.metrics;
+    }
     if let Some(loops) = arguments.loops {
         config.loops = loops;
     }
@@ -56,6 +59,9 @@ fn banner(running: &Running) -> String {
     let mut text = String::new();
     for address in &running.addresses {
         let _ = writeln!(text, "serving {} on {address}", running.subsystem.nqn);
+    }
+    if let Some(address) = running.metrics_address() {
+        let _ = writeln!(text, "metrics on http://{address}/metrics");
     }
     for namespace in &running.subsystem.namespaces {
         let kind = match namespace.kind {
