@@ -250,12 +250,12 @@ impl Observer for Log {
             }
             Notice::Ended(reason @ Ended::Unauthenticated(_)) => {
                 let reason = words(reason);
-                let what = format_args!("{host}, queue {}: {reason}", party.queue);
+                let what = format_args!("{host}, {}: {reason}", queue(party));
                 self.line(Kind::Authentication, Weight::Warning, what);
             }
             Notice::Ended(reason) => {
                 let reason = words(reason);
-                let what = format_args!("{host}, queue {}, ended: {reason}", party.queue);
+                let what = format_args!("{host}, {}, ended: {reason}", queue(party));
                 self.line(Kind::Connection, Weight::Warning, what);
             }
         }
@@ -270,6 +270,14 @@ impl Log {
     }
 }
 
+/// Returns the queue that a connection is, or is not yet.
+fn queue(party: &Party<'_>) -> String {
+    match party.host {
+        Some(_) => format!("queue {}", party.queue),
+        None => "no queue yet".to_owned(),
+    }
+}
+
 fn words(reason: &Ended) -> String {
     match reason {
         Ended::ByHost => "the host closed the connection".to_owned(),
@@ -277,6 +285,7 @@ fn words(reason: &Ended) -> String {
         Ended::Silence => "the host was silent or slow for too long".to_owned(),
         Ended::QueueTaken => "another connection is the same queue".to_owned(),
         Ended::ControllerGone => "its controller is gone".to_owned(),
+        Ended::Stopping => "the server stops".to_owned(),
         Ended::Unauthenticated(failure) => format!("authentication failed: {failure}"),
     }
 }

@@ -357,6 +357,7 @@ impl<B: Backend> Server<B> {
         };
         self.drain_while(is_busy)?;
         for (&number, peer) in &mut self.peers {
+            peer.connection.end(Ended::Stopping);
             peer.close(&self.poller, &mut self.actions);
             self.touched.push(number);
         }

@@ -49,6 +49,8 @@ pub enum Ended {
     QueueTaken,
     /// The controller is gone.
     ControllerGone,
+    /// The server stops.
+    Stopping,
     /// Host and controller did not authenticate.
     Unauthenticated(auth::Failure),
 }

@@ -85,7 +85,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 connected: self.now.saturating_duration_since(controller.since),
             },
             // Hosts end connections as they like, and all queues of a controller that is gone end.
-            None if matches!(reason, Ended::ByHost | Ended::ControllerGone) => return,
+            None if is_usual(reason) => return,
             None => Notice::Ended(reason),
         };
         self.registry.notice(&self.party(), notice);
@@ -101,4 +101,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             queue: self.queue,
         }
     }
+}
+
+/// Returns whether connections end so without a fault of anybody.
+fn is_usual(reason: &Ended) -> bool {
+    matches!(
+        reason,
+        Ended::ByHost | Ended::ControllerGone | Ended::Stopping
+    )
 }

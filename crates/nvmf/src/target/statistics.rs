@@ -91,6 +91,8 @@ names! {
         QueueTaken = "queue_taken",
         /// The controller is gone.
         ControllerGone = "controller_gone",
+        /// The server stops.
+        Stopping = "stopping",
         /// Host and controller did not authenticate.
         Unauthenticated = "unauthenticated",
     }
@@ -136,6 +138,7 @@ impl End {
             Ended::Silence => End::Silence,
             Ended::QueueTaken => End::QueueTaken,
             Ended::ControllerGone => End::ControllerGone,
+            Ended::Stopping => End::Stopping,
             Ended::Unauthenticated(_) => End::Unauthenticated,
         }
     }
