@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use terrace_nvmf::auth::Secrets;
+use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 
@@ -37,7 +38,9 @@ pub fn read_secrets(path: &Path) -> Result<Secrets> {
             "others than its owner may open it (mode {mode:04o}): `chmod 600` it"
         )));
     }
-    let mut text = String::new();
+    // Room for the whole file at once: a buffer that grows leaves copies behind.
+    let room = metadata.len().min(MAX_BYTES + 1) as usize + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
     file.take(MAX_BYTES + 1)
         .read_to_string(&mut text)
         .map_err(|error| refused(error.to_string()))?;
