@@ -283,6 +283,7 @@ fn words(reason: &Ended) -> String {
         Ended::ByHost => "the host closed the connection".to_owned(),
         Ended::Violation(what) => format!("the host violated the protocol: {what}"),
         Ended::Silence => "the host was silent or slow for too long".to_owned(),
+        Ended::NoRoom => "no memory for a queue, or too many controllers".to_owned(),
         Ended::QueueTaken => "another connection is the same queue".to_owned(),
         Ended::ControllerGone => "its controller is gone".to_owned(),
         Ended::Stopping => "the server stops".to_owned(),

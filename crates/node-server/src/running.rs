@@ -143,9 +143,20 @@ impl Running {
         let http = config.metrics;
         let http = http.map(|address| Http::start(address, Arc::clone(&status)));
         let http = http.transpose()?;
-        let loops = servers.into_iter().map(|server| spawn(server, &stop));
+        let mut loops = Vec::new();
+        for server in servers {
+            match spawn(server, &stop) {
+                Ok(thread) => loops.push(thread),
+                Err(error) => {
+                    // Nobody would stop those that have begun.
+                    stop.stop();
+                    loops.into_iter().for_each(|thread| drop(thread.join()));
+                    return Err(error);
+                }
+            }
+        }
         let running = Running {
-            loops: loops.collect::<Result<Vec<_>>>()?,
+            loops,
             subsystem,
             addresses,
             status,
@@ -251,23 +262,28 @@ impl Drop for StopsOthers<'_> {
     }
 }
 
-/// Serves until SIGTERM or SIGINT. `started` is called once hosts can connect. A service manager hears
+/// Serves until SIGTERM or SIGINT; a second one ends the process at once, as one before the start does.
+/// `started` is called once hosts can connect. A service manager hears
 /// of start and end.
 ///
 /// # Errors
 /// As [`Running::start`] and [`Running::wait`].
 pub fn serve_until_signal(config: &Config, log: Log, started: impl FnOnce(&Running)) -> Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::io("wait for signals"))?;
     let running = Running::start_logged(config, log.clone())?;
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::io("wait for signals"))?;
     let (stop, handle) = (running.stopper(), signals.handle());
     let drain_seconds = config.drain_seconds;
     let waiting = thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
+        let mut all = signals.forever();
+        if let Some(signal) = all.next() {
             log.life(format_args!(
                 "stopping by signal {signal}: commands under way get {drain_seconds} s"
             ));
             notify("STOPPING=1");
             stop.stop();
+        }
+        if let Some(signal) = all.next() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
     started(&running);

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// The largest value of a store's namespace, in bytes.
 const MAX_VALUE_BYTES: u32 = 256 << 20;
+/// The longest time of an option: a day.
+const MAX_SECONDS: usize = 86_400;
 /// The largest number of a namespace; the one above stands for all namespaces.
 const MAX_NSID: u32 = u32::MAX - 1;
 
@@ -43,6 +45,16 @@ impl Config {
         within("read_threads", self.read_threads, 1..=64)?;
         within("queue_entries", self.queue_entries.into(), 2..=4096)?;
         within("max_queues", self.max_queues.into(), 1..=1024)?;
+        within("max_connections", self.max_connections, 1..=65_536)?;
+        within("max_controllers", self.max_controllers, 1..=65_519)?;
+        for (name, seconds) in [
+            ("handshake_seconds", self.handshake_seconds),
+            ("send_seconds", self.send_seconds),
+            ("drain_seconds", self.drain_seconds),
+        ] {
+            let seconds = usize::try_from(seconds).unwrap_or(usize::MAX);
+            within(name, seconds, 0..=MAX_SECONDS)?;
+        }
         if self.buffer_bytes < 8 << 20 {
             let bytes = self.buffer_bytes;
             return illegal("buffer_bytes", format!("{bytes} is below 8388608 (8 MiB)"));

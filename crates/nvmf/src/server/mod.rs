@@ -149,18 +149,20 @@ impl<B: Backend> Server<B> {
                 self.touched.push(event.token.0);
             }
         }
+        let mut held = Vec::new();
         for event in &ready {
             match event.token {
                 Token::LISTENER => self.accept(),
                 Token::BACKEND | Token::STOP => {}
                 Token(number) => {
-                    if event.is_readable {
-                        self.receive(number);
+                    if event.is_readable && self.receive(number) {
+                        held.push(number);
                     }
                     self.touched.push(number);
                 }
             }
         }
+        self.carry_connects_out(&held);
         self.work()
     }
 
@@ -252,21 +254,27 @@ impl<B: Backend> Server<B> {
         self.poller.change(listener, Token::LISTENER, nothing);
     }
 
-    fn receive(&mut self, number: u64) {
+    /// Reads from a connection. Returns whether a Connect waits.
+    fn receive(&mut self, number: u64) -> bool {
         let Some(peer) = self.peers.get_mut(&number) else {
-            return;
+            return false;
         };
         let backend = &self.backend;
         let used_bytes = |nsid| backend.used_bytes(nsid);
         peer.receive(&mut self.scratch, &used_bytes, &mut self.actions);
-        if !peer.connection.is_held() {
-            return;
-        }
-        if peer.connection.awaits_look() {
+        peer.connection.is_held()
+    }
+
+    /// Carries Connects out, behind one look at all sockets if any must wait for it.
+    fn carry_connects_out(&mut self, held: &[u64]) {
+        let mut all = held.iter().filter_map(|number| self.peers.get(number));
+        if all.any(|peer| peer.connection.awaits_look()) {
             self.look();
         }
-        if let Some(peer) = self.peers.get_mut(&number) {
-            peer.connection.go_on();
+        for number in held {
+            if let Some(peer) = self.peers.get_mut(number) {
+                peer.connection.go_on();
+            }
         }
     }
 
@@ -275,7 +283,7 @@ impl<B: Backend> Server<B> {
     fn end_a_stranger(&mut self) -> bool {
         let strangers = self.peers.iter_mut().filter(|(_, peer)| {
             let connection = &peer.connection;
-            !connection.is_ready() && connection.ended().is_none()
+            !connection.is_settled() && connection.ended().is_none()
         });
         let Some((&number, peer)) = strangers.min_by_key(|(number, _)| **number) else {
             return false;
@@ -328,6 +336,11 @@ impl<B: Backend> Server<B> {
             let (listener, read) = (self.listener.as_fd(), Interest::Read);
             self.poller.change(listener, Token::LISTENER, read);
         }
+        self.tick_peers(now);
+    }
+
+    /// Looks at the time of all connections.
+    fn tick_peers(&mut self, now: Instant) {
         let busy = self
             .peers
             .values()
@@ -373,8 +386,14 @@ impl<B: Backend> Server<B> {
     fn drain_while(&mut self, is_such: impl Fn(&Peer<B::Buffer>) -> bool) -> io::Result<()> {
         let limit = Instant::now() + self.limits.drain;
         self.work()?;
+        let mut next_tick = Instant::now() + TICK;
         while self.peers.values().any(&is_such) && Instant::now() < limit {
-            self.turn(Instant::now() + TICK)?;
+            self.turn(next_tick)?;
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                self.tick_peers(Instant::now());
+                self.work()?;
+            }
         }
         Ok(())
     }

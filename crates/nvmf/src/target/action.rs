@@ -45,6 +45,8 @@ pub enum Ended {
     Violation(&'static str),
     /// The host was silent for too long.
     Silence,
+    /// There is no memory for the queue, or there are too many controllers.
+    NoRoom,
     /// Another connection is the same queue.
     QueueTaken,
     /// The controller is gone.

@@ -93,6 +93,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.phase = Phase::Ready;
         if !self.take_number() {
             self.end(Ended::QueueTaken);
+        } else if !self.take_place() {
+            self.end(Ended::NoRoom);
         }
         self.tell_of_entry();
     }

@@ -76,6 +76,12 @@ pub struct Connection<B> {
     pub(super) share_bytes: usize,
     /// Bytes that came from the host or went to it.
     pub(super) moved_bytes: u64,
+    /// Whether the host has taken bytes since the last tick.
+    has_sent: bool,
+    /// Connects that were refused for good.
+    pub(super) refused_connects: u32,
+    /// Whether the queue counts with others: its memory is taken, and its controller is one of them.
+    pub(super) is_counted: bool,
     pub(super) output: Output<B>,
     /// Event requests that stay pending.
     pub(super) event_requests: Vec<u16>,
@@ -101,7 +107,7 @@ pub(super) enum Current {
     Termination,
 }
 
-/// Half of the time that a discovery controller without Keep Alive has between two commands.
+/// Half of the most time that a discovery controller has between two commands.
 const DISCOVERY_MS: u32 = 60_000;
 
 /// Bits of a tag that are the command's slot.
@@ -141,6 +147,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             flights: Flights::new(),
             share_bytes: usize::MAX,
             moved_bytes: 0,
+            has_sent: false,
+            refused_connects: 0,
+            is_counted: false,
             output: Output::new(),
             event_requests: Vec::new(),
             began: now,
@@ -173,6 +182,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
 
     /// Takes note of bytes that were sent.
     pub fn sent(&mut self, bytes: usize, actions: &mut Vec<Action<B>>) {
+        self.has_sent |= bytes > 0;
         self.moved_bytes += bytes as u64;
         self.statistics
             .sent_bytes
@@ -204,9 +214,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         matches!(self.phase, Phase::Held(_))
     }
 
-    /// Returns whether the connection is a queue, authenticated if it must be.
-    pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+    /// Returns whether the connection is a queue of a subsystem's host, authenticated if it must be.
+    pub fn is_settled(&self) -> bool {
+        let controller = self.controller.as_ref();
+        let has_subsystem = controller.is_some_and(|controller| controller.subsystem.is_some());
+        has_subsystem && matches!(self.phase, Phase::Ready)
     }
 
     /// Returns whether the connection is the admin queue, or none yet.
@@ -547,6 +559,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return self.give_number_back();
         }
         match (failure, result) {
+            // It took effect before it could be taken back.
+            (Some(Status::COMMAND_INTERRUPTED), Ok(Answer::Done)) => {
+                self.respond(command_id, Status::SUCCESS, 0);
+            }
             (Some(status), _) => self.respond(command_id, status, 0),
             (None, Ok(Answer::Done)) => self.respond(command_id, Status::SUCCESS, 0),
             (None, Ok(Answer::Retrieved(bytes))) => {
@@ -625,7 +641,11 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         let Some(controller) = self.controller.as_ref().filter(|_| self.queue > 0) else {
             return true;
         };
-        self.has_number = self.has_number || controller.queues.lock().connected.insert(self.queue);
+        if !self.has_number {
+            let mut queues = controller.queues.lock();
+            let is_free = !queues.leaving.contains(&self.queue);
+            self.has_number = is_free && queues.connected.insert(self.queue);
+        }
         self.has_number
     }
 
@@ -644,6 +664,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     pub fn tick(&mut self, now: Instant, actions: &mut Vec<Action<B>>) {
         self.now = now;
         self.interrupt(actions);
+        // A host that takes what is before the question hears it later, and may not be read meanwhile.
+        if std::mem::take(&mut self.has_sent) && !self.output.is_empty() {
+            self.flights.ask_anew(now);
+        }
         // It has its key and its buffers meanwhile, for which others wait.
         if self.flights.is_late(now, self.settings.transfer) {
             self.end(Ended::Silence);
@@ -663,7 +687,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
         let mut keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
         // Whoever asks for the log has proved nothing, and may not stay.
-        if controller.subsystem.is_none() && keep_alive == 0 {
+        if controller.subsystem.is_none() && !(1..DISCOVERY_MS).contains(&keep_alive) {
             keep_alive = DISCOVERY_MS;
         }
         // The host sends twice as often; its clock may be slower than this one.
@@ -681,7 +705,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     pub(super) fn count_in_flight(&self, change: isize) {
         if let Some(controller) = &self.controller {
             let count = &controller.in_flight;
-            count.fetch_add(change as usize, Ordering::AcqRel);
+            // One order with the look at the controller's end, see `Controller::end`.
+            count.fetch_add(change as usize, Ordering::SeqCst);
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Controller {
     /// Commands of all queues that the backend has.
     pub(super) in_flight: AtomicUsize,
     ended: AtomicBool,
+    /// Whether the controller is one of those that are limited.
+    pub(super) is_counted: AtomicBool,
     /// The address of the admin queue.
     peer: SocketAddr,
     pub(super) since: Instant,
@@ -69,6 +71,7 @@ impl Controller {
             strict_deletes: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            is_counted: AtomicBool::new(false),
             peer,
             since: now,
             has_entered: AtomicBool::new(false),
@@ -134,10 +137,12 @@ impl Controller {
 
     /// Takes the controller away: its queues end.
     pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+        // Of a command that comes meanwhile, either its connection sees the end, or who waits for the
+        // last command sees its count.
+        self.ended.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.ended.load(Ordering::SeqCst)
     }
 }

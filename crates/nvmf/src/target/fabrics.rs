@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zerocopy::FromBytes;
 
+use super::action::Ended;
 use super::connection::{Connection, Phase};
 use super::controller::Controller;
 use super::notice::{Notice, Party};
@@ -16,6 +17,9 @@ use crate::wire::properties::{
     CAPABILITIES, CONFIGURATION, STATUS, VERSION, VERSION_2_0, capabilities,
 };
 use crate::wire::{Status, SubmissionEntry};
+
+/// Connects that a connection may send in vain.
+const MAX_REFUSED_CONNECTS: u32 = 4;
 
 /// A Connect that is being carried out.
 pub(super) struct Connecting {
@@ -145,6 +149,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                 };
                 self.registry.notice(&party, Notice::Refused(status));
                 self.respond(command_id, status, result);
+                self.refused_connects += u32::from(!status.may_retry());
+                if self.refused_connects >= MAX_REFUSED_CONNECTS {
+                    self.end(Ended::Violation("one refused Connect after the other"));
+                }
             }
         }
     }
@@ -168,15 +176,21 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         if !(2..=self.settings.queue_entries).contains(&entries) {
             return Err(in_command(44));
         }
-        // A queue of the discovery service has one command at a time.
-        let reserved = if subsystem == DISCOVERY_NQN {
-            1
-        } else {
-            entries
-        };
-        self.reserve_capsules(reserved)?;
+        // A queue of the discovery service has one command at a time, and so has one that is to be
+        // authenticated: see `take_place`.
+        let found = self.registry.subsystem(subsystem);
+        let is_guarded = found.is_some_and(|found| found.secrets.is_some());
+        let is_counted = subsystem != DISCOVERY_NQN && !is_guarded;
+        self.reserve_capsules(if is_counted { entries } else { 1 })?;
         let controller = match connect.queue {
-            0 => self.new_controller(connect, data, subsystem, host)?,
+            0 => {
+                let controller = self.new_controller(connect, data, subsystem, host)?;
+                if is_counted && !self.registry.count(&controller) {
+                    self.registry.remove(&controller);
+                    return Err((Status::CONNECT_BUSY, 0));
+                }
+                controller
+            }
             queue => {
                 let found = self.registry.find(data.controller_id.get());
                 let controller = found.ok_or(in_data(16))?;
@@ -198,9 +212,24 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             }
         };
         (self.queue, self.queue_entries) = (connect.queue, entries);
+        self.is_counted = is_counted;
         let has_flow_control = connect.attributes & NO_FLOW_CONTROL == 0;
         self.head = has_flow_control.then_some(1 % entries);
         Ok(controller)
+    }
+
+    /// Takes memory for the queue, and a place among the controllers, once the host has proved its name.
+    /// False if there is none: strangers must not take what hosts need.
+    pub(super) fn take_place(&mut self) -> bool {
+        let Some(controller) = self.controller.clone().filter(|_| !self.is_counted) else {
+            return true;
+        };
+        if controller.subsystem.is_none() {
+            return true;
+        }
+        let has_memory = self.reserve_capsules(self.queue_entries).is_ok();
+        self.is_counted = has_memory && (self.queue > 0 || self.registry.count(&controller));
+        self.is_counted
     }
 
     /// Takes memory for the queue's capsules; the end of the connection gives it back. A Connect that

@@ -55,12 +55,21 @@ pub(super) struct Flights<B> {
 /// The most bytes of buffers that a command holds at a time, whatever its size.
 const MAX_HELD_BYTES: u32 = 2 << 20;
 
+/// The unit of buffers of a write, and of a read: a byte of a value comes with a checked part of it.
+const BLOCK_BYTES: u32 = 4 << 10;
+const READ_BYTES: u32 = 64 << 10;
+
+fn held(bytes: u32, unit: u32) -> usize {
+    bytes.min(MAX_HELD_BYTES).next_multiple_of(unit) as usize
+}
+
 impl<B> Flight<B> {
     /// Returns the most bytes of memory that the command holds at a time.
     fn held_bytes(&self) -> usize {
         match self.data {
             Data::None => 0,
-            Data::FromHost(bytes) | Data::ToHost(bytes) => bytes.min(MAX_HELD_BYTES) as usize,
+            Data::FromHost(bytes) => held(bytes, BLOCK_BYTES),
+            Data::ToHost(bytes) => held(bytes, READ_BYTES),
         }
     }
 }
@@ -181,6 +190,13 @@ impl<B> Flights<B> {
         all.filter(|(_, flight)| flight.as_ref().is_some_and(is_overdue))
             .map(|(slot, _)| slot as u16)
             .collect()
+    }
+
+    /// Begins the time anew in which the host sends what it was asked for.
+    pub(super) fn ask_anew(&mut self, now: Instant) {
+        for flight in self.slots.iter_mut().flatten() {
+            flight.asked = now;
+        }
     }
 
     /// Returns whether a host has not sent a piece within `limit` of being asked for it.

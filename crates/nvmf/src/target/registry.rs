@@ -119,7 +119,8 @@ impl Registry {
             .find(|subsystem| subsystem.nqn == nqn)
     }
 
-    /// Makes a controller, whose number no other living one has. None while there are too many.
+    /// Makes a controller, whose number no other living one has. None while all numbers are taken. It
+    /// takes no place before [`Registry::count`].
     pub(super) fn add(
         &self,
         subsystem: Option<&Subsystem>,
@@ -129,7 +130,7 @@ impl Registry {
         (peer, now): (SocketAddr, Instant),
     ) -> Option<Arc<Controller>> {
         let mut state = self.state.lock();
-        if state.controllers.len() >= self.max_controllers {
+        if state.controllers.len() >= usize::from(MAX_CONTROLLER_ID) {
             return None;
         }
         let mut id = state.last;
@@ -173,6 +174,18 @@ impl Registry {
         debug_assert!(before >= bytes, "only what was reserved comes back");
     }
 
+    /// Has a controller take a place among those of hosts. False if there are too many.
+    pub(super) fn count(&self, controller: &Controller) -> bool {
+        let state = self.state.lock();
+        let others = state.controllers.values();
+        let counted = others.filter(|other| other.is_counted.load(Ordering::Relaxed));
+        let has_room = counted.count() < self.max_controllers;
+        if has_room {
+            controller.is_counted.store(true, Ordering::Relaxed);
+        }
+        has_room
+    }
+
     /// Takes a controller away. Its number is free; its commands are waited for.
     pub(super) fn remove(&self, controller: &Arc<Controller>) {
         controller.end();
@@ -195,7 +208,7 @@ impl Registry {
         let mut state = self.state.lock();
         state
             .ending
-            .retain(|controller| controller.in_flight.load(Ordering::Acquire) > 0);
+            .retain(|controller| controller.in_flight.load(Ordering::SeqCst) > 0);
         let mut ending = state.ending.iter();
         ending.any(|controller| controller.host_id == host_id && controller.host == host)
     }

@@ -88,6 +88,7 @@ names! {
         /// The host was silent or slow.
         Silence = "silence",
         /// Another connection is the same queue.
+        NoRoom = "no_room",
         QueueTaken = "queue_taken",
         /// The controller is gone.
         ControllerGone = "controller_gone",
@@ -136,6 +137,7 @@ impl End {
             Ended::ByHost => End::ByHost,
             Ended::Violation(_) => End::Violation,
             Ended::Silence => End::Silence,
+            Ended::NoRoom => End::NoRoom,
             Ended::QueueTaken => End::QueueTaken,
             Ended::ControllerGone => End::ControllerGone,
             Ended::Stopping => End::Stopping,

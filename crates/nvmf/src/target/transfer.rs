@@ -99,7 +99,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     ) {
         let slot = slot_of(tag);
         let is_over = self.ended.is_some();
-        let Some(flight) = self.flights.get(slot).filter(|_| !is_over) else {
+        let flight = self.flights.get(slot).filter(|_| !is_over);
+        let Some(flight) = flight.filter(|flight| flight.failure.is_none()) else {
             // The buffer has none of the host's data: the command must not take effect.
             actions.push(Action::GiveBack { tag, buffer });
             return;

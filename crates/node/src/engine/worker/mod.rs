@@ -295,6 +295,8 @@ impl Worker {
         match self.commands.get_mut(slot).map(|active| &active.work) {
             Some(Work::Store(_)) => self.store_owns_key(slot),
             Some(Work::Delete(_)) => self.admit_delete(slot),
+            // The command has ended, since the owner of its key is gone.
+            None => {}
             _ => debug_assert!(false, "stores and deletes own keys"),
         }
     }

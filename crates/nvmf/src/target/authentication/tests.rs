@@ -47,7 +47,7 @@ fn mutual() -> SecretPair {
     pair(HOST_SECRET, Some(CONTROLLER_SECRET))
 }
 
-fn registry(secrets: Option<&str>) -> Arc<Registry> {
+fn registry(secrets: Option<&str>, max_controllers: usize) -> Arc<Registry> {
     let secrets = secrets.map(|text| Arc::new(Secrets::parse(text).unwrap()));
     let namespace = Namespace {
         nsid: 1,
@@ -67,12 +67,18 @@ fn registry(secrets: Option<&str>) -> Arc<Registry> {
         allowed_hosts: None,
         secrets,
     };
-    Registry::new(vec![subsystem], 16)
+    Registry::new(vec![subsystem], max_controllers)
 }
 
 /// Makes a registry whose subsystem knows the secrets of [`HOST`].
 fn guarded() -> Arc<Registry> {
-    registry(Some(&format!("{HOST} {HOST_SECRET} {CONTROLLER_SECRET}")))
+    guarded_for(16)
+}
+
+/// Makes the same for so many controllers.
+fn guarded_for(max_controllers: usize) -> Arc<Registry> {
+    let secrets = format!("{HOST} {HOST_SECRET} {CONTROLLER_SECRET}");
+    registry(Some(&secrets), max_controllers)
 }
 
 /// A queue: the host's side and the target's, with a backend that does all at once.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::world::*;
+use crate::target::Ended;
 use crate::wire::command::admin::ABORT;
 use crate::wire::{Status, kv};
 
@@ -28,7 +29,7 @@ fn asked(world: &mut World, peer: usize) -> Vec<(u16, u16)> {
 fn a_connection_holds_no_more_than_its_share() {
     let mut world = World::new();
     let peer = world.ready(0);
-    world.peers[peer].connection.set_share(2000);
+    world.peers[peer].connection.set_share(9000);
     stores(&mut world, peer, 5);
     assert_eq!((world.memory.submitted, world.memory.buffers_out), (2, 2));
     // A command without data needs no share.
@@ -155,4 +156,54 @@ fn abort_is_answered_with_the_end_of_a_waiting_command() {
     let abort = admin_command(ABORT, 0, 2 << 16 | 1, 0);
     // Commands of other queues are out of reach.
     assert_eq!(world.execute(admin, abort, &[]).result(), 1);
+}
+
+#[test]
+fn a_retrieve_of_one_byte_counts_the_buffer_that_it_takes() {
+    let mut world = World::new();
+    world.memory.values.insert(b"k".to_vec(), vec![1; 900]);
+    let peer = world.ready(0);
+    world.peers[peer].connection.set_share(128 << 10);
+    world.is_stuck = true;
+    for id in 1..=7 {
+        let retrieve = key_command(kv::RETRIEVE, id, b"k", 1);
+        world.send(peer, &capsule(0, retrieve, &[]));
+    }
+    assert_eq!(world.memory.submitted, 2);
+    world.is_stuck = false;
+    world.work();
+    assert_eq!(world.memory.submitted, 7);
+}
+
+#[test]
+fn a_change_that_took_effect_is_not_called_interrupted() {
+    let mut world = World::new();
+    let peer = world.ready(0);
+    world.memory.is_frozen = true;
+    world.memory.ignores_aborts = true;
+    world.send(peer, &capsule(0, key_command(kv::STORE, 1, b"k", 0), &[]));
+    assert_eq!(world.tick(peer, LATE), None);
+    world.memory.thaw();
+    world.work();
+    assert_eq!(world.take(peer)[0].completion().status(), Status::SUCCESS);
+    assert_eq!(world.memory.values.len(), 1);
+}
+
+#[test]
+fn a_host_that_still_takes_earlier_answers_has_time_to_send() {
+    let mut world = World::new();
+    world.memory.values.insert(b"k".to_vec(), vec![1; 900]);
+    let peer = world.ready(0);
+    world.is_stuck = true;
+    let retrieve = key_command(kv::RETRIEVE, 1, b"k", 900);
+    world.send(peer, &capsule(0, retrieve, &[]));
+    let store = key_command(kv::STORE, 2, b"l", 900);
+    world.send(peer, &capsule(0, store, &[]));
+    // Above the time of a piece, but bytes leave.
+    for seconds in [4, 8, 12] {
+        world.peers[peer].connection.sent(1, &mut Vec::new());
+        assert_eq!(world.tick(peer, Duration::from_secs(seconds)), None);
+    }
+    let ended = world.tick(peer, Duration::from_secs(18));
+    assert_eq!(ended, Some(Ended::Silence), "none left");
 }

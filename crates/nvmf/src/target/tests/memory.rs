@@ -33,6 +33,8 @@ pub(super) struct Memory {
     /// Whether commands rest as they are.
     pub(super) is_frozen: bool,
     pub(super) submitted: usize,
+    /// Whether commands end as if nobody took them back.
+    pub(super) ignores_aborts: bool,
 }
 
 impl Memory {
@@ -75,7 +77,8 @@ impl Memory {
     }
 
     pub(super) fn abort(&mut self, tag: u64) {
-        if let Some(job) = self.jobs.get_mut(&tag) {
+        let aborted = self.jobs.get_mut(&tag).filter(|_| !self.ignores_aborts);
+        if let Some(job) = aborted {
             job.is_aborted = true;
             self.go_on(tag);
         }

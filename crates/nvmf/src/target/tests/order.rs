@@ -371,10 +371,27 @@ fn a_discovery_queue_takes_little_memory_and_may_not_stay() {
     let peer = world.initialized(0);
     let done = world.execute(peer, connect(0, 7), data.as_bytes());
     assert!(done.status().is_success());
-    let began = Instant::now();
-    for (seconds, is_over) in [(100, false), (130, true)] {
+    assert!(!world.peers[peer].connection.is_settled());
+    // Whatever it says of Keep Alive.
+    for keep_alive_ms in [0, 60_000, u32::MAX] {
         let connection = &mut world.peers[peer].connection;
-        connection.tick(began + Duration::from_secs(seconds), &mut Vec::new());
-        assert_eq!(connection.ended() == Some(&Ended::Silence), is_over);
+        let controller = connection.controller.as_ref().expect("it is connected");
+        let of_controller = &controller.keep_alive_ms;
+        of_controller.store(keep_alive_ms, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(world.tick(peer, Duration::from_secs(100)), None);
+    }
+    let ended = world.tick(peer, Duration::from_secs(130));
+    assert_eq!(ended, Some(Ended::Silence));
+}
+
+#[test]
+fn a_connection_that_is_refused_again_and_again_ends() {
+    let mut world = World::new();
+    let peer = world.initialized(0);
+    for number in 1..=4 {
+        let done = world.execute(peer, connect(0, 0), &connect_data(1, DYNAMIC_CONTROLLER));
+        assert_eq!(done.status(), Status::CONNECT_INVALID_PARAMETERS);
+        let is_over = world.peers[peer].connection.ended().is_some();
+        assert_eq!(is_over, number == 4);
     }
 }

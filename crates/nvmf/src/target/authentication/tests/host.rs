@@ -42,13 +42,13 @@ fn a_host_refuses_a_controller_with_a_wrong_secret() {
 #[test]
 fn a_host_with_a_controller_secret_insists_on_it() {
     // The controller has no secret of its own.
-    let one_sided = registry(Some(&format!("{HOST} {HOST_SECRET}")));
+    let one_sided = registry(Some(&format!("{HOST} {HOST_SECRET}")), 16);
     let refused = start(&one_sided, Some(mutual())).err();
     assert!(matches!(refused, Some(Error::AuthenticationFailed(_))));
     // The controller asks for nothing.
-    let refused = start(&registry(None), Some(mutual())).err();
+    let refused = start(&registry(None, 16), Some(mutual())).err();
     assert!(matches!(refused, Some(Error::Unauthenticated)));
-    assert!(start(&registry(None), Some(one_way())).is_ok());
+    assert!(start(&registry(None, 16), Some(one_way())).is_ok());
 }
 
 #[test]

@@ -168,6 +168,23 @@ fn a_queue_that_proves_nothing_takes_no_number() {
 }
 
 #[test]
+fn queues_that_prove_nothing_take_no_place_of_hosts() {
+    let registry = guarded_for(2);
+    let strangers: Vec<_> = (0..5).map(|_| Link::connected(&registry)).collect();
+    for _ in 0..2 {
+        let (mut host, _) = Link::connected(&registry);
+        let result = host.authenticate(&mutual(), Policy::default(), ALL_STEPS);
+        assert!(matches!(result, Some(Ok(_))));
+        assert_eq!(host.target.ended(), None);
+        std::mem::forget(host);
+    }
+    let (mut third, _) = Link::connected(&registry);
+    third.authenticate(&mutual(), Policy::default(), ALL_STEPS);
+    assert_eq!(third.target.ended(), Some(&Ended::NoRoom));
+    drop(strangers);
+}
+
+#[test]
 fn an_authenticated_queue_outlives_the_handshake() {
     let registry = guarded();
     let controller = start(&registry, Some(one_way())).unwrap();
@@ -249,7 +266,7 @@ fn fields_of_the_transfer_are_checked_and_change_nothing() {
 
 #[test]
 fn a_queue_without_demand_has_no_authentication() {
-    let mut link = Link::new(&registry(None));
+    let mut link = Link::new(&registry(None, 16));
     let (status, result) = link.connect(STRANGER, 0, DYNAMIC_CONTROLLER);
     assert_eq!((status, result >> 16), (Status::SUCCESS, 0));
     assert_eq!(link.fetch(4096).0, Status::INVALID_OPCODE);
