@@ -46,6 +46,13 @@ pub enum Error {
     Malformed(&'static str),
     /// An argument is out of its range.
     InvalidArgument(&'static str),
+    /// A command's data are longer than a transfer may be.
+    TooLong {
+        /// Bytes of the data.
+        bytes: u64,
+        /// The most bytes of a transfer.
+        max_bytes: u64,
+    },
     /// As many commands are in flight as the queues have room for.
     QueueFull,
     /// The client has no such ticket.
@@ -110,6 +117,12 @@ impl fmt::Display for Error {
             Error::Unsupported(what) => write!(f, "the controller lacks {what}"),
             Error::Malformed(what) => write!(f, "the controller's {what} is malformed"),
             Error::InvalidArgument(what) => write!(f, "{what}"),
+            Error::TooLong { bytes, max_bytes } => {
+                write!(
+                    f,
+                    "{bytes} bytes of data are more than the {max_bytes} of a transfer"
+                )
+            }
             Error::QueueFull => write!(f, "the queues are full"),
             Error::UnknownTicket => write!(f, "no such ticket"),
         }

@@ -173,8 +173,11 @@ impl Request {
         }
     }
 
-    /// Makes the command.
-    pub(super) fn command(&self) -> Result<(SubmissionEntry, Transfer)> {
+    /// Makes the command. Its number and data pointer are for the transport to set.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if no command can do what is asked for.
+    pub fn command(&self) -> Result<(SubmissionEntry, Transfer)> {
         let of_key = |opcode, nsid, key: &Key, options| {
             let mut entry = SubmissionEntry::new(opcode, nsid);
             kv::set_key(&mut entry, key.as_bytes(), options);
@@ -243,7 +246,10 @@ impl Request {
     }
 
     /// Returns the result of a completed command. Checks that the data are there.
-    pub(super) fn answer(&self, done: Done) -> Result<Answer> {
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the command failed, and [`Error::Malformed`] if data are missing.
+    pub fn answer(&self, done: Done) -> Result<Answer> {
         let status = done.completion.status();
         if !status.is_success() {
             return Err(Error::Status(status));
