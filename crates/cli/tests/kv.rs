@@ -241,3 +241,20 @@ fn a_node_that_is_not_there_is_told_of() {
     assert_eq!(ran.code, 6, "{ran:?}");
     assert!(ran.stderr.contains("terrace node serve"), "{ran:?}");
 }
+
+#[test]
+fn a_device_that_is_not_of_the_namespace_is_told_of() {
+    let shell = Shell::new();
+    let ran = shell.run(&["kv", "get", "--device", "/dev/ng-none", "k"]);
+    assert!(
+        ran.code == 7 && ran.stderr.contains("/dev/ng-none"),
+        "{ran:?}"
+    );
+    let ran = shell.run(&["kv", "exists", "--device", "/dev/null", "k"]);
+    assert!(ran.code == 6 && ran.stderr.contains("/dev/null"), "{ran:?}");
+    let ran = shell.run(&["kv", "list", "--local", "--namespace", "4000000"]);
+    let told = "no device is of namespace 4000000";
+    assert!(ran.code == 7 && ran.stderr.contains(told), "{ran:?}");
+    let both = ["kv", "list", "--local", "--device", "/dev/ng0n1"];
+    assert_eq!(shell.run(&both).code, 2);
+}

@@ -1,4 +1,4 @@
-//! Commands to a storage node through the network.
+//! Commands to a storage node, through the network or the kernel.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,13 +14,15 @@ The value is durable when the command ends, in the domain of its namespace.
 Examples:
   terrace kv put hello world
   terrace kv put -a 192.0.2.7:4420 model-0001 < cache.bin
-  terrace kv put --if-absent --hex 00ff cafe")]
+  terrace kv put --if-absent --hex 00ff cafe
+  terrace kv put --local --namespace 2 hello world")]
     Put(KvPut),
     /// Print a key's value
     #[command(after_help = "\
 Examples:
   terrace kv get hello
-  terrace kv get --raw model-0001 > cache.bin")]
+  terrace kv get --raw model-0001 > cache.bin
+  terrace kv get --device /dev/ng0n1 hello")]
     Get(KvGet),
     /// Remove a key
     #[command(after_help = "\
@@ -79,6 +81,13 @@ pub struct KvNode {
     /// Check headers and data by CRC32C
     #[arg(long)]
     pub digests: bool,
+    /// Go through this device of Linux, /dev/ngXnY, in place of the address; it must be of the
+    /// namespace
+    #[arg(long, value_name = "PATH", conflicts_with = "digests")]
+    pub device: Option<PathBuf>,
+    /// Go through the device of Linux that is of the namespace, whatever its name
+    #[arg(long, conflicts_with_all = ["device", "digests"])]
+    pub local: bool,
 }
 
 #[derive(Debug, Args)]
