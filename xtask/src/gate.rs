@@ -43,8 +43,12 @@ const STEPS: &[Step] = &[
         run: full_disk::run,
     },
     Step {
-        name: "guest",
-        run: guest::run,
+        name: "guest, DAX",
+        run: guest::dax,
+    },
+    Step {
+        name: "guest, NVMe",
+        run: guest::nvme,
     },
     Step {
         name: "browser",

@@ -1,90 +1,129 @@
-//! The tests of real persistent-memory mappings, in an emulated guest whose memory has a DAX
-//! device: `guest/` makes and boots it. It needs qemu, a few Debian packages and, once, the network.
+//! Tests that need a kernel of their own, in an emulated guest: `guest/` makes and boots it. It needs
+//! qemu, a few Debian packages and, once, the network.
+
+mod image;
+mod machine;
+mod node;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use self::image::Kernel;
+use self::machine::Machine;
+use self::node::Node;
 use crate::Outcome;
-use crate::process::{cargo, show, succeeds};
+use crate::process::{show, succeeds};
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// `guest/prepare.sh` says by this that something is not installed or cannot be fetched.
-const MISSING: i32 = 3;
+/// The guest prints this, and a node is killed and started again.
+const PLEASE_RESTART: &str = "guest: please kill and restart the node";
+/// The restarts that the guest asks for.
+const RESTARTS: usize = 2;
 
+/// All parts. One that failed does not stop the others.
 pub fn run(root: &Path) -> Outcome {
+    match (dax(root), nvme(root)) {
+        (Outcome::Failed(first), Outcome::Failed(second)) => {
+            Outcome::Failed(format!("{first}; {second}"))
+        }
+        (Outcome::Failed(what), _) | (_, Outcome::Failed(what)) => Outcome::Failed(what),
+        (Outcome::Skipped(why), _) | (_, Outcome::Skipped(why)) => Outcome::PassedInPart(why),
+        (_, second) => second,
+    }
+}
+
+/// Real persistent-memory mappings: `crates/terrace/tests/dax.rs`, on memory that is a DAX device.
+pub fn dax(root: &Path) -> Outcome {
     let directory = root.join("target/guest");
+    let made = ready().and_then(|()| {
+        // The guest without the test first: no need to build what cannot be run.
+        image::prepare(root, &directory, Kernel::Usual, &[])?;
+        let program = image::test_program(root, &directory, "terrace", "dax", "dax-test")?;
+        let programs = [root.join("guest/dax.sh"), program];
+        image::prepare(root, &directory, Kernel::Usual, &programs)
+    });
+    if let Err(outcome) = made {
+        return outcome;
+    }
+    let run = Machine::new(root, &directory, "dax.sh");
+    show(&mut run.command(&[]))
+}
+
+/// A node on this machine and the guest's kernel: `crates/nvmf-passthrough/tests/kernel.rs`, file
+/// systems and fio, with restarts of the node; then authentication, which needs a newer kernel.
+pub fn nvme(root: &Path) -> Outcome {
+    let directory = root.join("target/guest");
+    let run = || {
+        let test = prepare_nvme(root, &directory)?;
+        let terrace = node::program(root)?;
+        run_nvme(root, &directory, &terrace)?;
+        match authenticate(root, &directory, &terrace, &test) {
+            Err(Outcome::Skipped(why)) => {
+                Ok(Outcome::PassedInPart(format!("authentication: {why}")))
+            }
+            other => other.map(|()| Outcome::Passed),
+        }
+    };
+    run().unwrap_or_else(|outcome| outcome)
+}
+
+/// Returns the test, of which the guest has a copy.
+fn prepare_nvme(root: &Path, directory: &Path) -> Result<PathBuf, Outcome> {
+    ready()?;
+    image::prepare(root, directory, Kernel::Usual, &[])?;
+    image::tools(root, directory)?;
+    let package = "terrace-nvmf-passthrough";
+    let test = image::test_program(root, directory, package, "kernel", "nvme-test")?;
+    let programs = ["nvme_begin.sh", "nvme.sh"].map(|name| root.join("guest").join(name));
+    let programs = [&programs[..], std::slice::from_ref(&test)].concat();
+    image::prepare(root, directory, Kernel::Usual, &programs)?;
+    Ok(test)
+}
+
+fn run_nvme(root: &Path, directory: &Path, terrace: &Path) -> Result<(), Outcome> {
+    let mut node = Node::start(terrace, &directory.join("node.img"), None)?;
+    let machine = Machine::new(root, directory, "nvme.sh");
+    let mut restarts = 0;
+    machine.watch(&node.words(), |line| {
+        if line == PLEASE_RESTART {
+            restarts += 1;
+            node.restart()?;
+        }
+        Ok(())
+    })?;
+    if restarts != RESTARTS {
+        let what = format!("the guest asked for {restarts} restarts, not {RESTARTS}");
+        return Err(Outcome::Failed(what));
+    }
+    node.stop()
+}
+
+/// DH-HMAC-CHAP with the guest's kernel.
+fn authenticate(root: &Path, directory: &Path, terrace: &Path, test: &Path) -> Result<(), Outcome> {
+    let newer = directory.join("newer");
+    let secrets = root.join("guest/secrets");
+    let mut programs = ["nvme_begin.sh", "auth.sh"]
+        .map(|name| root.join("guest").join(name))
+        .to_vec();
+    programs.extend([secrets.clone(), test.to_owned()]);
+    image::prepare(root, &newer, Kernel::Newer, &programs)?;
+    let tools = newer.join("tools.ext4");
+    let _ = std::fs::remove_file(&tools);
+    let linked = std::os::unix::fs::symlink(directory.join("tools.ext4"), &tools);
+    linked.map_err(|error| Outcome::Failed(format!("{}: {error}", tools.display())))?;
+    let node = Node::start(terrace, &newer.join("node.img"), Some(&secrets))?;
+    let machine = Machine::new(root, &newer, "auth.sh");
+    machine.watch(&node.words(), |_| Ok(()))?;
+    node.stop()
+}
+
+/// Returns what a guest lacks here.
+fn ready() -> Result<(), Outcome> {
     if !cfg!(target_arch = "x86_64") {
-        return Outcome::Skipped("the guest is an x86-64 machine".into());
+        return Err(Outcome::Skipped("the guest is an x86-64 machine".into()));
     }
     if !succeeds(Command::new("qemu-system-x86_64").arg("--version")) {
-        return Outcome::Skipped(
-            "qemu-system-x86_64 is not installed (package qemu-system-x86)".into(),
-        );
+        let why = "qemu-system-x86_64 is not installed (package qemu-system-x86)";
+        return Err(Outcome::Skipped(why.into()));
     }
-    // The guest without the test first: no need to build what cannot be run.
-    if let Some(outcome) = prepare(root, &directory, &[]) {
-        return outcome;
-    }
-    let program = match test_program(root, &directory) {
-        Ok(program) => program,
-        Err(what) => return Outcome::Failed(what),
-    };
-    if let Some(outcome) = prepare(root, &directory, &[root.join("guest/dax.sh"), program]) {
-        return outcome;
-    }
-    show(
-        Command::new(root.join("guest/run.sh"))
-            .arg(&directory)
-            .arg("dax.sh"),
-    )
-}
-
-/// How preparing ended, unless it went well.
-fn prepare(root: &Path, directory: &Path, programs: &[PathBuf]) -> Option<Outcome> {
-    let output = Command::new(root.join("guest/prepare.sh"))
-        .arg(directory)
-        .args(programs)
-        .stdin(Stdio::null())
-        .output();
-    let output = match output {
-        Ok(output) => output,
-        Err(error) => return Some(Outcome::Failed(format!("guest/prepare.sh: {error}"))),
-    };
-    if output.status.success() {
-        return None;
-    }
-    print!("{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let why = said.lines().last().unwrap_or("it did not say why");
-    Some(match output.status.code() {
-        Some(MISSING) => Outcome::Skipped(why.to_owned()),
-        _ => Outcome::Failed(format!("guest/prepare.sh ({}): {why}", output.status)),
-    })
-}
-
-/// Builds `crates/terrace/tests/dax.rs` for a machine without libraries, under a name of its own.
-fn test_program(root: &Path, directory: &Path) -> Result<PathBuf, String> {
-    let mut command = cargo(root);
-    command
-        .args(["test", "-p", "terrace", "--locked", "--test", "dax"])
-        // With a target the flags are for the test alone and not for build scripts and macros.
-        .args(["--no-run", "--target", TARGET])
-        .arg("--message-format=json-render-diagnostics")
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .env("CARGO_TARGET_DIR", directory.join("target"));
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("the test does not build".into());
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let built = messages
-        .rsplit_once("\"executable\":\"")
-        .and_then(|(_, rest)| rest.split('"').next())
-        .ok_or("cargo does not say what it has built")?;
-    let program = directory.join("dax-test");
-    std::fs::copy(built, &program).map_err(|error| format!("{built}: {error}"))?;
-    Ok(program)
+    Ok(())
 }

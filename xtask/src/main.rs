@@ -32,7 +32,8 @@ Usage: cargo xtask <command>
   test [ARGS]         the tests: cargo test --workspace
   mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
   full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
-  guest               the tests of DAX in an emulated guest (needs qemu; see guest/)
+  guest [dax|nvme]    the tests of DAX, and of a node and Linux, in an emulated guest (needs
+                      qemu; see guest/)
   browser             the reports' page in a real browser (needs chromium)
   peers [--with-rocksdb]
                       compare with other stores, at a scale that only checks values
@@ -62,7 +63,12 @@ fn main() -> ExitCode {
         "test" => gate::tests(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
-        "guest" if rest.is_empty() => guest::run(&root),
+        "guest" => match rest {
+            [] => guest::run(&root),
+            [part] if part == "dax" => guest::dax(&root),
+            [part] if part == "nvme" => guest::nvme(&root),
+            _ => return usage(),
+        },
         "browser" if rest.is_empty() => browser::run(&root),
         "peers" => match rest {
             [] => peers::run(&root),

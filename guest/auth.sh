@@ -1,0 +1,42 @@
+# In the guest: its kernel, which must be 6.12 or newer in Debian, authenticates itself to a node by
+# DH-HMAC-CHAP, and the node itself to the kernel. /bin/secrets has hosts and secrets.
+. /bin/nvme_begin.sh
+for module in hmac sha256_generic sha512_generic dh_generic; do modprobe $module; done
+
+# connect HOST ARGUMENT ...
+connect() {
+    host=$1
+    shift
+    /tools/bin/nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$subsystem" --hostnqn="$host" \
+        --hostid="${host##*:}" -i 2 "$@" >/tmp/connect 2>&1
+}
+
+disconnect() {
+    /tools/bin/nvme disconnect -n "$subsystem" | grep -q "disconnected 1" || fail "nvme disconnect"
+}
+
+refused() {
+    connect "$@" && fail "a connection without its secret: $*"
+    [ -e /dev/ng0n1 ] && fail "a device without its secret: $*"
+}
+
+grep -v '^#' /bin/secrets >/tmp/secrets
+other=$(awk 'END { print $2 }' /tmp/secrets)
+while read -r host secret own <&3; do
+    kind=$(echo "$secret" | cut -d : -f 2)
+    step "secret of kind $kind"
+    connect "$host" --dhchap-secret="$secret" || fail "$(cat /tmp/connect)"
+    until_done test -e /dev/ng0n1
+    disconnect
+    connect "$host" --dhchap-secret="$secret" --dhchap-ctrl-secret="$own" || fail "$(cat /tmp/connect)"
+    until_done test -e /dev/ng0n1
+    until_done test -e /dev/ng0n2
+    nvme-test a_device_is_found >/tmp/test 2>&1 || fail "keys: $(cat /tmp/test)"
+    [ "$secret" != "$other" ] || nvme-test values --nocapture || fail "keys by pass-through"
+    disconnect
+    refused "$host"
+    [ "$secret" = "$other" ] || refused "$host" --dhchap-secret="$other"
+    refused "$host" --dhchap-secret="$secret" --dhchap-ctrl-secret="$other"
+done 3</tmp/secrets
+
+step "done"

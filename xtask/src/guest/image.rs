@@ -1,0 +1,89 @@
+//! The guest's kernel, file system and programs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+use crate::process::cargo;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The scripts say by this that something is not installed or cannot be fetched.
+const MISSING: i32 = 3;
+
+/// The kernel of a guest.
+#[derive(Clone, Copy)]
+pub enum Kernel {
+    /// That of this release of Debian.
+    Usual,
+    /// A newer one, of the release's backports.
+    Newer,
+}
+
+/// Makes kernel and file system, with `programs`.
+pub fn prepare(
+    root: &Path,
+    directory: &Path,
+    kernel: Kernel,
+    programs: &[PathBuf],
+) -> Result<(), Outcome> {
+    let mut command = Command::new(root.join("guest/prepare.sh"));
+    if let Kernel::Newer = kernel {
+        command.env("GUEST_KERNELS", "backports");
+    }
+    script(command.arg(directory).args(programs), "guest/prepare.sh")
+}
+
+/// Makes the disk with programs that are not ours.
+pub fn tools(root: &Path, directory: &Path) -> Result<(), Outcome> {
+    let mut command = Command::new(root.join("guest/tools.sh"));
+    script(command.arg(directory), "guest/tools.sh")
+}
+
+fn script(command: &mut Command, name: &str) -> Result<(), Outcome> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Outcome::Failed(format!("{name}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    print!("{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let why = said.lines().last().unwrap_or("it did not say why");
+    Err(match output.status.code() {
+        Some(MISSING) => Outcome::Skipped(why.to_owned()),
+        _ => Outcome::Failed(format!("{name} ({}): {why}", output.status)),
+    })
+}
+
+/// Builds a test of a package for a machine without libraries, under a name of its own.
+pub fn test_program(
+    root: &Path,
+    directory: &Path,
+    package: &str,
+    test: &str,
+    name: &str,
+) -> Result<PathBuf, Outcome> {
+    let failed = |what: String| Outcome::Failed(what);
+    let output = cargo(root)
+        .args(["test", "-p", package, "--locked", "--test", test])
+        // With a target the flags are for the test alone and not for build scripts and macros.
+        .args(["--no-run", "--target", TARGET])
+        .arg("--message-format=json-render-diagnostics")
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_TARGET_DIR", directory.join("target"))
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| failed(format!("cargo: {error}")))?;
+    if !output.status.success() {
+        return Err(failed(format!("the test {test} does not build")));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let built = messages
+        .rsplit_once("\"executable\":\"")
+        .and_then(|(_, rest)| rest.split('"').next())
+        .ok_or_else(|| failed("cargo does not say what it has built".into()))?;
+    let program = directory.join(name);
+    std::fs::copy(built, &program).map_err(|error| failed(format!("{built}: {error}")))?;
+    Ok(program)
+}
