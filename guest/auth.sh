@@ -20,6 +20,13 @@ refused() {
     [ -e /dev/ng0n1 ] && fail "a device without its secret: $*"
 }
 
+# Pass-through with this kernel, and where it forbids io_uring.
+pass_through() {
+    nvme-test values --nocapture || fail "keys by pass-through"
+    echo 2 >/proc/sys/kernel/io_uring_disabled || fail "forbidding io_uring"
+    TERRACE_NVME_NO_RING=1 nvme-test without_io_uring --nocapture || fail "keys without io_uring"
+}
+
 grep -v '^#' /bin/secrets >/tmp/secrets
 other=$(awk 'END { print $2 }' /tmp/secrets)
 while read -r host secret own <&3; do
@@ -32,7 +39,7 @@ while read -r host secret own <&3; do
     until_done test -e /dev/ng0n1
     until_done test -e /dev/ng0n2
     nvme-test a_device_is_found >/tmp/test 2>&1 || fail "keys: $(cat /tmp/test)"
-    [ "$secret" != "$other" ] || nvme-test values --nocapture || fail "keys by pass-through"
+    [ "$secret" != "$other" ] || pass_through
     disconnect
     refused "$host"
     [ "$secret" = "$other" ] || refused "$host" --dhchap-secret="$other"

@@ -59,7 +59,9 @@ impl Settings {
 /// caller wants: see [`Client::submit`].
 ///
 /// If the kernel loses the controller, commands that may be repeated ([`Request::is_repeatable`])
-/// wait and are repeated. Others that were sent fail with [`Error::UnknownOutcome`].
+/// wait and are repeated. Others that were sent fail with [`Error::UnknownOutcome`]. If the kernel
+/// gives the controller up, commands fail with [`Error::Disconnected`]: a new client finds the
+/// device, which may have another name by then.
 pub struct Client {
     flight: Flight<Queue>,
     node: Arc<Node>,

@@ -89,3 +89,6 @@ impl Commands for Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

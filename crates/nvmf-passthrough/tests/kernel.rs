@@ -7,6 +7,7 @@
 //! - `TERRACE_NVME_BLOCKS`: number of a namespace of blocks of the same subsystem.
 //! - `TERRACE_NVME_SUBSYSTEM`: name of the subsystem.
 //! - `TERRACE_NVME_RESTARTS`: the machine restarts the node when a test prints [`PLEASE_RESTART`].
+//! - `TERRACE_NVME_NO_RING`: the kernel forbids io_uring.
 //! - `TERRACE_NVMET`: address of the kernel's own target, and name of a subsystem with blocks.
 
 use std::collections::HashMap;
@@ -136,6 +137,25 @@ fn a_device_is_found_by_its_namespace_alone() {
     let error = refused(Client::open(&blocks));
     println!("{error}");
     assert!(matches!(error, OpenError::NoKeys { .. }), "{error}");
+}
+
+#[test]
+fn without_io_uring_commands_go_by_ioctl() {
+    let Some(mut settings) = settings(Backend::Ring) else {
+        return;
+    };
+    if variable("TERRACE_NVME_NO_RING").is_none() {
+        return;
+    }
+    let error = refused(Client::open(&settings));
+    println!("{error}");
+    assert!(matches!(error, OpenError::Io { .. }), "{error}");
+    settings.backend = Backend::Auto;
+    let mut client = Client::open(&settings).unwrap();
+    client.store("k", b"by ioctl", Condition::None).unwrap();
+    let found = client.retrieve("k", 100).unwrap().unwrap();
+    assert_eq!(found.bytes, b"by ioctl");
+    client.delete("k").unwrap();
 }
 
 #[test]
