@@ -9,7 +9,7 @@ use terrace_nvmf::initiator::{Error, Result};
 use terrace_nvmf::wire::{Status, identify, kv};
 
 use crate::error::OpenError;
-use crate::flight::{Flight, is_of_path};
+use crate::flight::{Flight, after, is_of_path};
 use crate::ioctl;
 use crate::node::{Node, Place, Wanted};
 use crate::queue::{Backend, Queue};
@@ -248,7 +248,7 @@ fn key_format(
     node: &Node,
     settings: &Settings,
 ) -> std::result::Result<identify::KeyFormat, OpenError> {
-    let deadline = Instant::now() + settings.reconnect;
+    let deadline = after(settings.reconnect);
     loop {
         let answer = ioctl::key_namespace(&node.file, node.nsid, settings.timeout);
         let is_early = Instant::now() < deadline;

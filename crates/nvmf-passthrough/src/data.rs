@@ -122,6 +122,15 @@ impl Data {
     }
 }
 
+/// Returns whether data go in the direction that the opcode has.
+pub fn fits(transfer: &Transfer, opcode: u8) -> bool {
+    match transfer {
+        Transfer::None => true,
+        Transfer::Write(_) => opcode & 0b11 == TO_CONTROLLER,
+        Transfer::Read(_) => opcode & 0b11 == FROM_CONTROLLER,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +174,13 @@ mod tests {
         let write = Data::new(Transfer::Write(Arc::from(&b"a"[..])));
         let read = Data::for_read(1);
         let fits = [0x01, 0x02, 0x06, 0x10, 0x14].map(|code| (write.fits(code), read.fits(code)));
+        let transfers = [Transfer::Write(Arc::from(&b"a"[..])), Transfer::Read(1)];
+        for opcode in [0x01, 0x02, 0x06, 0x10, 0x14] {
+            let [write_fits, read_fits] =
+                [0, 1].map(|at: usize| super::fits(&transfers[at], opcode));
+            assert_eq!(write_fits, write.fits(opcode));
+            assert_eq!(read_fits, read.fits(opcode));
+        }
         let (to, from, none) = ((true, false), (false, true), (false, false));
         assert_eq!(fits, [to, from, from, none, none]);
         assert!(Data::None.fits(0x14));

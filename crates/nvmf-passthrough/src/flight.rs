@@ -16,7 +16,7 @@ use terrace_nvmf::wire::{CompletionEntry, Status};
 
 use crate::client::Settings;
 use crate::command::Command;
-use crate::data::Data;
+use crate::data::{self, Data};
 use crate::queue::{Commands, End, Outcome};
 use crate::{Answer, Completion, Request, Ticket};
 
@@ -25,6 +25,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The first pause before a command is done again. It doubles up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+const FAR: Duration = Duration::from_secs(1 << 30);
 /// Type of the statuses that tell of the path to the controller.
 const PATH: u16 = 3;
 
@@ -134,11 +135,7 @@ impl<Q: Commands> Flight<Q> {
         {
             return Err(Error::TooLong { bytes, max_bytes });
         }
-        let direction = match transfer {
-            Transfer::Read(_) => Data::for_read(0),
-            transfer => Data::new(transfer),
-        };
-        match direction.fits(entry.opcode) {
+        match data::fits(&transfer, entry.opcode) {
             true => Ok(()),
             false => Err(Error::InvalidArgument(
                 "the opcode has another direction of data than the command",
@@ -156,7 +153,7 @@ impl<Q: Commands> Flight<Q> {
 
     /// Waits until a command completes, and returns all that have.
     pub fn wait(&mut self, timeout: Duration) -> Vec<Completion> {
-        let deadline = Instant::now() + timeout;
+        let deadline = after(timeout);
         while self.completions.is_empty() && !self.pending.is_empty() {
             self.turn(deadline);
             if Instant::now() >= deadline {
@@ -311,6 +308,12 @@ impl Kind {
             }
         }
     }
+}
+
+/// Returns the time after a duration; far off if the duration is longer than time is.
+pub fn after(duration: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or(now + FAR)
 }
 
 /// Returns whether a status tells of the path to the controller: the kernel made it.
