@@ -16,7 +16,9 @@ connect() {
     /tools/bin/nvme connect $node -n "$subsystem" -i 2 --reconnect-delay=1 "$@" ||
         fail "nvme connect $*"
     until_done block_device 2
+    # One of them is of keys: the kernel numbers devices as it finds namespaces.
     until_done test -e /dev/ng0n1
+    until_done test -e /dev/ng0n2
     disk=$(block_device 2)
     [ "$(cat /sys/class/nvme/nvme0/queue_count)" = 3 ] || fail "two queues and the admin queue"
 }
@@ -33,6 +35,16 @@ step "discovery"
 step "two queues; keys by pass-through"
 connect
 nvme-test --test-threads 1 --nocapture --skip outlive --skip target || fail "keys by pass-through"
+
+step "terrace kv by pass-through"
+terrace kv put --local hello world || fail "terrace kv put"
+[ "$(terrace kv get --local hello)" = world ] || fail "terrace kv get"
+[ "$(for device in /dev/ng0n*; do terrace kv get --device $device hello; done)" = world ] ||
+    fail "terrace kv get --device, by the one device alone that is of namespace 1"
+[ "$(terrace kv list --local --subsystem "$subsystem")" = hello ] || fail "terrace kv list"
+terrace kv del --local hello || fail "terrace kv del"
+terrace kv exists --local hello
+[ $? = 1 ] || fail "terrace kv exists"
 disconnect
 
 step "digests; a file system on blocks"

@@ -4,7 +4,7 @@
 #
 # usage: guest/prepare.sh DIRECTORY [PROGRAM ...]
 #   makes DIRECTORY/vmlinuz and DIRECTORY/initrd.gz; the programs land in the guest's /bin and are
-#   statically linked, or scripts
+#   statically linked, scripts, or need libraries that the guest has
 #
 # GUEST_KERNELS names the place of another kernel: `backports` is the suite of newer packages for this
 # release of Debian, whose index is fetched and kept in DIRECTORY.

@@ -53,8 +53,7 @@ pub fn dax(root: &Path) -> Outcome {
 pub fn nvme(root: &Path) -> Outcome {
     let directory = root.join("target/guest");
     let run = || {
-        let test = prepare_nvme(root, &directory)?;
-        let terrace = node::program(root)?;
+        let (terrace, test) = prepare_nvme(root, &directory)?;
         run_nvme(root, &directory, &terrace)?;
         match authenticate(root, &directory, &terrace, &test) {
             Err(Outcome::Skipped(why)) => {
@@ -66,17 +65,20 @@ pub fn nvme(root: &Path) -> Outcome {
     run().unwrap_or_else(|outcome| outcome)
 }
 
-/// Returns the test, of which the guest has a copy.
-fn prepare_nvme(root: &Path, directory: &Path) -> Result<PathBuf, Outcome> {
+/// Returns the program `terrace` and the test. The guest has both.
+fn prepare_nvme(root: &Path, directory: &Path) -> Result<(PathBuf, PathBuf), Outcome> {
     ready()?;
     image::prepare(root, directory, Kernel::Usual, &[])?;
     image::tools(root, directory)?;
     let package = "terrace-nvmf-passthrough";
     let test = image::test_program(root, directory, package, "kernel", "nvme-test")?;
-    let programs = ["nvme_begin.sh", "nvme.sh"].map(|name| root.join("guest").join(name));
-    let programs = [&programs[..], std::slice::from_ref(&test)].concat();
+    let terrace = node::program(root)?;
+    // The guest's libraries are this machine's.
+    let copy = image::stripped(&terrace, &directory.join("terrace"))?;
+    let scripts = ["nvme_begin.sh", "nvme.sh"].map(|name| root.join("guest").join(name));
+    let programs = [&scripts[..], &[test.clone(), copy]].concat();
     image::prepare(root, directory, Kernel::Usual, &programs)?;
-    Ok(test)
+    Ok((terrace, test))
 }
 
 fn run_nvme(root: &Path, directory: &Path, terrace: &Path) -> Result<(), Outcome> {

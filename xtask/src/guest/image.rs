@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Outcome;
-use crate::process::cargo;
+use crate::process::{cargo, show};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The scripts say by this that something is not installed or cannot be fetched.
@@ -54,6 +54,15 @@ fn script(command: &mut Command, name: &str) -> Result<(), Outcome> {
         Some(MISSING) => Outcome::Skipped(why.to_owned()),
         _ => Outcome::Failed(format!("{name} ({}): {why}", output.status)),
     })
+}
+
+/// Copies a program without what debuggers want, which would fill the guest's memory.
+pub fn stripped(program: &Path, copy: &Path) -> Result<PathBuf, Outcome> {
+    let mut strip = Command::new("strip");
+    match show(strip.arg("-o").arg(copy).arg(program)) {
+        Outcome::Passed => Ok(copy.to_owned()),
+        other => Err(other),
+    }
 }
 
 /// Builds a test of a package for a machine without libraries, under a name of its own.
