@@ -9,6 +9,7 @@
 //! - [`keys`], [`values`]: a record's number made bytes, and checked again
 //! - [`workload`]: YCSB, db_bench, mixgraph, the PlexDB update load
 //! - [`store`], [`stores`]: the trait of a store under test, and Terrace behind it
+//! - [`node`]: the storage node as a store, and Terrace on its blocks; [`flat`]: files on blocks
 //! - [`run`], [`measure`]: one run of one contestant, and what is counted of it
 //! - [`contest`]: runs in processes that alternate
 //! - [`reopen`]: a store that was killed, and how soon it answers again
@@ -31,10 +32,12 @@ pub mod conformance;
 pub mod contest;
 pub mod draw;
 pub mod drive;
+pub mod flat;
 pub mod keys;
 pub mod machine;
 pub mod measure;
 pub mod memory_limit;
+pub mod node;
 pub mod operation;
 pub mod outcome;
 mod output;
