@@ -73,17 +73,20 @@ pub struct ReopenRun {
     pub open_us: f64,
     /// From then until the first get had returned, us.
     pub first_get_us: f64,
+    /// Bytes fetched from the device until the store was open: the page cache has what was written.
+    #[serde(default)]
+    pub open_read_bytes: u64,
     /// Bytes of the store's files as the killed process left them, as allocated.
     pub space_bytes: u64,
 }
 
 /// What is to be done.
-struct Setup {
-    contestants: Vec<Contestant>,
-    own: OwnOptions,
-    rows: Rows,
-    repeats: u32,
-    directory: PathBuf,
+pub(crate) struct Setup {
+    pub contestants: Vec<Contestant>,
+    pub own: OwnOptions,
+    pub rows: Rows,
+    pub repeats: u32,
+    pub directory: PathBuf,
 }
 
 /// Does what was typed and shows what it gave.
@@ -166,7 +169,7 @@ fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
 }
 
 /// All runs, and the stores that failed, each with its first failure; the others go on.
-fn hold(program: &Program, setup: &Setup) -> Result<(Vec<ReopenRun>, Vec<Failure>)> {
+pub(crate) fn hold(program: &Program, setup: &Setup) -> Result<(Vec<ReopenRun>, Vec<Failure>)> {
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     let mut shown = Shown::new(setup.repeats as usize * setup.contestants.len());
     for repeat in 0..setup.repeats {
@@ -234,6 +237,7 @@ fn one(
         filled_s: filled.acknowledged_s,
         open_us: reopened.open_us,
         first_get_us: reopened.first_get_us,
+        open_read_bytes: reopened.open_read_bytes,
         space_bytes,
     })
 }

@@ -7,6 +7,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::measure::usage::Io;
 use crate::run::Progress;
 use crate::settings::Settings;
 use crate::store::{Contestant, Store};
@@ -37,6 +38,7 @@ pub struct Reopened {
     pub settings: Vec<(String, String)>,
     pub open_us: f64,
     pub first_get_us: f64,
+    pub open_read_bytes: u64,
     pub lost: u64,
 }
 
@@ -88,9 +90,11 @@ pub fn reopen(
     progress: &dyn Fn(Progress),
 ) -> Result<Reopened> {
     let mut reader = Reader::new(rows);
+    let read_before = Io::now()?.read_bytes;
     let begun = Instant::now();
     let opened = (contestant.open)(directory, &rows.settings)?;
     let open_us = microseconds(begun.elapsed());
+    let open_read_bytes = Io::now()?.read_bytes.saturating_sub(read_before);
     let store = opened.store.as_ref();
 
     let begun = Instant::now();
@@ -119,6 +123,7 @@ pub fn reopen(
         settings: opened.settings,
         open_us,
         first_get_us,
+        open_read_bytes,
         lost,
     })
 }

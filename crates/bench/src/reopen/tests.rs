@@ -135,6 +135,7 @@ fn run_of(store: &str, repeat: u32, open_us: f64) -> ReopenRun {
         filled_s: 0.5,
         open_us,
         first_get_us: 20.0,
+        open_read_bytes: 0,
         space_bytes: 128_000_000,
     }
 }
