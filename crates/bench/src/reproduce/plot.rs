@@ -1,5 +1,6 @@
 //! One quantity against another, drawn as SVG, within a page or as an image of its own: points with their
-//! names, and lines that join those of a curve. Both axes are logarithmic, for a store may take ten times as much as another.
+//! names, and lines that join those of a curve. Axes are logarithmic, for a store may take ten times as much as
+//! another; only the upward one can be linear, for parts of a whole.
 
 mod labels;
 mod scale;
@@ -19,6 +20,8 @@ const LEFT: f64 = 56.0;
 const BELOW: f64 = 44.0;
 const MARGIN: f64 = 14.0;
 const RADIUS: f64 = 4.5;
+/// Classes of style sheets.
+const CURVE_COLOURS: usize = 4;
 
 /// What an image needs that stands on no page of ours.
 const IMAGE_STYLE: &str = include_str!("plot/image.css");
@@ -50,7 +53,11 @@ fn drawing(plot: &Plot) -> Option<String> {
     let drawn = |point: &&Point| point.across > 0.0 && point.up > 0.0;
     let points: Vec<&Point> = plot.points.iter().filter(drawn).collect();
     let across = Scale::of(points.iter().map(|p| p.across), LEFT, WIDTH - MARGIN);
-    let up = Scale::of(points.iter().map(|p| p.up), HEIGHT - BELOW, MARGIN);
+    let upward = points.iter().map(|p| p.up);
+    let up = match plot.is_linear_up {
+        true => Scale::linear(upward, HEIGHT - BELOW, MARGIN),
+        false => Scale::of(upward, HEIGHT - BELOW, MARGIN),
+    };
     let (across, up) = (across?, up?);
     let mut drawing = String::new();
     write_axes(&mut drawing, plot, &across, &up);
@@ -109,16 +116,23 @@ fn write_curves(page: &mut String, points: &[&Point], across: &Scale, up: &Scale
     let mut names: Vec<&str> = points.iter().filter_map(|p| p.curve.as_deref()).collect();
     names.sort_unstable();
     names.dedup();
-    for name in names {
+    for (index, name) in names.into_iter().enumerate() {
         let of_curve = points.iter().filter(|p| p.curve.as_deref() == Some(name));
         let places: Vec<String> = of_curve
             .map(|p| format!("{:.1},{:.1}", across.place(p.across), up.place(p.up)))
             .collect();
-        let _ = writeln!(page, "<polyline points=\"{}\"/>", places.join(" "));
+        let _ = writeln!(
+            page,
+            "<polyline points=\"{}\" class=\"curve-{}\"/>",
+            places.join(" "),
+            index % CURVE_COLOURS
+        );
     }
 }
 
 fn write_points(page: &mut String, points: &[&Point], across: &Scale, up: &Scale) {
+    let named = points.iter().filter(|point| !point.label.is_empty());
+    let points: Vec<&Point> = named.copied().collect();
     let places: Vec<(f64, f64)> = points
         .iter()
         .map(|point| (across.place(point.across), up.place(point.up)))

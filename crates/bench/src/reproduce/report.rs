@@ -97,8 +97,9 @@ pub struct Bar {
     pub value: f64,
 }
 
-/// Two quantities, both above zero, one against the other; in a page both axes are logarithmic.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Two quantities, both above zero, one against the other; in a page both axes are logarithmic, unless
+/// it is said otherwise.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plot {
     /// What it shows.
     pub title: String,
@@ -106,6 +107,9 @@ pub struct Plot {
     pub across: String,
     /// The quantity from bottom to top.
     pub up: String,
+    /// Whether the axis from bottom to top is linear and begins at zero.
+    #[serde(default)]
+    pub is_linear_up: bool,
     /// In order.
     pub points: Vec<Point>,
 }
@@ -113,7 +117,7 @@ pub struct Plot {
 /// A value of each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// What it is of.
+    /// What it is of. A point without a label only bends its curve.
     pub label: String,
     /// Whose it is.
     pub whose: Whose,

@@ -38,6 +38,7 @@ pub fn reproduction() -> Reproduction<u32> {
                 title: "Space and writes".into(),
                 across: "space".into(),
                 up: "written".into(),
+                is_linear_up: false,
                 points: vec![
                     point("B<b>", Whose::Paper, 1.2),
                     point("a rather long name of a point", Whose::Ours, 1.25),

@@ -246,6 +246,7 @@ fn plot(title: &str, points: &[Measured], with_paper: bool) -> Plot {
         across: "space, times the distinct data (second half of the load); left and down is better"
             .into(),
         up: "write amplification (settled)".into(),
+        is_linear_up: false,
         points: ours.chain(published).collect(),
     }
 }

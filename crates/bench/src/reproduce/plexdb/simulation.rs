@@ -209,6 +209,7 @@ fn plot(simulated: &[Simulated], updates: Updates) -> Plot {
         title: format!("Space against writes, {}", title(updates)),
         across: "space, times the distinct data (second half of the load)".into(),
         up: "write amplification (settled)".into(),
+        is_linear_up: false,
         points: of_run(simulated, updates).map(point).collect(),
     }
 }

@@ -16,6 +16,7 @@ fn drawn(points: Vec<Point>) -> String {
         title: "Space & writes".into(),
         across: "space".into(),
         up: "written".into(),
+        is_linear_up: false,
         points,
     };
     write(&mut page, &plot);
@@ -124,6 +125,7 @@ fn an_image_is_a_file_of_its_own() {
         title: "Space & writes".into(),
         across: "space".into(),
         up: "written".into(),
+        is_linear_up: false,
         points: vec![point("a", 1.0, 2.0, None), point("b", 2.0, 4.0, None)],
     };
     let image = image(&plot).unwrap();
@@ -139,4 +141,45 @@ fn an_image_is_a_file_of_its_own() {
         ..plot
     };
     assert_eq!(super::image(&empty), None);
+}
+
+#[test]
+fn a_linear_axis_begins_at_zero_and_points_without_a_name_only_bend_their_curve() {
+    let mut page = String::new();
+    let plot = Plot {
+        title: "Latency".into(),
+        is_linear_up: true,
+        points: vec![
+            point("", 10.0, 0.25, Some("one")),
+            point("one", 20.0, 0.5, Some("one")),
+            point("", 40.0, 1.0, Some("one")),
+            point("", 10.0, 1.0, Some("two")),
+            point("two", 20.0, 1.0, Some("two")),
+        ],
+        ..Plot::default()
+    };
+    write(&mut page, &plot);
+    assert_eq!(page.matches("<circle").count(), 2);
+    assert!(page.contains("class=\"curve-0\"") && page.contains("class=\"curve-1\""));
+    let line = page.split("<polyline points=\"").nth(1).unwrap();
+    let places = line.split('"').next().unwrap().split(' ');
+    let up: Vec<f64> = places
+        .map(|place| place.split_once(',').unwrap().1.parse().unwrap())
+        .collect();
+    // Twice as much is twice as far from zero.
+    let from_zero = |y: f64| HEIGHT - BELOW - y;
+    assert!(
+        (from_zero(up[1]) - 2.0 * from_zero(up[0])).abs() < 0.3,
+        "{up:?}"
+    );
+    assert!(
+        (from_zero(up[2]) - 4.0 * from_zero(up[0])).abs() < 0.5,
+        "{up:?}"
+    );
+    let scale = Scale::linear([0.2, 1.0].into_iter(), 0.0, 1.0).unwrap();
+    let ticks = scale.ticks();
+    assert!(
+        ticks.len() == 11 && (ticks[10] - 1.0).abs() < 1e-9,
+        "{ticks:?}"
+    );
 }
