@@ -294,6 +294,7 @@ Examples:
 Examples:
   terrace reproduce wbl
   terrace reproduce plexdb --html plexdb.html
+  terrace reproduce kvbdev --directory /mnt/disk
   terrace reproduce wbl --help")]
     Reproduce {
         /// The experiment

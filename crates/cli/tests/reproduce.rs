@@ -172,6 +172,68 @@ fn plexdb_refuses_what_it_has_not() {
     }
 }
 
+/// The program ends with an error if a system loses a pair or reads another value than was written.
+#[test]
+fn kvbdev_measures_each_system_and_loses_nothing() {
+    let shell = Shell::new();
+    let (html, plots) = (shell.path("kvbdev.html"), shell.path("plots"));
+    let directory = directory();
+    let ran = shell.run(&[
+        "reproduce",
+        "kvbdev",
+        "--tiny",
+        "--json",
+        "--directory",
+        directory.path().to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+        "--plots",
+        plots.to_str().unwrap(),
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let figures = &report["figures"];
+    let runs = figures["contest"]["runs"].as_array().unwrap();
+    // Three systems under three conditions.
+    assert_eq!(runs.len(), 9);
+    for run in runs {
+        let is_of = |store: &str| run["store"] == store;
+        assert!(is_of("kv-node") || is_of("lsm-on-blocks") || is_of("terrace"));
+        for phase in run["phases"].as_array().unwrap() {
+            let number = |name: &str| phase[name].as_u64().unwrap();
+            assert_eq!(number("missing"), 0);
+            let reads = phase["name"].as_str().unwrap().starts_with("readrandom");
+            let found = if reads { number("operations") } else { 0 };
+            assert_eq!(number("found"), found, "{phase}");
+        }
+        let is_durable = run["label"] != ", not synced";
+        let durability = run["durability"].as_str().unwrap();
+        let says = ["PowerSafe", "power cut"].map(|word| durability.contains(word));
+        assert_eq!(says.contains(&true), is_durable, "{durability}");
+    }
+    let measured = figures["measured"].as_array().unwrap();
+    assert_eq!(measured.len(), 3 * 14);
+    for one in measured {
+        let of = |name: &str| one[name]["median"].as_f64().unwrap();
+        assert!(
+            of("per_second") > 0.0 && of("p99_us") >= of("p50_us"),
+            "{one}"
+        );
+    }
+    assert_eq!(figures["index_memory"]["keys"], 9000);
+    let reopened = figures["recovery"]["runs"].as_array().unwrap();
+    assert_eq!(reopened.len(), 3);
+    for run in reopened {
+        assert_eq!((&run["records"], &run["lost"]), (&1200.into(), &0.into()));
+    }
+    let page = std::fs::read_to_string(html).unwrap();
+    for part in ["<svg ", "1835", "lsm-on-blocks", "terrace (upper bound)"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(std::fs::read_dir(plots).unwrap().count(), 4);
+}
+
 #[test]
 fn what_makes_no_sense_is_wrong_usage() {
     let shell = Shell::new();
@@ -187,11 +249,24 @@ fn what_makes_no_sense_is_wrong_usage() {
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(what), "{}", ran.stderr);
     }
+    for (arguments, what) in [
+        (&["--scale", "0"][..], "above 0"),
+        (&["--repeats", "0"], "one repeat"),
+        (&["--tiny", "--scale", "0.1"], "cannot be used with"),
+        (
+            &["--directory", "/nowhere/at/all"],
+            "cannot make directories",
+        ),
+    ] {
+        let ran = shell.run(&[&["reproduce", "kvbdev"][..], arguments].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+    }
 }
 
 #[test]
 fn the_help_has_examples() {
-    for experiment in ["wbl", "plexdb"] {
+    for experiment in ["wbl", "plexdb", "kvbdev"] {
         let help = Shell::new().out(&["reproduce", experiment, "--help"]);
         let example = format!("terrace reproduce {experiment} --tiny");
         assert!(help.contains(&example), "{help}");

@@ -17,4 +17,4 @@ mod tests;
 
 pub use blocks::ON_BLOCKS;
 pub use keys::NODE;
-pub use served::{Content, FILE_OPTION, Served, make_file};
+pub use served::{Content, FILE_OPTION, NAMESPACE, Served, make_file};

@@ -58,6 +58,27 @@ Examples:
   terrace reproduce plexdb --json | jq '.figures.updates.points[] | [.name, .space.mean.median]'
   terrace reproduce plexdb --tiny")]
     Plexdb(Plexdb),
+    /// KVBDEV: a key-value store on the storage node (a paper of 2022)
+    #[command(after_help = "\
+db_bench's fillsequential with 15 client threads, keys of 4 B and values of 32 KB: the storage node's keys over
+NVMe/TCP, beside an LSM tree on the host whose files are on the same node's blocks (Terrace; the paper has
+RocksDB). Without the network, as upper bounds: Terrace and RocksDB on the file system itself (RocksDB is in
+`peers reproduce kvbdev`). Once each write is durable, and once none is synced, as the paper presumably ran it.
+
+Then what the paper leaves open: reads, overwrites, values of 100 B, 1 to 15 clients, memory of the node's index,
+and how soon a killed system answers again. Each value that is read is compared; a system that loses a pair is
+an error.
+
+The node has a file of three times the data in the directory, filled beforehand, and serves on loopback: host and
+node share the processors, which the paper's do not.
+
+Examples:
+  terrace reproduce kvbdev --directory /mnt/disk --html kvbdev.html
+  terrace reproduce kvbdev --scale 0.01 --repeats 5
+  terrace reproduce kvbdev --json | jq '.claims[]'
+  terrace reproduce kvbdev --json | jq '.figures.measured[] | [.system, .phase, .p99_us.median]'
+  terrace reproduce kvbdev --tiny")]
+    Kvbdev(Kvbdev),
     /// One run, told on standard input: how the others start their runs
     #[command(hide = true)]
     RunOne,
@@ -124,6 +145,35 @@ pub struct Plexdb {
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
     /// A few thousand records, small buffers, one run: to see that it works
+    #[arg(long, conflicts_with_all = ["scale", "repeats"])]
+    pub tiny: bool,
+    /// Print everything as JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Write the report as a page too, one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write each plot into this directory too, as an image of its own (SVG)
+    #[arg(long, value_name = "DIRECTORY")]
+    pub plots: Option<PathBuf>,
+}
+
+/// `kvbdev`
+#[derive(Clone, Debug, Args)]
+pub struct Kvbdev {
+    /// Of the paper's 15 million pairs, 491 GB
+    #[arg(long, default_value_t = 0.0005)]
+    pub scale: f64,
+    /// Directory of the node's file and of the stores: the medium to be measured
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+    /// Runs of each system, in turn
+    #[arg(long, default_value_t = 3)]
+    pub repeats: u32,
+    /// All streams of operations are made from it
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// A few hundred pairs, small buffers, one run: to see that it works
     #[arg(long, conflicts_with_all = ["scale", "repeats"])]
     pub tiny: bool,
     /// Print everything as JSON instead of text

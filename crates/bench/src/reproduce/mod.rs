@@ -3,11 +3,13 @@
 //!
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`plexdb`]: deduplication compaction: what policies write, and the space that they take
+//! - [`kvbdev`]: a key-value store on the storage node, beside an LSM tree on the host
 //! - [`region_model`]: persistent memory that is not there
 //! - [`report`]: what a reproduction found; `text`, [`page`] and `images` show it
 
 pub mod arguments;
 mod images;
+pub mod kvbdev;
 pub mod page;
 pub mod plexdb;
 mod plot;
@@ -58,6 +60,22 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
             }
             report.figures.succeeded()
         }
+        Reproduce::Kvbdev(asked) => {
+            let output = Output {
+                json: asked.json,
+                html: asked.html.as_deref(),
+            };
+            output.check()?;
+            if let Some(directory) = &asked.plots {
+                images::check(directory)?;
+            }
+            let report = kvbdev::reproduce(&program, asked, command)?;
+            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
+            if let Some(directory) = &asked.plots {
+                images::write(directory, &report.sections)?;
+            }
+            report.figures.succeeded()
+        }
     }
 }
 
@@ -65,6 +83,7 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
 fn extended(program: &Program) -> Program {
     let mut program = program.clone();
     program.contestants.extend(wbl::CONTESTANTS);
+    program.contestants.extend(kvbdev::CONTESTANTS);
     let points = plexdb::contestants(&program);
     program.contestants.extend(points);
     program
