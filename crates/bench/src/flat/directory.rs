@@ -10,9 +10,10 @@ use terrace_storage::{
     OpenOptions, Operation, Result,
 };
 
-use super::disk::{CHUNK_BYTES, Disk, State};
+use super::disk::{CHUNK_BYTES, Disk};
 use super::file::FlatFile;
 use super::lock::{FlatLock, identity};
+use super::state::State;
 
 /// The longest name, as file systems of the kernel have it.
 const MAX_NAME_BYTES: usize = 255;

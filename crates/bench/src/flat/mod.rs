@@ -7,7 +7,7 @@
 //! - [`blocks`]: the device
 //! - `table`: the names, lengths and chunks, as bytes
 //! - `space`: chunks that are free, and those that are free after the next flush
-//! - `disk`: the state of a mounted device, and its commits
+//! - `state`: the files of a mounted device; `disk`: the device, and commits of its table
 //! - `directory`, `file`, `lock`: the traits of `terrace_storage`
 
 pub mod blocks;
@@ -16,6 +16,7 @@ mod disk;
 mod file;
 mod lock;
 mod space;
+mod state;
 mod table;
 #[cfg(test)]
 mod tests;
