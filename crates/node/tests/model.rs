@@ -131,6 +131,11 @@ impl Run {
             .find(|(_, queue)| queue.iter().any(|(of, _)| *of == tag));
         let at = *entry.expect("a command that was submitted").0;
         let queue = self.queues.get_mut(&at).expect("it is there");
+        if result == Err(Failure::Aborted) && self.aborted.remove(&tag) {
+            // One that waits for its key ends at once, before those that came earlier.
+            queue.retain(|(of, _)| *of != tag);
+            return;
+        }
         let (first, kind) = queue.pop_front().expect("one at least");
         assert_eq!(first, tag, "commands on {at:?} end in their order");
         let before = self.state.get(&at).copied().flatten();
@@ -145,9 +150,6 @@ impl Run {
             Kind::Delete if before.is_none() => (Err(Failure::NotFound), None),
             Kind::Delete => (Ok(Answer::Deleted), None),
         };
-        if result == Err(Failure::Aborted) && self.aborted.remove(&tag) {
-            return;
-        }
         if result == Err(Failure::CapacityExceeded) && matches!(kind, Kind::Store(..)) {
             return;
         }
