@@ -82,26 +82,43 @@ impl Disk {
 
     /// Makes a file's bytes and its length durable.
     pub fn sync(&self, file: u64) -> io::Result<()> {
-        let is_changed = |state: &State| state.files.get(&file).is_some_and(|node| node.is_changed);
-        if !is_changed(&self.state()) {
-            return self.flush();
+        let state = self.state();
+        let is_changed = state.files.get(&file).is_some_and(|node| node.is_changed);
+        let is_under_way = state.is_committing();
+        drop(state);
+        if is_changed {
+            return self.commit(Some(file));
         }
-        self.commit(Some(file))
+        if is_under_way {
+            // The table with the file's length may not be durable yet.
+            drop(locked(&self.committing));
+        }
+        self.flush()
     }
 
     /// Makes the names durable.
     pub fn commit_names(&self) -> io::Result<()> {
-        let changed = self.state().names_changed();
-        match changed {
-            true => self.commit(None),
+        let state = self.state();
+        let (changed, is_under_way) = (state.names_changed(), state.is_committing());
+        drop(state);
+        if changed {
+            return self.commit(None);
+        }
+        if is_under_way {
+            drop(locked(&self.committing));
+        }
+        self.check()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.has_failed.load(Ordering::Acquire) {
+            true => Err(io::Error::other("an earlier flush failed")),
             false => Ok(()),
         }
     }
 
     fn flush(&self) -> io::Result<()> {
-        if self.has_failed.load(Ordering::Acquire) {
-            return Err(io::Error::other("an earlier flush failed"));
-        }
+        self.check()?;
         let flushed = self.blocks.flush();
         self.note(&flushed);
         flushed
@@ -114,12 +131,16 @@ impl Disk {
     /// Writes the table, with the present length of a file that is synced, and flushes.
     fn commit(&self, synced: Option<u64>) -> io::Result<()> {
         let _alone = locked(&self.committing);
+        // The place of the next table is that of the only one that is known to be whole.
+        self.check()?;
         let (table, lost) = self.state().begin_commit(synced);
         let written = self.write_table(&table);
         self.note(&written);
         let durable = written.and_then(|()| self.flush());
+        let mut state = self.state();
+        state.end_commit();
         if durable.is_ok() {
-            self.state().space.release(lost);
+            state.space.release(lost);
         }
         durable
     }
@@ -141,12 +162,16 @@ impl Disk {
             if state.reserve(file, length) {
                 return Ok(());
             }
-            let has_lost = state.space.has_lost();
+            let (has_lost, is_under_way) = (state.space.has_lost(), state.is_committing());
             drop(state);
-            if !has_lost {
+            if has_lost {
+                self.commit(None)?;
+            } else if is_under_way {
+                // It frees chunks.
+                drop(locked(&self.committing));
+            } else {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            self.commit(None)?;
         }
     }
 

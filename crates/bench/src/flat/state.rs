@@ -36,6 +36,8 @@ pub struct State {
     generation: u64,
     /// Names are not those of the last table.
     names_changed: bool,
+    /// The last table is being written.
+    is_committing: bool,
 }
 
 impl State {
@@ -68,6 +70,16 @@ impl State {
     /// Returns whether the last table has other names.
     pub fn names_changed(&self) -> bool {
         self.names_changed
+    }
+
+    /// Returns whether the last table may not be durable yet.
+    pub fn is_committing(&self) -> bool {
+        self.is_committing
+    }
+
+    /// Takes note that the last table is written, for better or worse.
+    pub fn end_commit(&mut self) {
+        self.is_committing = false;
     }
 
     /// Makes an empty file under a free name.
@@ -158,6 +170,7 @@ impl State {
     pub fn begin_commit(&mut self, synced: Option<u64>) -> (Table, Vec<u32>) {
         self.generation += 1;
         self.names_changed = false;
+        self.is_committing = true;
         let mut files = BTreeMap::new();
         for (number, node) in &mut self.files {
             if synced == Some(*number) {

@@ -9,7 +9,7 @@ use terrace::{Options, TimeProfile};
 use terrace_nvmf::initiator;
 use terrace_nvmf::initiator::client::{Answer, Client, Request};
 
-use super::clients::{Clients, unexpected};
+use super::clients::{Clients, PAPER_CLIENTS, unexpected};
 use super::served::{Content, NAMESPACE, Served};
 use crate::Result;
 use crate::flat::FlatStorage;
@@ -41,7 +41,7 @@ struct WireBlocks {
 
 impl WireBlocks {
     fn new(served: &Served) -> Result<Self> {
-        let clients = Clients::connect(served.target(), 1)?;
+        let clients = Clients::connect(served.target(), PAPER_CLIENTS)?;
         let (block_bytes, count) = clients.run(|client| {
             let bytes = client.block_bytes(NAMESPACE)?;
             let found = client.with_controller(|one| one.block_namespace(NAMESPACE))?;

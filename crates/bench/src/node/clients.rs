@@ -7,6 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use terrace_nvmf::initiator::client::{Client, Settings};
 use terrace_nvmf::initiator::{Error, Result};
 
+/// Connections that are there before the first operation, so that none is timed: the paper's clients.
+pub const PAPER_CLIENTS: usize = 15;
+
 /// As many connections as threads have been in a command at one time.
 pub struct Clients {
     address: SocketAddr,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use terrace_nvmf::initiator::client::Condition;
 
-use super::clients::Clients;
+use super::clients::{Clients, PAPER_CLIENTS};
 use super::served::{Content, NAMESPACE, Served};
 use crate::Result;
 use crate::settings::{DurabilityClass, Settings};
@@ -18,8 +18,6 @@ pub const NODE: Contestant = Contestant {
     open,
 };
 
-/// Connections that are there before the first operation, so that none is timed: the paper's clients.
-const CONNECTIONS: usize = 15;
 /// Bytes for which a retrieve has room. A longer value takes a second one.
 const USUAL_BYTES: u32 = 64 << 10;
 
@@ -30,7 +28,7 @@ struct NodeKeys {
 
 fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     let served = Served::open(directory, settings, Content::Keys)?;
-    let clients = Clients::connect(served.target(), CONNECTIONS)?;
+    let clients = Clients::connect(served.target(), PAPER_CLIENTS)?;
     let durability = match settings.durability {
         DurabilityClass::PowerCut => "power cut: a store is answered after a flush of the device",
         DurabilityClass::ProcessCrash => {

@@ -187,6 +187,9 @@ fn nothing_is_synced_after_a_flush_has_failed() {
     assert!(file.sync(PURPOSE).is_err());
     blocks.memory.lock().unwrap().steps_left = None;
     assert!(file.sync(PURPOSE).is_err());
+    // Nor is a name, though the table that failed had it.
+    let directory = storage.directory(Path::new(PATH), Default::default());
+    assert!(directory.unwrap().sync().is_err());
 }
 
 #[test]
