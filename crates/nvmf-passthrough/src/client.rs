@@ -33,13 +33,21 @@ pub struct Settings {
     pub timeout: Duration,
     /// Time to wait for a kernel that connects again. Default 30 s.
     pub reconnect: Duration,
-    /// Number of times to send a command that may be repeated. Default 3.
+    /// Number of times to send a command that may be repeated, if the kernel takes it back. Default 3.
+    /// While the kernel connects again, `reconnect` alone counts.
     pub attempts: u32,
     /// The place where the kernel shows its devices.
     pub place: Place,
 }
 
 impl Settings {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            nsid: self.nsid,
+            subsystem_nqn: self.subsystem_nqn.clone(),
+        }
+    }
+
     /// Makes settings with defaults.
     pub fn new(nsid: u32) -> Self {
         Settings {
@@ -74,14 +82,11 @@ impl Client {
     /// # Errors
     /// No device is of the namespace, or several are; the namespace has no keys; the system refuses.
     pub fn open(settings: &Settings) -> std::result::Result<Self, OpenError> {
-        let wanted = Wanted {
-            nsid: settings.nsid,
-            subsystem_nqn: settings.subsystem_nqn.clone(),
-        };
-        Client::of(Node::find(&settings.place, &wanted)?, settings)
+        Client::of(Node::find(&settings.place, &settings.wanted())?, settings)
     }
 
-    /// Opens a device that the caller knows, and checks that it is of the namespace.
+    /// Opens a device that the caller knows, and checks that it is of the namespace, and of the subsystem
+    /// if one is named.
     ///
     /// # Errors
     /// The device is of another namespace; the namespace has no keys; the system refuses.
@@ -89,7 +94,7 @@ impl Client {
         path: impl AsRef<Path>,
         settings: &Settings,
     ) -> std::result::Result<Self, OpenError> {
-        let node = Node::open(path.as_ref(), settings.nsid, &settings.place)?;
+        let node = Node::open(path.as_ref(), &settings.wanted(), &settings.place)?;
         Client::of(node, settings)
     }
 

@@ -35,6 +35,15 @@ pub enum OpenError {
         /// The namespace that it was taken for.
         wanted: u32,
     },
+    /// The device is of another subsystem.
+    OtherSubsystem {
+        /// The device.
+        path: PathBuf,
+        /// Its subsystem, as sysfs has it.
+        nqn: Option<String>,
+        /// The namespace that it was taken for.
+        wanted: Wanted,
+    },
     /// The namespace is not of keys.
     NoKeys {
         /// The device.
@@ -70,6 +79,14 @@ impl fmt::Display for OpenError {
             OpenError::OtherNamespace { path, nsid, wanted } => {
                 let path = path.display();
                 write!(f, "{path} is of namespace {nsid}, not of {wanted}")
+            }
+            OpenError::OtherSubsystem { path, nqn, wanted } => {
+                let (path, nqn) = (path.display(), nqn.as_deref().unwrap_or("an unknown one"));
+                write!(
+                    f,
+                    "{path} is of subsystem {}, not {wanted}",
+                    nqn.escape_default()
+                )
             }
             OpenError::NoKeys { path, status } => {
                 let path = path.display();

@@ -297,7 +297,10 @@ impl Kind {
                 let code = source.raw_os_error();
                 let error = io_error("a command", source);
                 match code {
-                    Some(libc::EINTR) => Kind::TakenBack(error),
+                    // The controller may have done it.
+                    Some(libc::EINTR | libc::EIO | libc::ETIMEDOUT | libc::EREMOTEIO) => {
+                        Kind::TakenBack(error)
+                    }
                     Some(libc::EAGAIN) => Kind::Broken(error),
                     // The controller has gone for good.
                     Some(libc::ENODEV | libc::ENXIO) => {

@@ -92,7 +92,8 @@ pub struct Node {
 
 impl Node {
     /// Opens a device that was named, and checks that it is of the namespace.
-    pub(crate) fn open(path: &Path, nsid: u32, place: &Place) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path, wanted: &Wanted, place: &Place) -> Result<Self, OpenError> {
+        let nsid = wanted.nsid;
         let file = open(path).map_err(|source| OpenError::Io {
             what: "opening",
             path: path.into(),
@@ -113,6 +114,17 @@ impl Node {
         // A link or another node of the same device may have any name, which sysfs does not know.
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let class = name.file_name().map(|name| class(place).join(name));
+        // Again, for a device that was found may have got the number of another one.
+        if wanted.subsystem_nqn.is_some() {
+            let nqn = class.as_ref().and_then(|class| subsystem_nqn(class));
+            if nqn != wanted.subsystem_nqn {
+                return Err(OpenError::OtherSubsystem {
+                    path: path.into(),
+                    nqn,
+                    wanted: wanted.clone(),
+                });
+            }
+        }
         Ok(Node {
             file,
             path: path.into(),
@@ -124,7 +136,7 @@ impl Node {
     /// Finds and opens the device of a namespace.
     pub(crate) fn find(place: &Place, wanted: &Wanted) -> Result<Self, OpenError> {
         let found = find(place, wanted, &|path| ioctl::namespace_id(&open(path)?))?;
-        Node::open(&found.path, wanted.nsid, place)
+        Node::open(&found.path, wanted, place)
     }
 }
 
@@ -193,7 +205,7 @@ fn list(
     names.sort();
     let found = names.into_iter().map(|name| {
         let (path, directory) = (place.devices.join(&name), class.join(&name));
-        let subsystem_nqn = text(&directory.join("device/subsysnqn"));
+        let subsystem_nqn = subsystem_nqn(&directory);
         let is_wanted = wanted.subsystem_nqn.is_none() || wanted.subsystem_nqn == subsystem_nqn;
         let nsid = is_wanted.then(|| ask(&path));
         let max_transfer_bytes = match nsid {
@@ -208,6 +220,11 @@ fn list(
         }
     });
     Ok(found.collect())
+}
+
+/// Returns the name of a device's subsystem.
+fn subsystem_nqn(directory: &Path) -> Option<String> {
+    text(&directory.join("device/subsysnqn"))
 }
 
 /// Returns the most bytes of a transfer, of the namespace's disk beside a device.

@@ -144,8 +144,21 @@ fn a_limit_that_makes_no_sense_is_none() {
 #[test]
 fn a_file_is_no_device() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = Node::open(file.path(), 1, &Place::default()).err().unwrap();
+    let error = Node::open(file.path(), &wanted_any(1), &Place::default())
+        .err()
+        .unwrap();
     assert!(matches!(error, OpenError::Io { .. }), "{error}");
-    let error = Node::open(Path::new("/dev/null/none"), 1, &Place::default());
+    let error = Node::open(
+        Path::new("/dev/null/none"),
+        &wanted_any(1),
+        &Place::default(),
+    );
     assert!(error.err().unwrap().to_string().contains("opening"));
+}
+
+fn wanted_any(nsid: u32) -> Wanted {
+    Wanted {
+        nsid,
+        subsystem_nqn: None,
+    }
 }

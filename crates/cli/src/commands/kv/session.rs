@@ -131,7 +131,7 @@ fn not_opened(error: passthrough::OpenError) -> Failure {
             Some("`nvme connect` makes the devices of a node; --namespace chooses one"),
         ),
         OpenError::Ambiguous { .. } => (exit::USAGE, Some("choose one by --subsystem")),
-        OpenError::OtherNamespace { .. } => (
+        OpenError::OtherNamespace { .. } | OpenError::OtherSubsystem { .. } => (
             exit::USAGE,
             Some("--local finds the device of a namespace by its number"),
         ),
