@@ -22,14 +22,18 @@ refused() {
 
 # Pass-through with this kernel, and where it forbids io_uring.
 pass_through() {
-    nvme-test values --nocapture || fail "keys by pass-through"
+    tests values --nocapture || fail "keys by pass-through"
     echo 2 >/proc/sys/kernel/io_uring_disabled || fail "forbidding io_uring"
-    TERRACE_NVME_NO_RING=1 nvme-test without_io_uring --nocapture || fail "keys without io_uring"
+    export TERRACE_NVME_NO_RING=1
+    tests without_io_uring --nocapture || fail "keys without io_uring"
+    unset TERRACE_NVME_NO_RING
 }
 
 grep -v '^#' /bin/secrets >/tmp/secrets
 other=$(awk 'END { print $2 }' /tmp/secrets)
+hosts=0
 while read -r host secret own <&3; do
+    hosts=$((hosts + 1))
     kind=$(echo "$secret" | cut -d : -f 2)
     step "secret of kind $kind"
     connect "$host" --dhchap-secret="$secret" || fail "$(cat /tmp/connect)"
@@ -38,12 +42,13 @@ while read -r host secret own <&3; do
     connect "$host" --dhchap-secret="$secret" --dhchap-ctrl-secret="$own" || fail "$(cat /tmp/connect)"
     until_done test -e /dev/ng0n1
     until_done test -e /dev/ng0n2
-    nvme-test a_device_is_found >/tmp/test 2>&1 || fail "keys: $(cat /tmp/test)"
+    tests a_device_is_found || fail "keys"
     [ "$secret" != "$other" ] || pass_through
     disconnect
     refused "$host"
     [ "$secret" = "$other" ] || refused "$host" --dhchap-secret="$other"
     refused "$host" --dhchap-secret="$secret" --dhchap-ctrl-secret="$other"
 done 3</tmp/secrets
+[ $hosts = 4 ] || fail "$hosts hosts with secrets"
 
 step "done"

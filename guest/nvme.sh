@@ -34,7 +34,7 @@ step "discovery"
 
 step "two queues; keys by pass-through"
 connect
-nvme-test --test-threads 1 --nocapture --skip outlive --skip target || fail "keys by pass-through"
+tests --test-threads 1 --nocapture --skip outlive --skip target || fail "keys by pass-through"
 
 step "terrace kv by pass-through"
 terrace kv put --local hello world || fail "terrace kv put"
@@ -80,7 +80,8 @@ before=$(writes)
 ) >/tmp/fio 2>&1 &
 writer=$!
 until_done has_written
-TERRACE_NVME_RESTARTS=1 nvme-test --nocapture outlive || fail "stores across a restart"
+export TERRACE_NVME_RESTARTS=1
+tests --nocapture outlive || fail "stores across a restart"
 touch /tmp/enough
 wait $writer || fail "fio across a restart: $(cat /tmp/fio)"
 [ "$(dmesg | grep -c "Successfully reconnected")" = 2 ] || fail "two restarts"
@@ -101,6 +102,7 @@ echo tcp >ports/1/addr_trtype
 echo 4420 >ports/1/addr_trsvcid
 echo ipv4 >ports/1/addr_adrfam
 ln -s /sys/kernel/config/nvmet/subsystems/$target ports/1/subsystems/$target || fail "nvmet's port"
-TERRACE_NVMET="127.0.0.1:4420 $target" nvme-test --nocapture target || fail "nvmet"
+export TERRACE_NVMET="127.0.0.1:4420 $target"
+tests --nocapture target || fail "nvmet"
 
 step "done"

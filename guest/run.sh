@@ -15,6 +15,7 @@ directory=$1
 program=$2
 shift 2
 log=$directory/log
+rm -f "$log"
 disks=()
 [ -e "$directory/tools.ext4" ] &&
     disks=(-drive "file=$directory/tools.ext4,format=raw,if=virtio,readonly=on")

@@ -26,6 +26,9 @@ pub fn run(root: &Path) -> Outcome {
             Outcome::Failed(format!("{first}; {second}"))
         }
         (Outcome::Failed(what), _) | (_, Outcome::Failed(what)) => Outcome::Failed(what),
+        (Outcome::Skipped(first), Outcome::Skipped(second)) => {
+            Outcome::Skipped(format!("{first}; {second}"))
+        }
         (Outcome::Skipped(why), _) | (_, Outcome::Skipped(why)) => Outcome::PassedInPart(why),
         (_, second) => second,
     }

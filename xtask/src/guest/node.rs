@@ -5,9 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::process::{cargo, show};
+
+/// The time in which a server ends in order.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// A served node. Its server is killed with its owner.
 pub struct Node {
@@ -89,8 +94,12 @@ impl Node {
             return Err(failed("ended by itself"));
         }
         let asked = Command::new("kill").arg(child.id().to_string()).status();
-        let ended = child.wait();
-        if !asked.is_ok_and(|status| status.success()) || !ended.is_ok_and(|it| it.success()) {
+        let deadline = Instant::now() + STOP_LIMIT;
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let ended = child.try_wait().ok().flatten();
+        if !asked.is_ok_and(|status| status.success()) || !ended.is_some_and(|it| it.success()) {
             return Err(failed("does not end in order"));
         }
         let mut verify = Command::new(&self.program);
