@@ -12,7 +12,7 @@ mod echo;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
@@ -125,9 +125,21 @@ fn store(number: u64, bytes: usize) -> Request {
     Request::Store {
         nsid: NSID,
         key: key(number),
-        value: vec![number as u8; bytes].into(),
+        value: value(bytes),
         condition: Condition::None,
     }
+}
+
+/// Returns bytes of a length, always the same memory: a client's cost of making values is its own.
+fn value(bytes: usize) -> Arc<[u8]> {
+    static VALUES: Mutex<Vec<Arc<[u8]>>> = Mutex::new(Vec::new());
+    let mut values = VALUES.lock().expect("no thread panics with it");
+    if let Some(found) = values.iter().find(|value| value.len() == bytes) {
+        return Arc::clone(found);
+    }
+    let made: Arc<[u8]> = (0..bytes).map(|at| at as u8).collect();
+    values.push(Arc::clone(&made));
+    made
 }
 
 fn retrieve(number: u64, max_bytes: u32) -> Request {
