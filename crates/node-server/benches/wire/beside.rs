@@ -12,10 +12,11 @@ use terrace_nvmf::initiator::client::{Client, Settings};
 use super::{Load, retrieve, run_node, store};
 
 const LARGE_BYTES: usize = 32 << 20;
-/// A retrieve at a time shows what one waits for.
+/// The measurement.
+pub const NAME: &str = "4 KiB retrieves, depth 8, beside 32 MiB stores";
 const LOAD: Load = Load {
     name: "4 KiB retrieves",
-    depth: 1,
+    depth: 8,
     sent: 0,
     received: 0,
     fio: None,

@@ -1,7 +1,7 @@
 //! Measures a node through the wire on loopback, beside a TCP echo of the same sizes, and fio on a file
 //! of the same file system.
 //!
-//! `cargo bench -p terrace-node-server --bench wire -- DIRECTORY [--seconds N] [--runs N]`. The node is a
+//! `cargo bench -p terrace-node-server --bench wire -- DIRECTORY [--seconds N] [--runs N] [--only NAME]`. The node is a
 //! file in the directory. Each run measures node and peers in turn; the median of the runs is shown,
 //! of the ratios with the least and the most.
 
@@ -34,6 +34,8 @@ struct Arguments {
     directory: PathBuf,
     seconds: f64,
     runs: usize,
+    /// A part of the names of what is measured.
+    only: String,
 }
 
 /// A kind of command, its depth, and the bytes that it moves to the node and back.
@@ -220,6 +222,7 @@ fn arguments() -> Option<Arguments> {
         directory: PathBuf::from(all.next().filter(|first| !first.starts_with("--"))?),
         seconds: 3.0,
         runs: 3,
+        only: String::new(),
     };
     while let Some(option) = all.next() {
         if option == "--bench" {
@@ -229,6 +232,7 @@ fn arguments() -> Option<Arguments> {
         match option.as_str() {
             "--seconds" => arguments.seconds = value.parse().ok()?,
             "--runs" => arguments.runs = value.parse().ok()?,
+            "--only" => arguments.only = value,
             _ => return None,
         }
     }
@@ -237,7 +241,7 @@ fn arguments() -> Option<Arguments> {
 
 fn main() {
     let Some(arguments) = arguments() else {
-        println!("usage: wire DIRECTORY [--seconds N] [--runs N]");
+        println!("usage: wire DIRECTORY [--seconds N] [--runs N] [--only NAME]");
         return;
     };
     let path = arguments.directory.join("wire-node");
@@ -252,7 +256,8 @@ fn main() {
     let peer = arguments.directory.join("wire-fio");
     create_file(&peer, DEVICE_BYTES, true, &mut |_| ()).expect("the file is written");
     let seconds = arguments.seconds;
-    for load in &LOADS {
+    let is_chosen = |name: &str| name.contains(&arguments.only);
+    for load in LOADS.iter().filter(|load| is_chosen(load.name)) {
         if load.received > RESPONSE || load.name.starts_with("Exist") {
             fill(&mut client, load, (load.received - RESPONSE).max(1));
         }
@@ -281,19 +286,22 @@ fn main() {
             spread("synced writes", &mut syncs),
         );
     }
-    fill(&mut client, &LOADS[4], 4096);
-    let (mut tails, mut streams) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.runs {
-        let address = running.addresses[0];
-        let (tail, stream) = beside::run(&mut client, address, &settings, seconds, &mut random);
-        tails.push(tail);
-        streams.push(stream);
+    if is_chosen(beside::NAME) {
+        fill(&mut client, &LOADS[4], 4096);
+        let (mut tails, mut streams) = (Vec::new(), Vec::new());
+        for _ in 0..arguments.runs {
+            let address = running.addresses[0];
+            let (tail, stream) = beside::run(&mut client, address, &settings, seconds, &mut random);
+            tails.push(tail);
+            streams.push(stream);
+        }
+        println!(
+            "{} of {:.0} MB/s:{}",
+            beside::NAME,
+            median(&mut streams) / 1e6,
+            spread("p99 alone", &mut tails)
+        );
     }
-    println!(
-        "4 KiB retrieves beside 32 MiB stores of {:.0} MB/s:{}",
-        median(&mut streams) / 1e6,
-        spread("p99 alone", &mut tails)
-    );
     drop(client);
     running.stopper().stop();
     running.wait().expect("an orderly end");

@@ -21,7 +21,7 @@ const STEADY_BYTES: usize = 256 << 10;
 /// Milliseconds without an answer of the host's system, after which the connection is lost.
 const GONE_MS: u32 = 30_000;
 /// Reads of one connection in one turn: others have theirs, too.
-const READS: usize = 8;
+const READS: usize = 2;
 
 pub(super) struct Peer<B> {
     pub(super) connection: Connection<B>,
