@@ -114,7 +114,15 @@ fn to_engine(command: Command) -> engine::Command {
             max_keys,
         },
         Command::Read { first, blocks } => engine::Command::Read { first, blocks },
-        Command::Write { first, blocks } => engine::Command::Write { first, blocks },
+        Command::Write {
+            first,
+            blocks,
+            is_durable,
+        } => engine::Command::Write {
+            first,
+            blocks,
+            is_durable,
+        },
         Command::Flush => engine::Command::Flush,
     }
 }

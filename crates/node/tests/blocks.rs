@@ -63,7 +63,11 @@ fn contents(first: u64, blocks: u32, version: u64) -> Vec<u8> {
 }
 
 fn write(driver: &mut Driver<Worker>, nsid: u32, first: u64, blocks: u32, version: u64) -> u64 {
-    let command = Command::Write { first, blocks };
+    let command = Command::Write {
+        first,
+        blocks,
+        is_durable: false,
+    };
     driver.submit(nsid, command, Some(contents(first, blocks, version)))
 }
 
@@ -174,6 +178,7 @@ fn a_failed_flush_ends_writes_and_reads_go_on() {
         Command::Write {
             first: 0,
             blocks: 1,
+            is_durable: false,
         },
         Command::Flush,
     ] {
@@ -190,6 +195,28 @@ fn a_failed_flush_ends_writes_and_reads_go_on() {
     let mut again = self::driver(&disk);
     let tag = write(&mut again, SAFE, 0, 1, 9);
     assert_eq!(again.finish(tag), Ok(Answer::Written));
+}
+
+#[test]
+fn a_durable_write_outlives_a_power_cut_in_any_domain() {
+    for seed in 0..20 {
+        let disk = disk(seed);
+        let mut driver = driver(&disk);
+        for nsid in [SAFE, CRASH] {
+            let command = Command::Write {
+                first: 3,
+                blocks: 40,
+                is_durable: true,
+            };
+            let tag = driver.submit(nsid, command, Some(contents(3, 40, seed + 1)));
+            assert_eq!(driver.finish(tag), Ok(Answer::Written));
+        }
+        let after = Disk::from_image(disk.power_cut(seed), seed);
+        let mut driver = self::driver(&after);
+        for nsid in [SAFE, CRASH] {
+            assert!(read(&mut driver, nsid, 3, 40) == contents(3, 40, seed + 1));
+        }
+    }
 }
 
 /// The versions that a block may have after a crash, the last acknowledged one first.

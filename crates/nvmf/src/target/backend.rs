@@ -103,6 +103,8 @@ pub enum Command {
         first: u64,
         /// How many.
         blocks: u32,
+        /// Whether the blocks are durable when the write completes (FUA).
+        is_durable: bool,
     },
     /// Makes all acknowledged changes durable.
     Flush,

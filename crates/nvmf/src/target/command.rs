@@ -151,6 +151,38 @@ fn blocks(
     let blocks = count;
     Ok(match entry.opcode {
         block::READ => (Command::Read { first, blocks }, Data::ToHost(bytes)),
-        _ => (Command::Write { first, blocks }, Data::FromHost(bytes)),
+        _ => {
+            let is_durable = entry.cdw12.get() & block::FORCE_UNIT_ACCESS != 0;
+            let write = Command::Write {
+                first,
+                blocks,
+                is_durable,
+            };
+            (write, Data::FromHost(bytes))
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_by_force_unit_access_is_durable() {
+        let namespace = Namespace {
+            nsid: 3,
+            kind: Kind::Blocks { block_shift: 12 },
+            bytes: 1 << 20,
+            uuid: [3; 16],
+        };
+        for (bit, durable) in [(0, false), (block::FORCE_UNIT_ACCESS, true)] {
+            let mut entry = SubmissionEntry::new(block::WRITE, 3);
+            entry.cdw12 = (bit | 1).into();
+            entry.data.bytes = 8192.into();
+            let Ok((Command::Write { is_durable, .. }, _)) = decode(&entry, &namespace) else {
+                panic!("a write");
+            };
+            assert_eq!(is_durable, durable);
+        }
+    }
 }

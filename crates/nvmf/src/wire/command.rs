@@ -88,6 +88,8 @@ pub mod block {
     pub const WRITE: u8 = 0x01;
     /// Read.
     pub const READ: u8 = 0x02;
+    /// Force Unit Access, in dword 12 of a write: it is durable when it completes.
+    pub const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 }
 
 /// The opcode of fabrics commands.

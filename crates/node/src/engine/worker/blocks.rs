@@ -39,6 +39,8 @@ enum Kind {
     Write {
         /// Pieces that the caller fills: place and size.
         wanted: VecDeque<(u32, u32)>,
+        /// Whether a flush comes before the end in any domain.
+        is_durable: bool,
     },
     Flush,
 }
@@ -72,9 +74,9 @@ impl State {
         State::new(kind, place)
     }
 
-    pub(super) fn write(place: Extent) -> Self {
+    pub(super) fn write(place: Extent, is_durable: bool) -> Self {
         let wanted = VecDeque::new();
-        State::new(Kind::Write { wanted }, place)
+        State::new(Kind::Write { wanted, is_durable }, place)
     }
 
     pub(super) fn flush() -> Self {
@@ -97,7 +99,7 @@ impl State {
                 with_caller,
                 ..
             } => arrived.len() + with_caller,
-            Kind::Write { wanted } => wanted.len(),
+            Kind::Write { wanted, .. } => wanted.len(),
             Kind::Flush => 0,
         };
         self.moving + with_caller
@@ -165,7 +167,7 @@ impl Worker {
                 return;
             };
             state.next += bytes;
-            if let Kind::Write { wanted } = &mut state.kind {
+            if let Kind::Write { wanted, .. } = &mut state.kind {
                 wanted.push_back((offset, bytes));
                 self.events.push(Event::Want {
                     tag,
@@ -189,7 +191,7 @@ impl Worker {
             return self.buffers.put(buffer);
         };
         let piece = match &mut state.kind {
-            Kind::Write { wanted } => wanted.pop_front(),
+            Kind::Write { wanted, .. } => wanted.pop_front(),
             Kind::Read { .. } | Kind::Flush => None,
         };
         let Some((offset, bytes)) = piece.filter(|_| !has_failed) else {
@@ -213,7 +215,7 @@ impl Worker {
                 *with_caller = with_caller.saturating_sub(1);
                 self.fetch_blocks(slot);
             }
-            Kind::Write { wanted } => {
+            Kind::Write { wanted, .. } => {
                 wanted.pop_front();
                 self.fail_blocks(slot, Failure::Aborted);
             }
@@ -331,13 +333,15 @@ impl Worker {
                 }
                 Answer::Read
             }
-            Kind::Write { wanted } => {
+            Kind::Write { wanted, is_durable } => {
                 let is_busy = state.moving > 0 || !wanted.is_empty();
                 if !is_at_end || is_busy || state.is_flushing {
                     return;
                 }
+                let is_durable = *is_durable;
                 let domain = self.node.block_namespaces()[at].description.domain;
-                if failure.is_none() && domain == Domain::PowerSafe {
+                let needs_flush = is_durable || domain == Domain::PowerSafe;
+                if failure.is_none() && needs_flush {
                     return self.flush_blocks(slot);
                 }
                 Answer::Written

@@ -66,10 +66,14 @@ impl Worker {
             Command::Read { first, blocks } => {
                 namespace.place(first, blocks).map(blocks::State::read)
             }
-            Command::Write { first, blocks } => namespace
+            Command::Write {
+                first,
+                blocks,
+                is_durable,
+            } => namespace
                 .place(first, blocks)
                 .and_then(|place| namespace.poison.check().map(|()| place))
-                .map(blocks::State::write),
+                .map(|place| blocks::State::write(place, is_durable)),
             Command::Flush => namespace.poison.check().map(|()| blocks::State::flush()),
             _ => Err(Failure::NoNamespace),
         };
