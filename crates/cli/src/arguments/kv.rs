@@ -26,7 +26,7 @@ Examples:
     Get(KvGet),
     /// Remove a key
     #[command(after_help = "\
-One that is absent is no error, unless the namespace has that feature set.
+A missing key is no error.
 
 Examples:
   terrace kv del hello")]

@@ -41,8 +41,8 @@ Examples:
 With a path the node is recovered in memory only: nothing on the device is changed. No other process
 may have it open meanwhile.
 
-With --server a server is asked that has it open: its hosts, namespaces and health. The address is
-that of its option `metrics`. The exit code is 6 if it does not answer, and 3 if it takes no changes.
+--server asks a running server for its hosts, namespaces and health. The address is that of its
+option `metrics`. The exit code is 6 if it does not answer, and 3 if it is not healthy.
 
 Examples:
   terrace node status /dev/nvme1n1
@@ -154,7 +154,7 @@ pub struct NodeRecover {
 
 #[derive(Debug, Args)]
 pub struct NodeServe {
-    /// The block device or file; of the file of options if it is left out
+    /// The block device or file [default: `device` in the file of options]
     #[arg(required_unless_present_any = ["config", "store"])]
     pub path: Option<PathBuf>,
     /// Serve a store in this directory by the LSM engine, in place of a device; it is made if absent
@@ -178,7 +178,7 @@ pub struct NodeServe {
     /// Answer with metrics and status over HTTP at this address [default: none]
     #[arg(long, value_name = "IP:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Event loops, each with a thread and a queue of the device [default: 1]
+    /// Event loops of each address, each with a thread [default: 1]
     #[arg(long, value_name = "N")]
     pub loops: Option<usize>,
     /// Listen on an address that others reach although hosts prove nothing
