@@ -53,7 +53,7 @@ impl Config {
             ("drain_seconds", self.drain_seconds),
         ] {
             let seconds = usize::try_from(seconds).unwrap_or(usize::MAX);
-            within(name, seconds, 0..=MAX_SECONDS)?;
+            within(name, seconds, 1..=MAX_SECONDS)?;
         }
         if self.buffer_bytes < 8 << 20 {
             let bytes = self.buffer_bytes;

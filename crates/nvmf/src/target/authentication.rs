@@ -92,9 +92,10 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     fn enter(&mut self) {
         self.phase = Phase::Ready;
         if !self.take_number() {
-            self.end(Ended::QueueTaken);
-        } else if !self.take_place() {
-            self.end(Ended::NoRoom);
+            return self.end(Ended::QueueTaken);
+        }
+        if !self.take_place() {
+            return self.end(Ended::NoRoom);
         }
         self.tell_of_entry();
     }

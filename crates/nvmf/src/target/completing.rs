@@ -54,7 +54,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
         match (failure, result) {
             // It took effect before it could be taken back.
-            (Some(Status::COMMAND_INTERRUPTED), Ok(Answer::Done)) => {
+            (Some(Status::COMMAND_INTERRUPTED), Ok(Answer::Done))
+                if !matches!(data, Data::ToHost(_)) =>
+            {
                 self.respond(command_id, Status::SUCCESS, 0);
             }
             (Some(status), _) => self.respond(command_id, status, 0),

@@ -8,7 +8,7 @@ use super::action::{Action, Ended};
 use super::connection::{Connection, Phase, SLOT_BITS, slot_of};
 
 /// Half of the most time that a discovery controller has between two commands.
-const DISCOVERY_MS: u32 = 60_000;
+const DISCOVERY_MS: u32 = 300_000;
 
 impl<B: DerefMut<Target = [u8]>> Connection<B> {
     /// Takes note of the connection's end. The first reason counts.
@@ -104,7 +104,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
         let mut keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
         // Whoever asks for the log has proved nothing, and may not stay.
-        if controller.subsystem.is_none() && !(1..DISCOVERY_MS).contains(&keep_alive) {
+        if controller.subsystem.is_none() && !(1..=DISCOVERY_MS).contains(&keep_alive) {
             keep_alive = DISCOVERY_MS;
         }
         // The host sends twice as often; its clock may be slower than this one.

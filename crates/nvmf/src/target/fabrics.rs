@@ -18,6 +18,8 @@ use crate::wire::properties::{
 };
 use crate::wire::{Status, SubmissionEntry};
 
+/// Entries of the admin queues of Linux and SPDK.
+const MAX_ADMIN_ENTRIES: u16 = 32;
 /// Connects that a connection may send in vain.
 const MAX_REFUSED_CONNECTS: u32 = 4;
 
@@ -147,6 +149,9 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     queue: connecting.connect.queue,
                     peer: self.ports.peer,
                 };
+                // Else who is refused would keep it from those that are not.
+                let reserved = std::mem::take(&mut self.reserved_bytes);
+                self.registry.release(reserved);
                 self.registry.notice(&party, Notice::Refused(status));
                 self.respond(command_id, status, result);
                 self.refused_connects += u32::from(!status.may_retry());
@@ -173,7 +178,12 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return Err(in_data(0));
         }
         let entries = connect.queue_entries.checked_add(1).ok_or(in_command(44))?;
-        if !(2..=self.settings.queue_entries).contains(&entries) {
+        // Hosts choose the admin queue's size before they can read a limit.
+        let most = match connect.queue {
+            0 => self.settings.queue_entries.max(MAX_ADMIN_ENTRIES),
+            _ => self.settings.queue_entries,
+        };
+        if !(2..=most).contains(&entries) {
             return Err(in_command(44));
         }
         // A queue of the discovery service has one command at a time, and so has one that is to be
@@ -232,8 +242,8 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.is_counted
     }
 
-    /// Takes memory for the queue's capsules; the end of the connection gives it back. A Connect that
-    /// fails may be repeated, and finds it taken.
+    /// Takes memory for the queue's capsules in place of what it has; the end of the connection, or a
+    /// Connect that is refused, gives it back.
     fn reserve_capsules(&mut self, entries: u16) -> Result<(), (Status, u64)> {
         let bytes = usize::from(entries) * self.settings.capsule_data_bytes as usize;
         self.registry

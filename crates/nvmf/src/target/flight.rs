@@ -194,7 +194,9 @@ impl<B> Flights<B> {
 
     /// Begins the time anew in which the host sends what it was asked for.
     pub(super) fn ask_anew(&mut self, now: Instant) {
-        for flight in self.slots.iter_mut().flatten() {
+        // One that was taken back has its key for no longer than the rest of the piece's time.
+        let all = self.slots.iter_mut().flatten();
+        for flight in all.filter(|flight| flight.failure.is_none()) {
             flight.asked = now;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::DerefMut;
 
-use super::action::Action;
+use super::action::{Action, Ended};
 use super::authentication::is_authentication;
 use super::backend::Command;
 use super::command::{Data, decode};
@@ -11,6 +11,7 @@ use super::flight::Flight;
 use super::identify;
 use super::reader::Violation;
 use super::statistics::Operation;
+use super::subsystem::Kind;
 use crate::wire::pdu::Fatal;
 use crate::wire::{Status, SubmissionEntry, command, sgl};
 
@@ -90,6 +91,13 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         }
         // Counted first: whoever takes the controller away sees the command, or it sees the end.
         self.count_in_flight(1);
+        if let Some(ended) = self.unanswerable(entry) {
+            self.count_in_flight(-1);
+            return ended.map_or(Ok(()), |ended| {
+                self.end(ended);
+                Ok(())
+            });
+        }
         match self.decode(entry) {
             Err(status) => {
                 self.count_in_flight(-1);
@@ -121,6 +129,22 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         Ok(())
     }
 
+    /// Returns whether a command gets no answer, and the end of the connection if that is the reason. The
+    /// host sends such a command again elsewhere; a status would reach its file system.
+    fn unanswerable(&self, entry: &SubmissionEntry) -> Option<Option<Ended>> {
+        let controller = self.controller.as_ref()?;
+        if controller.has_ended() {
+            return Some(Some(Ended::ControllerGone));
+        }
+        let subsystem = controller.subsystem.as_ref()?;
+        let nsid = entry.nsid.get();
+        let mut namespaces = subsystem.namespaces.iter();
+        let is_of_blocks = namespaces.any(|namespace| {
+            namespace.nsid == nsid && matches!(namespace.kind, Kind::Blocks { .. })
+        });
+        (self.is_stopping && is_of_blocks).then_some(None)
+    }
+
     /// Refuses new commands from now on; the host may send them again elsewhere. Data of commands under
     /// way are taken.
     pub fn refuse_commands(&mut self) {
@@ -132,7 +156,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return Err(Status::NAMESPACE_NOT_READY);
         }
         let controller = self.controller.as_ref().ok_or(Status::SEQUENCE_ERROR)?;
-        if !controller.is_ready() || controller.has_ended() {
+        if !controller.is_ready() {
             return Err(Status::SEQUENCE_ERROR);
         }
         let subsystem = controller.subsystem.as_ref();

@@ -87,8 +87,9 @@ names! {
         Violation = "violation",
         /// The host was silent or slow.
         Silence = "silence",
-        /// Another connection is the same queue.
+        /// There is no memory for the queue, or there are too many controllers.
         NoRoom = "no_room",
+        /// Another connection is the same queue.
         QueueTaken = "queue_taken",
         /// The controller is gone.
         ControllerGone = "controller_gone",

@@ -207,3 +207,21 @@ fn a_host_that_still_takes_earlier_answers_has_time_to_send() {
     let ended = world.tick(peer, Duration::from_secs(18));
     assert_eq!(ended, Some(Ended::Silence), "none left");
 }
+
+#[test]
+fn a_host_that_takes_answers_slowly_keeps_no_key_for_ever() {
+    let mut world = World::new();
+    world.memory.values.insert(b"k".to_vec(), vec![1; 900]);
+    let peer = world.ready(0);
+    let store = key_command(kv::STORE, 2, b"l", 900);
+    world.send(peer, &capsule(0, store, &[]));
+    world.is_stuck = true;
+    let retrieve = key_command(kv::RETRIEVE, 1, b"k", 900);
+    world.send(peer, &capsule(0, retrieve, &[]));
+    let mut ended = None;
+    for seconds in (4..28).step_by(4) {
+        world.peers[peer].connection.sent(1, &mut Vec::new());
+        ended = world.tick(peer, Duration::from_secs(seconds));
+    }
+    assert_eq!(ended, Some(Ended::Silence));
+}

@@ -83,7 +83,7 @@ fn a_connect_that_is_not_legal_fails() {
             Status::CONNECT_INVALID_PARAMETERS,
         ),
         (
-            connect(0, 8),
+            connect(0, 32),
             connect_data(1, any),
             Status::CONNECT_INVALID_PARAMETERS,
         ),
@@ -201,7 +201,12 @@ fn a_queue_of_a_controller_that_is_gone_takes_no_commands() {
     let peer = world.queue(0, controller, 1);
     world.close(admin);
     let store = key_command(kv::STORE, 1, b"k", 0);
-    assert!(!world.status(peer, store, &[]).is_success());
+    // No status: the host sends it again by another controller.
+    assert!(world.call(peer, store, &[]).is_empty());
+    assert_eq!(
+        world.peers[peer].connection.ended(),
+        Some(&Ended::ControllerGone)
+    );
     assert_eq!(
         world.memory.submitted, 0,
         "it could overtake the host's next controller"
@@ -329,6 +334,10 @@ fn a_server_that_stops_refuses_new_commands_and_ends_old_ones() {
     world.peers[peer].connection.refuse_commands();
     let status = world.status(peer, key_command(kv::EXIST, 2, b"k", 0), &[]);
     assert_eq!(status, Status::NAMESPACE_NOT_READY);
+    // One of blocks gets no status, which would reach the host's file system.
+    let mut read = SubmissionEntry::new(crate::wire::command::block::READ, 3);
+    read.command_id = 3.into();
+    assert!(world.call(peer, read, &[]).is_empty());
     world.send(peer, &host_data(4, 1, tag, 0, &[7; 900]));
     let answers = world.take(peer);
     assert!(answers[0].completion().status().is_success());
@@ -380,8 +389,30 @@ fn a_discovery_queue_takes_little_memory_and_may_not_stay() {
         of_controller.store(keep_alive_ms, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(world.tick(peer, Duration::from_secs(100)), None);
     }
-    let ended = world.tick(peer, Duration::from_secs(130));
+    let ended = world.tick(peer, Duration::from_secs(601));
     assert_eq!(ended, Some(Ended::Silence));
+}
+
+#[test]
+fn a_connect_that_is_refused_keeps_no_memory() {
+    let mut world = World::new();
+    world.limit_capsules(2 * 8 * 2048);
+    let data = ConnectData::new([1; 16], DYNAMIC_CONTROLLER, "nqn.x", "nqn.host");
+    for _ in 0..3 {
+        let stranger = world.initialized(0);
+        let done = world.execute(stranger, connect(0, 7), data.as_bytes());
+        assert_eq!(done.status(), Status::CONNECT_INVALID_PARAMETERS);
+    }
+    world.admin(0, 1);
+}
+
+#[test]
+fn an_admin_queue_has_the_size_that_hosts_choose() {
+    let mut world = World::new();
+    let peer = world.initialized(0);
+    let data = connect_data(1, DYNAMIC_CONTROLLER);
+    let done = world.execute(peer, connect(0, 31), &data);
+    assert!(done.status().is_success());
 }
 
 #[test]
