@@ -77,7 +77,7 @@ fn crowded(seed: u64, share: f64) -> (Disk, Driver<Worker>, u32) {
 
 #[test]
 fn stores_that_wait_for_space_do_not_keep_it_from_being_cleared() {
-    for share in [0.5, 0.55, 0.6] {
+    for share in [0.5, 0.55, 0.6, 0.65] {
         overwrite_all_at_once(share);
     }
 }
