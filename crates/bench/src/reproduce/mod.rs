@@ -20,11 +20,16 @@ pub(crate) mod sample;
 mod text;
 pub mod wbl;
 
+use std::path::Path;
+
+use serde::Serialize;
+
 use crate::Result;
 use crate::contest::{self, Program};
 use crate::output::Output;
 
 use arguments::Reproduce;
+use report::Reproduction;
 
 /// Does what was typed: holds the experiment and shows what it gave. The program's
 /// `child_arguments` must lead back to this function with [`Reproduce::RunOne`].
@@ -49,32 +54,16 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
                 json: asked.json,
                 html: asked.html.as_deref(),
             };
-            output.check()?;
-            if let Some(directory) = &asked.plots {
-                images::check(directory)?;
-            }
-            let report = plexdb::reproduce(&program, asked, command)?;
-            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
-            if let Some(directory) = &asked.plots {
-                images::write(directory, &report.sections)?;
-            }
-            report.figures.succeeded()
+            let hold = || plexdb::reproduce(&program, asked, command);
+            show_with_plots(&output, asked.plots.as_deref(), hold)?.succeeded()
         }
         Reproduce::Kvbdev(asked) => {
             let output = Output {
                 json: asked.json,
                 html: asked.html.as_deref(),
             };
-            output.check()?;
-            if let Some(directory) = &asked.plots {
-                images::check(directory)?;
-            }
-            let report = kvbdev::reproduce(&program, asked, command)?;
-            output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
-            if let Some(directory) = &asked.plots {
-                images::write(directory, &report.sections)?;
-            }
-            report.figures.succeeded()
+            let hold = || kvbdev::reproduce(&program, asked, command);
+            show_with_plots(&output, asked.plots.as_deref(), hold)?.succeeded()
         }
     }
 }
@@ -87,6 +76,23 @@ fn extended(program: &Program) -> Program {
     let points = plexdb::contestants(&program);
     program.contestants.extend(points);
     program
+}
+
+/// Holds an experiment, shows its report, and writes its plots as images if a directory is named. An
+/// output that cannot be written is an error before the experiment is held. Returns the figures.
+fn show_with_plots<Figures: Serialize>(
+    output: &Output<'_>,
+    plots: Option<&Path>,
+    hold: impl FnOnce() -> Result<Reproduction<Figures>>,
+) -> Result<Figures> {
+    output.check()?;
+    plots.map_or(Ok(()), images::check)?;
+    let report = hold()?;
+    output.show(&report, || text::text(&report), || Ok(page::page(&report)))?;
+    if let Some(directory) = plots {
+        images::write(directory, &report.sections)?;
+    }
+    Ok(report.figures)
 }
 
 #[cfg(test)]
