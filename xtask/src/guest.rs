@@ -38,7 +38,7 @@ pub fn run(root: &Path) -> Outcome {
 pub fn dax(root: &Path) -> Outcome {
     let directory = root.join("target/guest");
     let made = ready().and_then(|()| {
-        // The guest without the test first: no need to build what cannot be run.
+        // The guest without the test first: a test that cannot run need not be built.
         image::prepare(root, &directory, Kernel::Usual, &[])?;
         let program = image::test_program(root, &directory, "terrace", "dax", "dax-test")?;
         let programs = [root.join("guest/dax.sh"), program];
@@ -121,7 +121,7 @@ fn authenticate(root: &Path, directory: &Path, terrace: &Path, test: &Path) -> R
     node.stop()
 }
 
-/// Returns what a guest lacks here.
+/// Returns the reason why a guest cannot run here.
 fn ready() -> Result<(), Outcome> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Outcome::Skipped("the guest is an x86-64 machine".into()));

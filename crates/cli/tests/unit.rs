@@ -1,4 +1,4 @@
-//! The systemd unit: its command is one of this program, and the program tells systemd what it waits for.
+//! The systemd unit: its command is one of this program, and the program tells systemd of its start and end.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn the_unit_starts_a_server_and_gives_it_time_to_stop() {
     let starts = values("ExecStart");
     let words: Vec<&str> = starts[0].split(' ').collect();
     assert_eq!((starts.len(), words[0]), (1, "/usr/bin/terrace"));
-    // Its arguments are legal: what is wrong is the file that they name.
+    // Its arguments are legal; the file that they name is missing.
     let absent = shell.path("absent.toml").to_str().unwrap().to_owned();
     let arguments = words[1..].iter().map(|word| match word.ends_with(".toml") {
         true => absent.as_str(),

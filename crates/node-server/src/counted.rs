@@ -18,7 +18,7 @@ pub(crate) struct DeviceCounts {
     pub(crate) failures: AtomicU64,
 }
 
-/// Counts what passes to the device below.
+/// Counts the requests to the device below.
 pub(crate) struct CountedDevice {
     below: Box<dyn Device>,
     counts: Arc<DeviceCounts>,

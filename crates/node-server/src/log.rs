@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Returns what a log has at its end.
+    /// Returns the last lines of a log.
     fn written(is_for_journal: bool, work: impl FnOnce(&Log)) -> Vec<String> {
         let output = Shared::default();
         let log = Log::to(output.clone(), is_for_journal);

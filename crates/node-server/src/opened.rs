@@ -8,7 +8,7 @@ use terrace_node::lsm::{LsmEngine, LsmOptions, LsmStore};
 use crate::config::{Config, NamespaceOptions};
 use crate::error::{Error, Result};
 
-/// What a server asks of an opened node. Commands do not come this way.
+/// The questions of a server to an opened node. Commands do not come this way.
 pub trait Opened: Send + Sync {
     /// Returns the name of the engine.
     fn engine(&self) -> &'static str;
@@ -22,7 +22,7 @@ pub trait Opened: Send + Sync {
     /// Returns all namespaces.
     ///
     /// # Errors
-    /// The node cannot read what is in use.
+    /// The node cannot read the space in use.
     fn namespaces(&self) -> Result<Vec<NamespaceInfo>>;
 
     /// Returns the counters of a namespace of keys, as far as the engine has any.
@@ -42,7 +42,7 @@ pub trait Opened: Send + Sync {
     /// Ends the node, when no loop has it any more.
     ///
     /// # Errors
-    /// What was written cannot be made durable.
+    /// Written changes cannot be made durable.
     fn close(&self) -> Result<()>;
 }
 

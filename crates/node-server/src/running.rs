@@ -215,7 +215,7 @@ impl Running {
             }
             ended = ended.and(of_loop);
         }
-        // Until now an operator can see what the server waits for.
+        // Until now an operator can see the commands under way.
         drop(self.http);
         let ended = ended.and(self.status.node.close());
         match &ended {

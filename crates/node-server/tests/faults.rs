@@ -1,4 +1,4 @@
-//! Failures of the device, as a host sees them: the status of the command, and what goes on.
+//! Failures of the device, as a host sees them: the status of the command, and the commands that still succeed.
 
 mod support;
 
@@ -169,7 +169,7 @@ fn a_failed_flush_makes_the_node_read_only_until_it_is_opened_again() {
     });
     let failed = status(store(&mut client, b"k", &value(10_000, 2)));
     assert_eq!((failed, failed.code()), (Status::WRITE_PROTECTED, 0x20));
-    // The device is well again, and nobody knows what it lost.
+    // The device is well again, and its losses are unknown.
     for _ in 0..2 {
         let failed = status(store(&mut client, b"l", b"v"));
         assert_eq!(failed, Status::WRITE_PROTECTED);

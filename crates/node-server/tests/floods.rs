@@ -16,7 +16,7 @@ use self::support::{KEYS, Place};
 /// The server's budgets of buffers and of capsules.
 const BUFFER_BYTES: usize = 8 << 20;
 const CAPSULE_BYTES: usize = 64 << 20;
-/// What else the server may have: the program, its index, and 256 KiB for each connection.
+/// The other memory of the server: the program, its index, and 256 KiB for each connection.
 const OTHER_BYTES: u64 = 128 << 20;
 
 /// The server's part: serves until it is killed.

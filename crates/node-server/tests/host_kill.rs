@@ -1,8 +1,8 @@
-//! A host dies of SIGKILL under load, time after time. What it had been told is there, what was under
-//! way is there whole or not at all, and nothing of it comes later than the host's next connection.
+//! A host dies of SIGKILL under load, time after time. Acknowledged stores are there, those under
+//! way are there whole or not at all, and nothing of it comes later than the host's next connection.
 //!
-//! The host is this program again, in a process of its own, which says on its output what it begins and
-//! what was acknowledged. `TERRACE_HOST_KILLS` sets the number of kills.
+//! The host is this program again, in a process of its own, which names on its output each begun and
+//! each acknowledged store. `TERRACE_HOST_KILLS` sets the number of kills.
 
 mod support;
 
@@ -99,7 +99,7 @@ struct Versions {
     under_way: Vec<u64>,
 }
 
-/// Runs a host and kills it after a time. Takes note of what it said.
+/// Runs a host and kills it after a time. Takes note of its output.
 fn run_host(address: SocketAddr, time: Duration, versions: &mut [Versions], last: &mut u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--ignored", "--nocapture"])

@@ -1,4 +1,4 @@
-//! What an operator sees of a server: metrics and status over HTTP, whatever clients do there.
+//! Metrics and status over HTTP, beside hostile clients.
 
 mod support;
 

@@ -39,7 +39,7 @@ pub struct Outcome {
     pub data: Data,
 }
 
-/// Commands with the kernel, or with what stands for it.
+/// Commands with the kernel, or with a test's stand-in.
 pub trait Commands {
     /// Hands a command over; gives the data back if it cannot be done now.
     fn submit(&mut self, tag: u64, command: Command, data: Data) -> Result<(), Data>;

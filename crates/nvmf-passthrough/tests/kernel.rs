@@ -1,6 +1,6 @@
 //! The kernel as the host of a node, and as a target.
 //!
-//! The variables say what there is to test with; `cargo xtask guest` boots a machine that has it, and
+//! The variables name the devices to test with; `cargo xtask guest` boots a machine that has it, and
 //! sets them. Without a variable its tests have nothing to test, and say so.
 //!
 //! - `TERRACE_NVME_KEYS`: number of a namespace of keys, which the kernel has a generic device of.
@@ -245,7 +245,7 @@ fn reconnections() -> usize {
         .count()
 }
 
-/// Stores go on while the node is killed and started again. What was acknowledged is there.
+/// Stores go on while the node is killed and started again. Acknowledged stores are there.
 #[test]
 fn stores_outlive_a_restart_of_the_node() {
     for backend in BACKENDS {

@@ -56,7 +56,7 @@ fn script(command: &mut Command, name: &str) -> Result<(), Outcome> {
     })
 }
 
-/// Copies a program without what debuggers want, which would fill the guest's memory.
+/// Copies a program without its debug information, which would fill the guest's memory.
 pub fn stripped(program: &Path, copy: &Path) -> Result<PathBuf, Outcome> {
     let mut strip = Command::new("strip");
     match show(strip.arg("-o").arg(copy).arg(program)) {

@@ -21,11 +21,11 @@ pub struct Disk {
     state: Mutex<State>,
     /// Held while a table is written.
     committing: Mutex<()>,
-    /// Ends all syncs: after a failure nobody knows what is durable.
+    /// Ends all syncs: after a failure the durable part of the files is unknown.
     has_failed: AtomicBool,
 }
 
-/// Locks what nobody leaves half changed.
+/// Locks values that no thread leaves half changed.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

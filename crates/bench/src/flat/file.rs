@@ -103,7 +103,7 @@ impl FlatFile {
         let end = offset + bytes.len() as u64;
         let (first, behind) = (offset / BLOCK, end.div_ceil(BLOCK));
         let mut blocks = vec![0; (behind - first) as usize * BLOCK_BYTES];
-        // Bytes behind the file's end are zeros, whatever the chunk held before.
+        // Bytes behind the file's end are zeros. The chunk may have held others before.
         let in_first = (offset - first * BLOCK) as usize;
         if in_first > 0 {
             let kept = self.old_block(tail.as_ref(), first, length)?;

@@ -59,7 +59,7 @@ impl Table {
         bytes
     }
 
-    /// Returns the table in a slot of a device of so many chunks; none if the slot holds no whole one.
+    /// Returns the table of a slot, on a device with `chunks` chunks; none if the slot has no whole table.
     pub fn decode(bytes: &[u8], chunks: u32) -> Option<Table> {
         let mut header = Reader(bytes);
         if header.take(MAGIC.len())? != MAGIC {
@@ -106,7 +106,7 @@ impl Table {
     }
 }
 
-/// What is left to be read.
+/// The unread rest of the bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -18,7 +18,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Connects so many at once.
+    /// Opens `count` connections.
     ///
     /// # Errors
     /// The node refuses.
@@ -59,7 +59,7 @@ impl Clients {
         ended
     }
 
-    // Nothing can panic half-way: what the lock guards is whole.
+    // No holder of the lock panics half-way: the list is whole.
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Client>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,7 +23,7 @@ pub const FILE_OPTION: &str = "file";
 /// The namespace that a node has.
 pub const NAMESPACE: u32 = 1;
 
-/// Room for what a store writes beside the data: logs, tables that are merged, values that were replaced.
+/// Room for bytes beside the data: logs, tables that are merged, values that were replaced.
 const ROOM: u64 = 3;
 const LEAST_BYTES: u64 = 256 << 20;
 const DEVICE_DEPTH: usize = 128;
@@ -31,7 +31,7 @@ const DEVICE_DEPTH: usize = 128;
 /// In a run's directory once its node has been made.
 const MARK: &str = "node-was-made";
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A namespace of keys.
@@ -52,7 +52,7 @@ impl Served {
     /// Serves the node of a run's directory, and makes it if there is none.
     ///
     /// # Errors
-    /// The file cannot be made or opened, and whatever the node refuses.
+    /// The file cannot be made or opened, or the node refuses it.
     pub fn open(directory: &Path, settings: &Settings, content: Content) -> Result<Served> {
         let file = file_of(directory, settings)?;
         let mark = directory.join(MARK);
@@ -80,7 +80,7 @@ impl Served {
         Ok(Client::connect(self.address, &self.client_settings())?)
     }
 
-    /// Returns the node's address, and what a client is told.
+    /// Returns the node's address, and the settings of its clients.
     pub fn target(&self) -> (SocketAddr, ClientSettings) {
         (self.address, self.client_settings())
     }

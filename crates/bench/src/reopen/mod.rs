@@ -73,7 +73,7 @@ pub struct ReopenRun {
     pub open_us: f64,
     /// From then until the first get had returned, us.
     pub first_get_us: f64,
-    /// Bytes fetched from the device until the store was open: the page cache has what was written.
+    /// Bytes fetched from the device until the store was open: the page cache has the written bytes.
     #[serde(default)]
     pub open_read_bytes: u64,
     /// Bytes of the store's files as the killed process left them, as allocated.

@@ -117,7 +117,7 @@ pub struct Plot {
 /// A value of each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// What it is of. A point without a label only bends its curve.
+    /// Its label. A point without a label only bends its curve.
     pub label: String,
     /// Whose it is.
     pub whose: Whose,

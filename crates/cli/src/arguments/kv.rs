@@ -85,7 +85,7 @@ pub struct KvNode {
     /// namespace
     #[arg(long, value_name = "PATH", conflicts_with = "digests")]
     pub device: Option<PathBuf>,
-    /// Go through the device of Linux that is of the namespace, whatever its name
+    /// Go through the device of Linux that is of the namespace
     #[arg(long, conflicts_with_all = ["device", "digests"])]
     pub local: bool,
 }

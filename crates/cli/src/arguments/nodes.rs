@@ -36,7 +36,7 @@ Examples:
   terrace node init /dev/nvme1n1 --namespace users,bytes=200GiB \\
       --namespace cache,domain=crash-safe,when-full=evict")]
     Init(NodeInit),
-    /// Show the namespaces of a node, or what a server of one is doing
+    /// Show the namespaces of a node, or the state of its server
     #[command(after_help = "\
 With a path the node is recovered in memory only: nothing on the device is changed. No other process
 may have it open meanwhile.

@@ -34,7 +34,7 @@ struct Arguments {
     directory: PathBuf,
     seconds: f64,
     runs: usize,
-    /// A part of the names of what is measured.
+    /// A part of the names of chosen measurements.
     only: String,
 }
 

@@ -58,7 +58,7 @@ pub struct Config {
     /// The address of metrics and status over HTTP; there are none without it.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
-    /// Allows that `metrics` is not loopback: whoever reaches it reads figures and names of hosts.
+    /// Allows that `metrics` is not loopback: every program that reaches it reads figures and names of hosts.
     #[serde(default)]
     pub allow_remote_metrics: bool,
     /// Name of the subsystem; the default has the node's UUID in it.

@@ -13,7 +13,7 @@ use terrace_nvmf::target::Registry;
 use crate::counted::DeviceCounts;
 use crate::opened::Opened;
 
-/// What there is to know of a server.
+/// The sources of a server's status.
 pub(crate) struct Status {
     pub(crate) subsystem: String,
     pub(crate) addresses: Vec<SocketAddr>,

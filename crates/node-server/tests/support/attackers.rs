@@ -1,4 +1,4 @@
-//! Hosts that harm others: they keep buffers, half-open connections, or send what is no PDU.
+//! Hosts that harm others: they keep buffers, half-open connections, or send damaged PDUs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

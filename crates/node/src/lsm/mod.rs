@@ -82,7 +82,7 @@ impl LsmOptions {
 /// Reads options of a store as TOML.
 ///
 /// # Errors
-/// [`Error::Store`](crate::Error::Store) names the line, the option and what it accepts.
+/// [`Error::Store`](crate::Error::Store) names the line, the option and its accepted values.
 pub fn store_options(text: &str) -> crate::Result<terrace::Options> {
     Ok(terrace::Options::from_toml(text)?)
 }

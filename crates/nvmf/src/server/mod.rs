@@ -278,7 +278,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Ends the connection that has been none of a host's queues for longest, so that those who only
+    /// Ends the oldest connection that is no queue of a host yet, so that hosts that only
     /// connect keep nobody out. Returns false if all are queues.
     fn end_a_stranger(&mut self) -> bool {
         let strangers = self.peers.iter_mut().filter(|(_, peer)| {

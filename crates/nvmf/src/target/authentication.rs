@@ -87,7 +87,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.conclude(authentication);
     }
 
-    /// Makes the connection a queue. Its number is taken only now: who has proved nothing keeps no host
+    /// Makes the connection a queue. Its number is taken only now: a stranger keeps no host
     /// from its queues.
     fn enter(&mut self) {
         self.phase = Phase::Ready;

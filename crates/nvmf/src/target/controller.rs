@@ -137,7 +137,7 @@ impl Controller {
 
     /// Takes the controller away: its queues end.
     pub(super) fn end(&self) {
-        // Of a command that comes meanwhile, either its connection sees the end, or who waits for the
+        // Of a command that comes meanwhile, either its connection sees the end, or the wait for the
         // last command sees its count.
         self.ended.store(true, Ordering::SeqCst);
     }

@@ -81,7 +81,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     pub fn tick(&mut self, now: Instant, actions: &mut Vec<Action<B>>) {
         self.now = now;
         self.interrupt(actions);
-        // A host that takes what is before the question hears it later, and may not be read meanwhile.
+        // The question may lie behind other output. The host hears it later, and is not read meanwhile.
         if std::mem::take(&mut self.has_sent) && !self.output.is_empty() {
             self.flights.ask_anew(now);
         }

@@ -149,7 +149,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
                     queue: connecting.connect.queue,
                     peer: self.ports.peer,
                 };
-                // Else who is refused would keep it from those that are not.
+                // A refused connection must not keep it from hosts.
                 let reserved = std::mem::take(&mut self.reserved_bytes);
                 self.registry.release(reserved);
                 self.registry.notice(&party, Notice::Refused(status));
@@ -229,7 +229,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
     }
 
     /// Takes memory for the queue, and a place among the controllers, once the host has proved its name.
-    /// False if there is none: strangers must not take what hosts need.
+    /// False if there is none: strangers must leave room to hosts.
     pub(super) fn take_place(&mut self) -> bool {
         let Some(controller) = self.controller.clone().filter(|_| !self.is_counted) else {
             return true;
@@ -242,7 +242,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.is_counted
     }
 
-    /// Takes memory for the queue's capsules in place of what it has; the end of the connection, or a
+    /// Takes memory for the queue's capsules in place of the former; the end of the connection, or a
     /// Connect that is refused, gives it back.
     fn reserve_capsules(&mut self, entries: u16) -> Result<(), (Status, u64)> {
         let bytes = usize::from(entries) * self.settings.capsule_data_bytes as usize;

@@ -192,7 +192,7 @@ impl<B> Flights<B> {
             .collect()
     }
 
-    /// Begins the time anew in which the host sends what it was asked for.
+    /// Begins the time anew in which the host sends the pieces.
     pub(super) fn ask_anew(&mut self, now: Instant) {
         // One that was taken back has its key for no longer than the rest of the piece's time.
         let all = self.slots.iter_mut().flatten();

@@ -1,4 +1,4 @@
-//! What an operator wants to hear of connections.
+//! Notices of connections for an operator.
 
 use std::net::SocketAddr;
 use std::ops::DerefMut;
@@ -22,7 +22,7 @@ pub struct Party<'a> {
     pub queue: u16,
 }
 
-/// What became of a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
     /// It was closed at once, since there are too many.

@@ -31,7 +31,7 @@ macro_rules! names {
 }
 
 names! {
-    /// What a host asked for.
+    /// The kind of a command.
     Operation {
         /// Store.
         Store = "store",

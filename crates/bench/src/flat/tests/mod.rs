@@ -18,7 +18,7 @@ use crate::draw::random;
 const PURPOSE: Purpose = Purpose::Other;
 const PATH: &str = "/flat";
 
-/// A device that forgets what was not flushed, and fails once it has been told to.
+/// A device that forgets unflushed blocks, and fails from a chosen step on.
 #[derive(Debug, Default)]
 struct Memory {
     durable: BTreeMap<u64, Vec<u8>>,
@@ -86,7 +86,7 @@ impl Blocks for MemoryBlocks {
         let memory = self.memory.lock().unwrap();
         for (block, part) in (first..).zip(buffer.chunks_exact_mut(BLOCK_BYTES)) {
             let found = memory.written.get(&block);
-            // What was never written is anything but zeros.
+            // Blocks that were never written hold no zeros.
             match found.or_else(|| memory.durable.get(&block)) {
                 Some(bytes) => part.copy_from_slice(bytes),
                 None => part.fill(0xEE),
@@ -170,7 +170,7 @@ fn chunks_of_a_removed_file_are_not_written_before_the_removal_is_durable() {
         .unwrap();
     let after = mounted(&blocks.power_cut(3));
     assert!(contents(&after, "old").iter().all(|byte| *byte == 1));
-    // More than what is left: the removal is made durable, and its chunks are taken.
+    // The free chunks do not suffice: the removal is made durable, and its chunks are taken.
     new.append(&vec![3; CHUNK_BYTES as usize], PURPOSE).unwrap();
     let error = new
         .append(&vec![4; 2 * CHUNK_BYTES as usize], PURPOSE)

@@ -1,4 +1,4 @@
-//! Files on blocks cannot be told from real ones.
+//! Files on blocks behave as real files do, under random programs.
 
 use std::path::Path;
 use std::sync::Arc;

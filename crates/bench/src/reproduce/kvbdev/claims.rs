@@ -1,4 +1,4 @@
-//! The paper's claims, and what is left of them.
+//! The paper's claims, and the verdict on each.
 
 use super::contests::{FILL, UNSYNCED};
 use super::measured::{Change, Measured, Repeat, find};

@@ -30,7 +30,7 @@ pub const SMALL: &str = ", 100 B";
 
 /// Numbers of clients beside the paper's.
 pub const CLIENTS: [u32; 4] = [1, 2, 4, 8];
-/// Of the pairs, what these read and write again.
+/// The part of the pairs that these phases read and write again.
 const CLIENTS_PART: u64 = 10;
 
 /// Holds the contest of all systems.

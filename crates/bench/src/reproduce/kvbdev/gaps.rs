@@ -1,4 +1,4 @@
-//! What the paper does not measure: reads, overwrites, small values, other numbers of clients.
+//! Measurements that the paper lacks: reads, overwrites, small values, other numbers of clients.
 
 use super::contests::{CLIENTS, FILL, OVERWRITES, READS, SMALL, by_clients};
 use super::fill::label;

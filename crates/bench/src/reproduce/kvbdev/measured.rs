@@ -1,4 +1,4 @@
-//! What was measured of each system, read off its runs.
+//! The measurements of each system, read off its runs.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! A key-value store on the storage node (KVBDEV, 2022), beside an LSM tree on the host.
 //!
-//! `systems` are what is compared and `contests` the phases that they go through; `measured` reads runs
+//! `systems` are the compared stores and `contests` the phases that they go through; `measured` reads runs
 //! off, and each section has a file.
 
 mod claims;
@@ -48,7 +48,7 @@ impl Figures {
     /// That no system has failed.
     ///
     /// # Errors
-    /// Those that have, and in what.
+    /// Those that have, with the phase.
     pub fn succeeded(&self) -> Result<()> {
         let failures = self.contest.failures.iter().chain(&self.recovery.failures);
         Failure::none_of(&failures.cloned().collect::<Vec<_>>())
@@ -105,7 +105,7 @@ fn say(part: &str) {
     eprintln!("kvbdev: {part}");
 }
 
-/// The setting, and what each system is and promises.
+/// The setting, and the nature and durability of each system.
 fn conditions(setting: &Setting, systems: &[System], figures: &Figures) -> Vec<(String, String)> {
     let mut conditions = setting.conditions();
     for system in systems {
@@ -128,7 +128,7 @@ fn sections(figures: &Figures, systems: &[System]) -> Vec<Section> {
         index_memory::section(&figures.index_memory),
         recovery::section(&figures.recovery, systems),
     ];
-    // First what a reader must know before anything else.
+    // First the notes without which a reader errs.
     if let (Err(failed), Some(first)) = (figures.succeeded(), sections.first_mut()) {
         first.notes.insert(0, failed.to_string());
     }

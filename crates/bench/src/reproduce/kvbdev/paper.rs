@@ -1,6 +1,6 @@
 //! The paper's numbers.
 
-/// What stands over a report.
+/// The lines over a report.
 pub const TITLE: &str = "KVBDEV: a key-value store on the storage node (2022)";
 
 /// Client threads, each with one operation at a time.
@@ -19,7 +19,7 @@ pub struct Published {
     pub mean_us: f64,
     /// 99th percentile, us.
     pub p99_us: f64,
-    /// What it calls MB/s: 15 clients, 32 KiB each, at the mean latency.
+    /// Its MB/s: 15 clients, 32 KiB each, at the mean latency.
     pub mib_per_second: f64,
 }
 

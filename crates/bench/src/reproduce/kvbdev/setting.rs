@@ -1,4 +1,4 @@
-//! The paper's setting at a scale, and what it leaves open.
+//! The paper's setting at a scale, and our choices where it is silent.
 
 use std::path::PathBuf;
 
@@ -22,14 +22,14 @@ const SMALL_FOR_EACH: u64 = 4;
 const INDEXED_FOR_EACH: u64 = 30;
 /// RocksDB's default.
 const BUFFERS: u32 = 2;
-/// Of the data, what memory for reads holds: few reads are to be answered from memory.
+/// The part of the data that memory for reads holds: few reads are to be answered from memory.
 const CACHE_PART: u64 = 16;
 const LEAST_CACHE_BYTES: u64 = 4 << 20;
 
 /// Bytes of a small value.
 pub const SMALL_BYTES: u32 = 100;
 
-/// What all figures share.
+/// The settings that all figures share.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Of the paper's pairs.
@@ -108,7 +108,7 @@ impl Setting {
         }
     }
 
-    /// What all systems are told.
+    /// The settings of all systems.
     pub fn settings(&self, durability: DurabilityClass, dataset: &Dataset) -> Settings {
         let cache_bytes = (dataset.expected_bytes() / CACHE_PART).max(LEAST_CACHE_BYTES);
         Settings {
@@ -125,7 +125,7 @@ impl Setting {
         }
     }
 
-    /// What a reader must know of it.
+    /// Notes for a reader.
     pub fn conditions(&self) -> Vec<(String, String)> {
         let told = self.settings(DurabilityClass::PowerCut, &self.dataset());
         [

@@ -20,7 +20,7 @@ pub const KEYS: System = System {
     about: "the storage node's keys, over NVMe/TCP",
     has_network: true,
 };
-/// What the paper compares with: an LSM tree on the host, its files on blocks of the storage node.
+/// The peer of the paper: an LSM tree on the host, its files on blocks of the storage node.
 pub const BLOCKS: System = System {
     name: ON_BLOCKS.name,
     about: "Terrace on the host, its files on the storage node's blocks, over NVMe/TCP",

@@ -18,7 +18,7 @@ use crate::store::{Contestant, Direction, Opened, Store};
 use crate::stores::MAP;
 use crate::{Result, reproduce};
 
-/// What a faulty store does to every twentieth put.
+/// The fault of a store at every twentieth put.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     Lose,

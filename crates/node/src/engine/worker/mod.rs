@@ -395,7 +395,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Has no other loop wait for what this one leaves undone: keys, a group of the journal, a
+    /// Ends the waits of other loops for this one: keys, a group of the journal, a
     /// checkpoint. An orderly end leaves nothing.
     fn drop(&mut self) {
         if self.by_tag.is_empty() && !self.has_duties() {

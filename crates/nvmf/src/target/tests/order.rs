@@ -381,7 +381,7 @@ fn a_discovery_queue_takes_little_memory_and_may_not_stay() {
     let done = world.execute(peer, connect(0, 7), data.as_bytes());
     assert!(done.status().is_success());
     assert!(!world.peers[peer].connection.is_settled());
-    // Whatever it says of Keep Alive.
+    // Under any Keep Alive.
     for keep_alive_ms in [0, 60_000, u32::MAX] {
         let connection = &mut world.peers[peer].connection;
         let controller = connection.controller.as_ref().expect("it is connected");

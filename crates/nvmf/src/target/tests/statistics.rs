@@ -1,4 +1,4 @@
-//! What an operator hears of a target: counters, hosts, notices.
+//! Counters, hosts and notices of a target.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -182,7 +182,7 @@ impl World {
         pdus(&got)
     }
 
-    /// Takes the PDUs that the target sends once it has done what is left.
+    /// Takes the PDUs that the target sends once it has done its work.
     pub(super) fn take_after_work(&mut self, peer: usize) -> Vec<Pdu> {
         self.work();
         self.take(peer)

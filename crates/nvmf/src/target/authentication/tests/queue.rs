@@ -162,7 +162,7 @@ fn a_queue_that_proves_nothing_takes_no_number() {
     let result = host.authenticate(&mutual(), Policy::default(), ALL_STEPS);
     assert!(matches!(result, Some(Ok(_))));
     assert_eq!(host.target.ended(), None);
-    // Whoever comes later to the same number has to go, even with the secret.
+    // A later one with the same number has to go, even with the secret.
     stranger.authenticate(&mutual(), Policy::default(), ALL_STEPS);
     assert_eq!(stranger.target.ended(), Some(&Ended::QueueTaken));
 }
