@@ -6,6 +6,7 @@
 //! knows the manifest, recovers or recycles it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -59,8 +60,10 @@ pub struct Region {
     description: Description,
     /// The number of the store whose arenas these are.
     store: [u8; 16],
-    /// Slots of this size are kept for reuse, others are removed when they are recycled.
+    /// Slots up to this size are kept for reuse, larger ones are removed when they are recycled.
     arena_bytes: u64,
+    /// So are those below this size: the caller needs larger ones by now.
+    smallest_kept_bytes: AtomicU64,
     slots: Mutex<Slots>,
 }
 
@@ -175,6 +178,7 @@ impl Region {
             device,
             store,
             arena_bytes,
+            smallest_kept_bytes: AtomicU64::new(0),
             slots: Mutex::new(slots),
         })
     }
@@ -195,7 +199,7 @@ impl Region {
         self.device.file(slot)
     }
 
-    /// The size of an ordinary arena.
+    /// The size of the largest ordinary arena.
     pub fn arena_bytes(&self) -> u64 {
         self.arena_bytes
     }
@@ -250,20 +254,32 @@ impl Region {
     /// Whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list now.
     #[must_use]
     pub fn has_free_slot(&self, capacity_bytes: u64) -> bool {
-        self.slots.lock().has_free(capacity_bytes)
+        self.slots.lock().smallest_free(capacity_bytes).is_some()
     }
 
-    /// Takes a slot of `capacity_bytes` from the free list or creates one, durable with its name.
+    /// Keeps no free slot below this size from now on. Those that are free are removed; what cannot
+    /// be removed now is found at the next opening.
+    pub fn keep_from(&self, smallest_bytes: u64) {
+        self.smallest_kept_bytes
+            .store(smallest_bytes, Ordering::Relaxed);
+        let small = self.slots.lock().take_free_below(smallest_bytes);
+        for (number, length_bytes) in small {
+            let _ = self.remove(number, length_bytes);
+        }
+    }
+
+    /// Takes the smallest free slot of at least `capacity_bytes`, or creates one of that size,
+    /// durable with its name.
     ///
     /// # Errors
     /// [`Error::Io`] (no space above all), [`Error::InvalidArgument`] for an impossible capacity.
     pub fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
         check_capacity(capacity_bytes)?;
-        let (number, is_new) = {
+        let (number, capacity_bytes, is_new) = {
             let mut slots = self.slots.lock();
             match slots.take_free(capacity_bytes) {
-                Some(number) => (number, false),
-                None => (slots.add(capacity_bytes), true),
+                Some((number, length_bytes)) => (number, length_bytes, false),
+                None => (slots.add(capacity_bytes), capacity_bytes, true),
             }
         };
         if is_new && let Err(error) = self.device.create(number, capacity_bytes) {
@@ -343,7 +359,7 @@ impl Region {
 
     /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is
     /// sealed; whoever holds it may go on reading), a reserved one's, or one that was found at open
-    /// and that the manifest does not name. A slot of the ordinary size becomes free (where readers
+    /// and that the manifest does not name. A slot of a size that is kept becomes free (where readers
     /// read in place, once the last is gone), any other is removed. Twice is the same as once.
     ///
     /// # Errors
@@ -365,7 +381,7 @@ impl Region {
             // Its contents are not needed any more, a failed frame among them neither.
             let _ = arena.seal();
         }
-        if length_bytes != self.arena_bytes {
+        if !self.keeps(length_bytes) {
             return self.remove(slot, length_bytes);
         }
         let adopted = match &held {
@@ -385,6 +401,14 @@ impl Region {
             slots.set_durable_header(slot, true);
         }
         Ok(())
+    }
+
+    /// Whether a slot of this size may serve again. A file that was being made at a crash may have
+    /// any size.
+    fn keeps(&self, length_bytes: u64) -> bool {
+        let smallest_bytes = self.smallest_kept_bytes.load(Ordering::Relaxed);
+        is_valid_capacity(length_bytes)
+            && (smallest_bytes..=self.arena_bytes).contains(&length_bytes)
     }
 
     fn remove(&self, slot: u64, length_bytes: u64) -> Result<()> {

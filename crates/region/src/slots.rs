@@ -31,9 +31,9 @@ struct Entry {
 }
 
 impl Entry {
-    fn is_free(&self, length_bytes: u64) -> bool {
-        self.length_bytes == length_bytes
-            && matches!(&self.held, Use::Free(readers) if readers.strong_count() == 0)
+    /// Free, and nobody reads it any more.
+    fn is_free(&self) -> bool {
+        matches!(&self.held, Use::Free(readers) if readers.strong_count() == 0)
     }
 }
 
@@ -58,19 +58,35 @@ impl Slots {
         }
     }
 
-    /// Whether there is a free slot of this size that nobody reads any more.
-    pub(crate) fn has_free(&self, length_bytes: u64) -> bool {
-        self.entries
-            .values()
-            .any(|entry| entry.is_free(length_bytes))
+    /// Returns the smallest free slot of at least this size that nobody reads any more, and its size.
+    /// The smallest: after a kill the whole of an arena is searched, whatever it holds.
+    pub(crate) fn smallest_free(&self, least_bytes: u64) -> Option<(u64, u64)> {
+        let entries = self.entries.iter();
+        entries
+            .filter(|(_, entry)| entry.is_free() && entry.length_bytes >= least_bytes)
+            .map(|(number, entry)| (*number, entry.length_bytes))
+            .min_by_key(|&(_, length_bytes)| length_bytes)
     }
 
-    /// Reserves a free slot of this size that nobody reads any more.
-    pub(crate) fn take_free(&mut self, length_bytes: u64) -> Option<u64> {
-        let mut entries = self.entries.iter_mut();
-        let (number, entry) = entries.find(|(_, entry)| entry.is_free(length_bytes))?;
-        entry.held = Use::Reserved;
-        Some(*number)
+    /// Reserves that slot.
+    pub(crate) fn take_free(&mut self, least_bytes: u64) -> Option<(u64, u64)> {
+        let (number, length_bytes) = self.smallest_free(least_bytes)?;
+        self.take(number);
+        Some((number, length_bytes))
+    }
+
+    /// Reserves the free slots below this size that nobody reads any more, and returns them with
+    /// their sizes.
+    pub(crate) fn take_free_below(&mut self, length_bytes: u64) -> Vec<(u64, u64)> {
+        let entries = self.entries.iter_mut();
+        let small =
+            entries.filter(|(_, entry)| entry.is_free() && entry.length_bytes < length_bytes);
+        small
+            .map(|(number, entry)| {
+                entry.held = Use::Reserved;
+                (*number, entry.length_bytes)
+            })
+            .collect()
     }
 
     /// Reserves a number that no slot has.

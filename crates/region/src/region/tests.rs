@@ -99,7 +99,49 @@ fn memory_that_is_read_in_place_is_not_used_again_before_its_readers_are_gone() 
 }
 
 #[test]
-fn slots_of_other_sizes_are_removed_when_they_are_recycled() {
+fn the_smallest_free_slot_that_is_large_enough_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    const SMALL_BYTES: u64 = 8192;
+    const MIDDLE_BYTES: u64 = 12_288;
+    let sizes = [SMALL_BYTES, ARENA_BYTES, MIDDLE_BYTES];
+    let slots = sizes.map(|bytes| region.reserve(bytes).unwrap().number());
+    for slot in slots {
+        region.recycle(slot).unwrap();
+    }
+    for (bytes, expected) in [
+        (MIDDLE_BYTES, (slots[2], MIDDLE_BYTES)),
+        (SMALL_BYTES, (slots[0], SMALL_BYTES)),
+        (SMALL_BYTES, (slots[1], ARENA_BYTES)),
+    ] {
+        assert!(region.has_free_slot(bytes));
+        let slot = region.reserve(bytes).unwrap();
+        assert_eq!((slot.number(), slot.capacity_bytes()), expected);
+    }
+    assert!(!region.has_free_slot(SMALL_BYTES));
+}
+
+#[test]
+fn slots_below_the_size_that_is_kept_are_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let region = files(directory.path());
+    let small = [0; 2].map(|_| region.reserve(8192).unwrap().number());
+    let kept = region.reserve(12_288).unwrap().number();
+    region.recycle(small[0]).unwrap();
+    region.keep_from(12_288);
+    region.recycle(small[1]).unwrap();
+    region.recycle(kept).unwrap();
+    let left: Vec<u64> = region
+        .slots()
+        .unwrap()
+        .iter()
+        .map(|slot| slot.number)
+        .collect();
+    assert_eq!(left, [kept]);
+}
+
+#[test]
+fn slots_of_larger_sizes_are_removed_when_they_are_recycled() {
     let directory = tempfile::tempdir().unwrap();
     let region = files(directory.path());
     let slot = region.reserve(3 * ARENA_BYTES).unwrap();
