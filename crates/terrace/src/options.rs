@@ -147,12 +147,14 @@ pub struct Options {
     pub persist_every: Option<Duration>,
 
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
-    /// Larger arenas mean less write amplification, more memory and a longer recovery.
+    /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
+    /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
     pub arena_bytes: u64,
     /// The most of them that the index may take, 42 for each record. Default: 32 MiB, which records
     /// of 42 bytes reach. Iterating over an arena that is written to takes more for a while.
     pub arena_index_bytes: u64,
-    /// Arenas that may hold unflushed writes at a time, the active one included. Writers are slowed
+    /// Arenas of the full size that may hold unflushed writes at a time, the active one included;
+    /// smaller ones count by their bytes. Writers are slowed
     /// down while the last two are filled (of two the last): more arenas take larger bursts at full
     /// speed, and more memory. Default: 3.
     pub max_arenas: usize,

@@ -239,7 +239,6 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     let (db, gate) = store_with_slow_flushes(&disk, 3);
     let _at_the_end = Opened(&gate);
     let has_spare = || db.statistics().arenas.spare == 1;
-    wait_until("the second file is made", has_spare);
     let mut row = 0u64;
     let mut put = |rows: u64| {
         for _ in 0..rows {
@@ -247,6 +246,14 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
             row += 1;
         }
     };
+    put(10);
+    assert_eq!(
+        (has_spare(), arena_files(&disk)),
+        (false, 1),
+        "not a quarter full"
+    );
+    put(10);
+    wait_until("the second file is made", has_spare);
     while db.statistics().arenas.sealed == 0 {
         put(1);
     }

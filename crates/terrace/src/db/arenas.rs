@@ -1,6 +1,9 @@
 //! Where the next arena comes from.
 //!
-//! A spare is kept ready, so that rolling over costs a writer no I/O. A new file takes long to make
+//! A spare is ready once a quarter of the active arena is full, so that rolling over costs a writer no
+//! I/O. It is four times as large as the active one, up to `arena_bytes`
+//! ([`arena_size`](crate::write_buffer::arena_size)). A free slot that is large enough serves as it
+//! is, the smallest first; smaller ones are removed. A new file takes long to make
 //! where flushes and merges keep the medium busy, and takes space for good: while writers are being
 //! slowed down, the slot that the running flush will give back is waited for, and a file is made
 //! only if the active arena nears its end before that.
@@ -19,8 +22,8 @@ use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
+use crate::write_buffer::arena_size::{SPARE_BELOW_SIXTEENTHS, next_arena_bytes};
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::slowdown::slows_writers_down;
 use crate::{Error, Result};
 
 /// Arenas that are ready for their first frame, in the order of their generations.
@@ -33,16 +36,49 @@ pub(crate) struct Arenas {
     urgent: bool,
 }
 
+impl Arenas {
+    /// Returns the size of the next one, if it is ready.
+    fn spare_bytes(&self) -> Option<u64> {
+        self.spares.front().map(|spare| spare.capacity_bytes())
+    }
+}
+
 /// Room of the active arena below which the next one is urgent. Writers of small batches are slowed
 /// down so much by then that they take seconds to fill it.
-pub(crate) const URGENT_SIXTEENTHS: u64 = 4;
+const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
-    /// Whether a frame fits an empty arena of the usual size.
-    pub(crate) fn fits_a_spare(&self, payload_bytes: usize, records: u32) -> bool {
+    /// Whether a frame fits the arena that comes next, empty.
+    pub(crate) fn fits_next_arena(&self, payload_bytes: usize, records: u32) -> bool {
+        let spare_bytes = self.arenas.lock().spare_bytes();
+        let next_bytes = spare_bytes.unwrap_or_else(|| self.next_arena_bytes());
         let capacity_bytes = capacity_for_payload(payload_bytes as u64);
-        capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= self.options.arena_bytes)
+        capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= next_bytes)
             && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes
+    }
+
+    /// Returns the size of the arena after the active one, if no larger one is free.
+    fn next_arena_bytes(&self) -> u64 {
+        let view = self.view.load();
+        let active = view.memtables.first();
+        let (last_bytes, free_sixteenths) = active.map_or((0, 0), |table| {
+            (table.arena().capacity_bytes(), table.free_sixteenths())
+        });
+        next_arena_bytes(last_bytes, free_sixteenths, self.options.arena_bytes)
+    }
+
+    /// Whether a frame that does not fit the active arena can be written at once. Asks for the spare
+    /// if that is what is missing.
+    pub(crate) fn is_next_arena_ready(&self, payload_bytes: usize, records: u32) -> bool {
+        if !self.view.load().takes_another(self.next_arena_bytes()) {
+            return false;
+        }
+        let needs_spare = self.fits_next_arena(payload_bytes, records);
+        if needs_spare && self.make_urgent() {
+            self.background.spare_wanted(self);
+            return !self.arenas.lock().spares.is_empty();
+        }
+        true
     }
 
     /// The spare, waiting for one if flushes are behind. Rolling over to it takes it away.
@@ -50,7 +86,7 @@ impl Store {
     /// # Errors
     /// The background's own failure, if it failed: there is no point in waiting for a full disk.
     pub(crate) fn take_spare(&self) -> Result<Arc<Arena>> {
-        self.wait_for_room()?;
+        self.wait_for_room(self.next_arena_bytes())?;
         let mut failed = None;
         loop {
             if let Some(spare) = self.arenas.lock().spares.front() {
@@ -68,11 +104,11 @@ impl Store {
     }
 
     /// Waits until one more arena may hold unflushed writes.
-    fn wait_for_room(&self) -> Result<()> {
-        while self.view.load().memtables.len() >= self.options.max_arenas {
+    fn wait_for_room(&self, capacity_bytes: u64) -> Result<()> {
+        while !self.view.load().takes_another(capacity_bytes) {
             let waited = self.background.wait_for_flush(self);
             self.check_process()?;
-            if self.view.load().memtables.len() >= self.options.max_arenas {
+            if !self.view.load().takes_another(capacity_bytes) {
                 waited?;
             }
             self.check_writable()?;
@@ -80,16 +116,22 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for a spare at any cost, unless nobody could take one before the end of a flush; false
-    /// if it is not asked for.
-    pub(crate) fn hurry_spare(&self) -> bool {
-        if self.view.load().memtables.len() >= self.options.max_arenas {
-            return false;
+    /// Asks for a spare, the active arena having so much room left: at any cost if that is little,
+    /// unless nobody could take one before the end of a flush. Returns the room below which to ask
+    /// again.
+    #[cold]
+    pub(crate) fn ask_for_spare(&self, active_sixteenths: u64) -> u64 {
+        if active_sixteenths >= URGENT_SIXTEENTHS {
+            self.background.spare_wanted(self);
+            return URGENT_SIXTEENTHS;
+        }
+        if !self.view.load().takes_another(self.next_arena_bytes()) {
+            return URGENT_SIXTEENTHS;
         }
         if self.make_urgent() {
             self.background.spare_wanted(self);
         }
-        true
+        0
     }
 
     /// Has a spare made if there is none; false if there is one.
@@ -113,7 +155,9 @@ impl Store {
             return Ok(false);
         }
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
-        let slot = self.reserve(self.options.arena_bytes)?;
+        let spare_bytes = self.next_arena_bytes();
+        self.region.keep_from(spare_bytes);
+        let slot = self.reserve(spare_bytes)?;
         let mut ledger = self.ledger.lock();
         let spare = self.new_arena(&mut ledger, slot)?;
         let mut arenas = self.arenas.lock();
@@ -123,30 +167,41 @@ impl Store {
     }
 
     /// Whoever may have turned this true asks the spare worker again: a rollover, the end of a flush,
-    /// a writer in [`Store::hurry_spare`]. (A reader that lets go of a slot does not: the next of
+    /// a writer in [`Store::ask_for_spare`]. (A reader that lets go of a slot does not: the next of
     /// these comes soon enough.)
     fn is_time_for_a_spare(&self) -> bool {
         let arenas = self.arenas.lock();
-        let unflushed = self.view.load().memtables.len();
-        // One that holds memory before its first frame would be one more than the most arenas, and
-        // nobody could take it until the next flush.
-        let holds_memory = !self.region.stores_in_place();
-        if holds_memory && unflushed >= self.options.max_arenas {
+        if !arenas.spares.is_empty() {
             return false;
         }
-        let may_create = arenas.urgent || !slows_writers_down(unflushed, self.options.max_arenas);
-        arenas.spares.is_empty()
-            && (may_create || self.region.has_free_slot(self.options.arena_bytes))
+        let next_bytes = self.next_arena_bytes();
+        let view = self.view.load();
+        // One that holds memory before its first frame would be more than the room has, and nobody
+        // could take it until the next flush.
+        let holds_memory = !self.region.stores_in_place();
+        if holds_memory && !view.takes_another(next_bytes) {
+            return false;
+        }
+        if arenas.urgent {
+            return true;
+        }
+        if view.slows_writers_down() {
+            return self.region.has_free_slot(next_bytes);
+        }
+        // A store that takes few writes needs no second file, and pays for none when it is opened.
+        let active = view.memtables.first();
+        active.is_some_and(|table| table.free_sixteenths() < SPARE_BELOW_SIXTEENTHS)
     }
 
-    /// An arena of its own for a batch that fits no usual one. It is written before any spare, so
+    /// An arena for a batch that does not fit the next one: of the size that takes it, up to
+    /// `arena_bytes` an ordinary one. It is written before any spare, so
     /// the spares' generations, which are older than its own, are given up by the same edit.
-    pub(crate) fn oversized(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+    pub(crate) fn arena_for_batch(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
         let capacity_bytes = capacity_for_payload(payload_bytes as u64)
             .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
-            .max(self.options.arena_bytes);
+            .max(self.next_arena_bytes());
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
-        self.wait_for_room()?;
+        self.wait_for_room(capacity_bytes)?;
         let slot = self.reserve(capacity_bytes)?;
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();

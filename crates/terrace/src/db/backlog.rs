@@ -6,7 +6,6 @@ use crate::Result;
 use crate::compaction::debt;
 use crate::compaction::policy::described_by;
 use crate::db::Store;
-use crate::db::arenas::URGENT_SIXTEENTHS;
 use crate::db::events::EventKind;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
@@ -17,6 +16,7 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, thread};
 use crate::time_profile::{Path, Stage};
 use crate::write_buffer::batch::WriteBatch;
+use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::{
     Limits, Pressure, Slowdown, slowdown, slowdown_below_sixteenths,
 };
@@ -114,10 +114,11 @@ impl Store {
     pub(crate) fn hold_back(&self, writer: &mut Writer, payload_bytes: usize) -> Result<()> {
         loop {
             let active_sixteenths = writer.active.free_sixteenths();
-            if active_sixteenths < URGENT_SIXTEENTHS && !writer.hurried_spare {
-                writer.hurried_spare = self.hurry_spare();
+            if active_sixteenths < writer.asks_below_sixteenths {
+                writer.asks_below_sixteenths = self.ask_for_spare(active_sixteenths);
             }
-            match slowdown(self.pressure(active_sixteenths), self.slowdown_limits()) {
+            let pressure = self.pressure(&writer.active, active_sixteenths);
+            match slowdown(pressure, self.slowdown_limits()) {
                 Slowdown::Go => return Ok(()),
                 // Nothing is caught up while the only thread sleeps.
                 Slowdown::Delay { .. } if self.options.background == Background::Inline => {
@@ -153,23 +154,20 @@ impl Store {
 
     /// Whether a batch would have to wait for flush or compaction.
     pub(crate) fn would_stall(&self, writer: &Writer, batch: &WriteBatch) -> bool {
-        let pressure = self.pressure(writer.active.free_sixteenths());
+        let pressure = self.pressure(&writer.active, writer.active.free_sixteenths());
         let (bytes, records) = (batch.size_bytes(), batch.records());
-        let needs_spare =
-            !writer.active.has_room(bytes, u64::from(records)) && self.fits_a_spare(bytes, records);
         !matches!(slowdown(pressure, self.slowdown_limits()), Slowdown::Go)
-            || (needs_spare
-                && (self.arenas.lock().spares.is_empty()
-                    || self.view.load().memtables.len() >= self.options.max_arenas))
+            || (!writer.active.has_room(bytes, u64::from(records))
+                && !self.is_next_arena_ready(bytes, records))
     }
 
-    fn pressure(&self, active_sixteenths: u64) -> Pressure {
+    fn pressure(&self, active: &MemTable, active_sixteenths: u64) -> Pressure {
         let view = self.view.load();
         Pressure {
             level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
             debt_bytes: self.backlog.debt_bytes(),
             overdue_permille: self.backlog.overdue_permille(),
-            free_sixteenths: view.free_sixteenths(active_sixteenths, self.options.max_arenas),
+            free_sixteenths: view.free_sixteenths(active, active_sixteenths),
         }
     }
 

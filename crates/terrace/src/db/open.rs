@@ -55,8 +55,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::{BlockCache, TableCache};
 use crate::time_profile::{TimeProfiler, TimedStorage};
+use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::room::Room;
 use crate::{Error, Result};
 
 impl Store {
@@ -158,6 +160,10 @@ impl Store {
                 recovered.memtables.iter().rev().cloned().collect(),
                 Arc::clone(&state.version),
                 state.flushed_sequence,
+                Room {
+                    arena_bytes: options.arena_bytes,
+                    max_arenas: options.max_arenas,
+                },
             )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
@@ -215,8 +221,12 @@ impl Store {
             unlisted.keep(&*store.directory)?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
+            let recovered_bytes = recovered.bytes();
+            let first_bytes = first_arena_bytes(recovered_bytes, store.options.arena_bytes);
+            // Slots that are too small by now go where the others become free.
+            store.region.keep_from(first_bytes);
             store.guard("recovery", || store.finish_recovery(recovered))?;
-            store.begin_writing()?;
+            store.begin_writing(first_bytes)?;
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;
@@ -293,12 +303,12 @@ impl Store {
     }
 
     /// Makes the first arena; from here on writes are accepted.
-    fn begin_writing(&self) -> Result<()> {
-        let slot = self.reserve(self.options.arena_bytes)?;
+    fn begin_writing(&self, first_bytes: u64) -> Result<()> {
+        let slot = self.reserve(first_bytes)?;
         // Its edit may need a new manifest.
         let arena = self
             .new_arena(&mut self.ledger.lock(), slot)
-            .map_err(|error| self.name_need(error, self.options.arena_bytes))?;
+            .map_err(|error| self.name_need(error, first_bytes))?;
         let active = Arc::new(MemTable::new(
             arena,
             self.options.arena_index_bytes,

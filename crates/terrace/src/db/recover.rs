@@ -76,6 +76,12 @@ impl RecoveredWrites {
         RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
     }
 
+    /// Bytes of the arenas that they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        let ends = self.memtables.iter().map(|table| table.arena().end_bytes());
+        ends.map(|end| end as u64).sum()
+    }
+
     /// Looks for tables that a dropped end of the manifest may have listed. Numbers in them are not
     /// given again.
     pub(crate) fn look_for_unlisted(

@@ -13,6 +13,7 @@ use crate::SequenceNumber;
 use crate::levels::Version;
 use crate::sync::{ArcSwap, Mutex};
 use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::room::{Room, Unflushed};
 
 /// Everything there is to read. A reader loads it *before* it takes its number: then all versions
 /// up to that number are in it, or in frames written after the reader began.
@@ -22,9 +23,9 @@ pub(crate) struct View {
     pub(crate) version: Arc<Version>,
     /// Every write up to this number is in `version`; those above it are in `memtables`.
     pub(crate) flushed_sequence: SequenceNumber,
-    /// Room that the sealed MemTables were left with, in sixteenths of an arena: they never change,
-    /// and writers ask at every group.
-    sealed_free_sixteenths: u64,
+    room: Room,
+    /// What the sealed MemTables hold: they never change, and writers ask at every group.
+    sealed_taken_bytes: u64,
 }
 
 impl View {
@@ -32,12 +33,14 @@ impl View {
         memtables: Vec<Arc<MemTable>>,
         version: Arc<Version>,
         flushed_sequence: SequenceNumber,
+        room: Room,
     ) -> Self {
         let mut view = View {
             memtables,
             version,
             flushed_sequence,
-            sealed_free_sixteenths: 0,
+            room,
+            sealed_taken_bytes: 0,
         };
         view.count_sealed();
         view
@@ -45,15 +48,50 @@ impl View {
 
     fn count_sealed(&mut self) {
         let sealed = self.memtables.iter().skip(1);
-        self.sealed_free_sixteenths = sealed.map(|table| table.free_sixteenths()).sum();
+        let taken = sealed.map(|table| self.taken_bytes(table, table.free_sixteenths()));
+        self.sealed_taken_bytes = taken.sum();
     }
 
-    /// Room for writes, in sixteenths of an arena, the active one having `active_sixteenths`. A
+    fn taken_bytes(&self, table: &MemTable, free_sixteenths: u64) -> u64 {
+        let bytes = self.room.counted_bytes(table.arena().capacity_bytes());
+        bytes * 16_u64.saturating_sub(free_sixteenths) / 16
+    }
+
+    /// Room for writes, in sixteenths of a full arena, `active` having so much of its own left. A
     /// sealed MemTable counts by what it holds: that is what a flush has to do before its arena is
     /// free again.
-    pub(crate) fn free_sixteenths(&self, active_sixteenths: u64, max_arenas: usize) -> u64 {
-        let unused = max_arenas.saturating_sub(self.memtables.len()) as u64;
-        unused * 16 + self.sealed_free_sixteenths + active_sixteenths
+    pub(crate) fn free_sixteenths(&self, active: &MemTable, active_sixteenths: u64) -> u64 {
+        let active_bytes = self.taken_bytes(active, active_sixteenths);
+        self.room
+            .free_sixteenths(self.sealed_taken_bytes + active_bytes)
+    }
+
+    /// Returns the arenas that hold unflushed writes.
+    pub(crate) fn unflushed(&self) -> Unflushed {
+        self.count(&self.memtables)
+    }
+
+    /// Returns those of them that take no more writes.
+    pub(crate) fn sealed(&self) -> Unflushed {
+        self.count(self.memtables.get(1..).unwrap_or_default())
+    }
+
+    fn count(&self, tables: &[Arc<MemTable>]) -> Unflushed {
+        let sizes = tables.iter().map(|table| table.arena().capacity_bytes());
+        Unflushed {
+            arenas: tables.len(),
+            bytes: sizes.map(|bytes| self.room.counted_bytes(bytes)).sum(),
+        }
+    }
+
+    /// Whether one more arena, of this size, may hold unflushed writes.
+    pub(crate) fn takes_another(&self, capacity_bytes: u64) -> bool {
+        self.room.takes_another(self.unflushed(), capacity_bytes)
+    }
+
+    /// Whether writers are held back from the first frame in the active arena on.
+    pub(crate) fn slows_writers_down(&self) -> bool {
+        self.room.slows_writers_down(self.sealed())
     }
 }
 
@@ -92,7 +130,8 @@ impl PresentView {
             memtables: present.memtables.clone(),
             version: Arc::clone(&present.version),
             flushed_sequence: present.flushed_sequence,
-            sealed_free_sixteenths: 0,
+            room: present.room,
+            sealed_taken_bytes: 0,
         };
         change(&mut view);
         view.count_sealed();

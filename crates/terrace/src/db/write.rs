@@ -22,6 +22,7 @@ use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::sync::Instant;
 use crate::time_profile::{Drawn, Path, Stage, at, draw};
+use crate::write_buffer::arena_size::SPARE_BELOW_SIXTEENTHS;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::StallCause;
@@ -56,8 +57,8 @@ pub(crate) struct Writer {
     /// Every write up to here survives a power cut.
     pub(crate) persisted: SequenceNumber,
     pub(crate) owed_delay: OwedDelay,
-    /// The spare that comes after the active arena is ready, or known to be urgent.
-    pub(crate) hurried_spare: bool,
+    /// Room of the active arena, in sixteenths, below which the spare is asked for next.
+    pub(crate) asks_below_sixteenths: u64,
 }
 
 impl Writer {
@@ -67,7 +68,7 @@ impl Writer {
             last_sequence,
             persisted: last_sequence,
             owed_delay: OwedDelay::default(),
-            hurried_spare: false,
+            asks_below_sixteenths: SPARE_BELOW_SIXTEENTHS,
         }
     }
 }
@@ -278,7 +279,7 @@ impl Store {
         if writer.active.has_room(payload_bytes, u64::from(records)) {
             return Ok(());
         }
-        let fresh = if self.fits_a_spare(payload_bytes, records) {
+        let fresh = if self.fits_next_arena(payload_bytes, records) {
             let _stall = self.stalls.begin();
             let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
             let began = Instant::now();
@@ -287,7 +288,7 @@ impl Store {
                 .add_if_long(StallCause::SealedArenas, began.elapsed());
             MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed)
         } else {
-            self.oversized(payload_bytes, records)?
+            self.arena_for_batch(payload_bytes, records)?
         };
         self.roll_over(writer, Arc::new(fresh))
     }
@@ -303,7 +304,7 @@ impl Store {
             return Err(self.persist_failed(error));
         }
         writer.active = Arc::clone(&fresh);
-        writer.hurried_spare = false;
+        writer.asks_below_sixteenths = SPARE_BELOW_SIXTEENTHS;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.spare_was_taken(fresh.arena());
         self.settle_loan(filled_sixteenths);

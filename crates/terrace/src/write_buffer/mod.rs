@@ -4,6 +4,7 @@
 //! there is no other, and no index is ever stored. What a crash leaves in the arenas is judged by
 //! [`recovery`], a pure function.
 
+pub(crate) mod arena_size;
 pub(crate) mod batch;
 pub(crate) mod bench;
 pub(crate) mod cursor;
@@ -13,4 +14,5 @@ pub(crate) mod memtable;
 pub(crate) mod range_deletes;
 pub(crate) mod record;
 pub(crate) mod recovery;
+pub(crate) mod room;
 pub(crate) mod slowdown;

@@ -122,13 +122,6 @@ pub(crate) fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
     16 * max_arenas.saturating_sub(1).min(2) as u64
 }
 
-/// Whether the room slows writers down from the first frame in the youngest of `unflushed` arenas
-/// on, the others being full: then there is a sealed one, too.
-pub(crate) fn slows_writers_down(unflushed: usize, max_arenas: usize) -> bool {
-    let unused = max_arenas.saturating_sub(unflushed) as u64;
-    (unused + 1) * 16 <= slowdown_below_sixteenths(max_arenas)
-}
-
 fn debt_steps(debt_bytes: u64, limits: Limits) -> u64 {
     let Some(above_bytes) = debt_bytes.checked_sub(limits.debt_slowdown_bytes) else {
         return 0;

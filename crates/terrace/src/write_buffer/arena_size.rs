@@ -1,0 +1,108 @@
+//! How large the next arena is.
+//!
+//! A file never changes its size, because a power cut would choose among the sizes of one that did.
+//! The *next* arena is larger instead: a store of one key keeps one small file, and a load reaches
+//! the full size after a few arenas. An opening begins with the size that suits the writes which it
+//! recovered.
+
+/// Bytes of a store's first arena, if `Options::arena_bytes` is not smaller.
+pub(crate) const FIRST_ARENA_BYTES: u64 = 256 << 10;
+/// An arena is so many times as large as the one before.
+const GROWTH: u64 = 4;
+/// Room of the active arena, in sixteenths, below which the next one is prepared: a quarter is full.
+pub(crate) const SPARE_BELOW_SIXTEENTHS: u64 = 12;
+
+/// Returns the size of the arena after one of `last_bytes`, of which so much is free. An arena that is
+/// sealed before a quarter of it is full gives no reason to take a larger one.
+pub(crate) fn next_arena_bytes(last_bytes: u64, free_sixteenths: u64, arena_bytes: u64) -> u64 {
+    let is_filled = free_sixteenths < SPARE_BELOW_SIXTEENTHS;
+    within(
+        last_bytes.saturating_mul(if is_filled { GROWTH } else { 1 }),
+        arena_bytes,
+    )
+}
+
+/// Returns the size of the first arena of an opening that found so many bytes of unflushed writes.
+pub(crate) fn first_arena_bytes(recovered_bytes: u64, arena_bytes: u64) -> u64 {
+    let grown_bytes = recovered_bytes.saturating_mul(GROWTH).min(arena_bytes);
+    // Of sizes that another arena may have, too, so that slots serve again.
+    let mut bytes = FIRST_ARENA_BYTES;
+    while bytes < grown_bytes {
+        bytes = bytes.saturating_mul(GROWTH);
+    }
+    within(bytes, arena_bytes)
+}
+
+/// Returns the number of sizes below the full one.
+pub(crate) fn smaller_sizes(arena_bytes: u64) -> usize {
+    let sizes = std::iter::successors(Some(FIRST_ARENA_BYTES), |bytes| bytes.checked_mul(GROWTH));
+    sizes.take_while(|&bytes| bytes < arena_bytes).count()
+}
+
+fn within(bytes: u64, arena_bytes: u64) -> u64 {
+    bytes.max(FIRST_ARENA_BYTES).min(arena_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn each_arena_is_four_times_the_last_up_to_the_full_size() {
+        let sizes = |arena_bytes| {
+            let first = first_arena_bytes(0, arena_bytes);
+            std::iter::successors(Some(first), |&last| {
+                Some(next_arena_bytes(last, 0, arena_bytes))
+            })
+            .take(6)
+            .collect::<Vec<_>>()
+        };
+        let full = 64 * MIB;
+        assert_eq!(sizes(full), [256 * KIB, MIB, 4 * MIB, 16 * MIB, full, full]);
+        assert_eq!(sizes(3 * MIB)[..4], [256 * KIB, MIB, 3 * MIB, 3 * MIB]);
+        assert_eq!(
+            sizes(8 * KIB)[..2],
+            [8 * KIB, 8 * KIB],
+            "the options say so"
+        );
+    }
+
+    #[test]
+    fn an_arena_that_is_sealed_early_is_no_reason_to_grow() {
+        for free in SPARE_BELOW_SIXTEENTHS..=16 {
+            assert_eq!(next_arena_bytes(MIB, free, 64 * MIB), MIB);
+        }
+        for free in 0..SPARE_BELOW_SIXTEENTHS {
+            assert_eq!(next_arena_bytes(MIB, free, 64 * MIB), 4 * MIB);
+        }
+    }
+
+    #[test]
+    fn an_arena_for_one_large_batch_is_followed_by_one_of_the_full_size() {
+        assert_eq!(next_arena_bytes(200 * MIB, 16, 64 * MIB), 64 * MIB);
+        assert_eq!(next_arena_bytes(200 * MIB, 0, 64 * MIB), 64 * MIB);
+    }
+
+    #[test]
+    fn an_opening_takes_four_times_what_it_recovered() {
+        let first = |recovered_bytes| first_arena_bytes(recovered_bytes, 64 * MIB);
+        assert_eq!(first(0), 256 * KIB);
+        assert_eq!(first(64 * KIB), 256 * KIB);
+        assert_eq!(first(64 * KIB + 1), MIB);
+        assert_eq!(first(4 * MIB), 16 * MIB);
+        assert_eq!(first(16 * MIB + 1), 64 * MIB);
+        assert_eq!(first(u64::MAX), 64 * MIB);
+        assert_eq!(first_arena_bytes(MIB, 3 * MIB), 3 * MIB);
+        assert_eq!(first_arena_bytes(MIB, 8 * KIB), 8 * KIB);
+    }
+
+    #[test]
+    fn sizes_below_the_full_one_are_counted() {
+        assert_eq!(smaller_sizes(64 * MIB), 4);
+        assert_eq!(smaller_sizes(MIB), 1);
+        assert_eq!([256 * KIB, 8 * KIB].map(smaller_sizes), [0, 0]);
+    }
+}
