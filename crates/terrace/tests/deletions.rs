@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Db, IterOptions, Options};
+use terrace::{Background, Db, IterOptions, Options, WriteBatch, WriteOptions};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
     SimulatedStorage, Storage,
@@ -36,10 +36,13 @@ fn disk() -> SimulatedStorage {
     SimulatedStorage::new(1, CrashSwitch::new())
 }
 
+/// Writes all rows as one batch: they have one arena, and so one table.
 fn fill(db: &Db, byte: u8) {
+    let mut batch = WriteBatch::new();
     for row in 0..ROWS {
-        db.put(&row.to_be_bytes(), &[byte; 10_000]).unwrap();
+        batch.put(&row.to_be_bytes(), &[byte; 10_000]).unwrap();
     }
+    db.write(batch, WriteOptions::default()).unwrap();
     db.flush().unwrap();
 }
 
