@@ -394,7 +394,8 @@ fn newest(row: u32, one_in: u32) -> [u8; 100] {
 fn store_with_level_0(path: &Path, options: Options, one_in: u32) -> Db {
     let options = Options {
         background: Background::Inline,
-        arena_bytes: 2 << 20,
+        // So small that a flush takes no table of level 0 along.
+        arena_bytes: 1 << 20,
         arena_index_bytes: 1 << 20,
         level0_merge: 4,
         level1_bytes: 1 << 30,

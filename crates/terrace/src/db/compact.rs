@@ -300,7 +300,7 @@ impl Store {
 
     /// The versions of all inputs of a slice in order: one cursor for each sub-level. The block
     /// cache is neither asked nor filled. Tables that a deleted range hides are not read at all.
-    fn inputs(
+    pub(crate) fn inputs(
         &self,
         choice: &Choice,
         slice: &Slice,
@@ -326,7 +326,7 @@ impl Store {
     }
 
     /// The range tombstones of all inputs of a slice, each only where its table counts.
-    fn input_ranges(&self, choice: &Choice, slice: &Slice) -> Result<RangeTombstones> {
+    pub(crate) fn input_ranges(&self, choice: &Choice, slice: &Slice) -> Result<RangeTombstones> {
         let mut list = Vec::new();
         for table in choice.inputs.iter().map(|input| &input.table) {
             if table.range_tombstones == 0 || !slice.overlaps(&table.bounds) {

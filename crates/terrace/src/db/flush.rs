@@ -5,6 +5,9 @@
 //! view; only then is the arena recycled, because until the edit was durable it held the only copy.
 //! Arenas are installed in the order of their generations: recovery takes frames from the last
 //! number in tables on, and a younger arena's tables would hide an older one's frames from it.
+//!
+//! The oldest arena takes the youngest tables of level 0 along if they are tiny
+//! ([`tiny_tables`](crate::compaction::tiny_tables)): the same edit lists one table in their place.
 
 use std::sync::Arc;
 
@@ -19,6 +22,7 @@ use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
+use crate::db::taken_along::TakenAlong;
 use crate::db::write::Writer;
 use crate::levels::{Edit, TableAdded, TableMeta};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
@@ -83,7 +87,7 @@ impl Store {
         let (mut table_count, mut written_bytes) = (0, 0);
         let written = self.write_tables(memtables, &mut files);
         at(Stage::Install);
-        let installed = written.and_then(|tables| {
+        let installed = written.and_then(|(tables, taken)| {
             for table in tables.iter().flatten() {
                 table_count += 1;
                 written_bytes += table.size_bytes;
@@ -102,7 +106,7 @@ impl Store {
             let names = self
                 .next_sub_level
                 .fetch_add(listed.len() as u64, Ordering::Relaxed);
-            let edit = flush_edit(&ledger, names, listed, generations, last_sequence);
+            let edit = flush_edit(&ledger, names, listed, &taken, generations, last_sequence);
             self.record(&mut ledger, edit)?;
             let version = Arc::clone(&ledger.state.version);
             let flushed_sequence = ledger.state.flushed_sequence;
@@ -149,18 +153,23 @@ impl Store {
         &self,
         memtables: &[Arc<MemTable>],
         files: &mut Vec<NewFiles>,
-    ) -> Result<Vec<Vec<TableMeta>>> {
+    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
         self.check_directory_is_there()?;
         let threads = parallel::threads(&self.options);
         let all = parallel::map("write tables", memtables, threads, |memtable| {
-            let mut files = Vec::new();
-            let tables = self.write_tables_of(memtable, &mut files);
-            (tables, files)
+            let (mut files, mut taken) = (Vec::new(), Vec::new());
+            // Nothing older than the oldest waits to be flushed: it follows level 0 in age.
+            let is_oldest = memtables.first().is_some_and(|m| Arc::ptr_eq(m, memtable));
+            let takes_along = is_oldest.then_some(&mut taken);
+            let tables = self.write_tables_of(memtable, &mut files, takes_along);
+            (tables, files, taken)
         })?;
         let mut written = Vec::with_capacity(all.len());
-        for (tables, of_one) in all {
+        let mut all_taken = Vec::new();
+        for (tables, of_one, taken) in all {
             files.extend(of_one);
             written.push(tables);
+            all_taken.extend(taken);
         }
         let written = written.into_iter().collect::<Result<Vec<_>>>()?;
         for files in files.iter_mut() {
@@ -169,13 +178,15 @@ impl Store {
         if !files.is_empty() {
             self.directory.sync()?;
         }
-        Ok(written)
+        Ok((written, all_taken))
     }
 
-    fn write_tables_of(
-        &self,
+    /// Tiny tables go along if the caller asks for those that did.
+    fn write_tables_of<'a>(
+        &'a self,
         memtable: &Arc<MemTable>,
         files: &mut Vec<NewFiles>,
+        mut takes_along: Option<&mut Vec<TakenAlong<'a>>>,
     ) -> Result<Vec<TableMeta>> {
         let snapshots = self.snapshots.stripes(|| self.visible());
         // Again, behind the last one's tables.
@@ -191,6 +202,16 @@ impl Store {
             let Some(levels) = version.keyspace(keyspace) else {
                 continue;
             };
+            if let Some(all_taken) = takes_along.as_deref_mut()
+                && let Some(taken) = self.take_along(memtable, keyspace)
+                // Tables that cannot be read stay where they are: a flush must not depend on them.
+                && let Ok((merged, merged_files)) = self.write_with(memtable, &taken, &snapshots)
+            {
+                tables.extend(merged);
+                files.push(merged_files);
+                all_taken.push(taken);
+                continue;
+            }
             // The name and the age that the edit gives it may be others: only the level counts here.
             let name = self.next_sub_level.load(Ordering::Relaxed);
             let place = self.ledger.lock().state.next_flush_place(keyspace, name);
@@ -269,11 +290,12 @@ pub(crate) fn write_memtable(
 }
 
 /// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first
-/// one has the name `names`.
+/// one has the name `names`. Those with which tables went along take the place of these.
 fn flush_edit(
     ledger: &Ledger,
     names: u64,
     tables: Vec<Vec<TableMeta>>,
+    taken: &[TakenAlong<'_>],
     generations: Vec<u64>,
     last_sequence: SequenceNumber,
 ) -> Edit {
@@ -287,8 +309,17 @@ fn flush_edit(
             let name = names + above;
             let mut place = ledger.state.next_flush_place(table.keyspace, name);
             place.age += above;
+            let mut taken = taken.iter().filter(|_| above == 0);
+            if let Some(taken) = taken.find(|taken| taken.keyspace == table.keyspace) {
+                place = taken.choice.output;
+            }
             edit.tables_added.push(TableAdded { place, table });
         }
     }
+    // Not those of a keyspace that was dropped meanwhile.
+    let is_listed =
+        |taken: &&TakenAlong<'_>| ledger.state.version.keyspace(taken.keyspace).is_some();
+    let removed = taken.iter().filter(is_listed).flat_map(TakenAlong::removed);
+    edit.tables_removed.extend(removed);
     edit
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::asked_for::AskedFor;
+pub(crate) use self::asked_for::Reserved;
 use self::under_way::Progress;
 use crate::compaction::claim::Claim;
 use crate::compaction::explain::UnderWay;
@@ -207,7 +208,8 @@ impl Jobs {
             }
             (_, Some(at)) => Ok(board.take_slice(at)),
             _ => {
-                if board.jobs.is_empty() {
+                // What is reserved may be in the way of a merge, and is told when it is not any more.
+                if board.jobs.is_empty() && board.reserved.is_empty() {
                     self.note(&mut board, Ok(false));
                 }
                 Ok(None)

@@ -48,6 +48,7 @@ pub(crate) mod sources;
 pub(crate) mod stalls;
 pub(crate) mod statistics;
 pub(crate) mod table_files;
+mod taken_along;
 pub(crate) mod tombstones;
 pub(crate) mod unlisted;
 pub(crate) mod unsupported_tables;

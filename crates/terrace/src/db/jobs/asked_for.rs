@@ -20,6 +20,8 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let mut board = self.jobs.board.lock();
         board.reserved.retain(|(ticket, ..)| *ticket != self.ticket);
+        // Something may begin that was in its way.
+        self.jobs.note(&mut board, Ok(true));
     }
 }
 
@@ -105,17 +107,32 @@ impl Jobs {
         range: &KeyRange,
         place: Place,
     ) -> Option<Reserved<'_>> {
+        let choose = |claims: &[Claim]| {
+            let claim = Claim::on_place(range.clone(), place);
+            let is_free = !claims.iter().any(|other| other.conflicts_with(&claim));
+            is_free.then_some((claim, ()))
+        };
+        let ((), reserved) = self.reserve_chosen(keyspace, choose)?;
+        Some(reserved)
+    }
+
+    /// Claims what `choose` makes of the claims of a keyspace.
+    pub(crate) fn reserve_chosen<T>(
+        &self,
+        keyspace: KeyspaceId,
+        choose: impl FnOnce(&[Claim]) -> Option<(Claim, T)>,
+    ) -> Option<(T, Reserved<'_>)> {
         let mut board = self.board.lock();
-        let claim = Claim::on_place(range.clone(), place);
-        let claims = board.claims(|_| true);
-        let mut others = claims.iter().filter(|(id, _)| *id == keyspace);
-        if others.any(|(_, other)| other.conflicts_with(&claim)) {
-            return None;
-        }
+        let claims = board.claims(|_| true).into_iter();
+        let claims: Vec<Claim> = claims
+            .filter(|(id, _)| *id == keyspace)
+            .map(|(_, claim)| claim)
+            .collect();
+        let (claim, chosen) = choose(&claims)?;
         board.last_ticket += 1;
         let ticket = board.last_ticket;
         board.reserved.push((ticket, keyspace, claim));
-        Some(Reserved { jobs: self, ticket })
+        Some((chosen, Reserved { jobs: self, ticket }))
     }
 }
 

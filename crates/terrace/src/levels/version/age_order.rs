@@ -58,12 +58,14 @@ impl Shift {
 }
 
 /// Checks that new tables are younger than what they overlap, that merged ones hold no other keys
-/// than were merged, and that nothing passes a table that stays outside.
+/// than were merged, and that nothing passes a table that stays outside. A flush may merge tables with
+/// its new writes: then all that it adds is younger than what it overlaps and leaves listed.
 pub(super) fn check_age_order(
     before: &KeyspaceLevels,
     after: &KeyspaceLevels,
     shifts: &[Shift],
     added: &[TableAdded],
+    is_flush: bool,
 ) -> Result<(), StructureError> {
     let added: Vec<&TableAdded> = added
         .iter()
@@ -71,8 +73,8 @@ pub(super) fn check_age_order(
         .collect();
     let merged = shifts.iter().filter(|shift| shift.to_age.is_none());
     match KeyRange::hull(merged.map(|shift| &shift.range)) {
-        Some(merged) => check_outputs(&added, &merged)?,
-        None => check_new(before, &added)?,
+        Some(merged) if !is_flush => check_outputs(&added, &merged)?,
+        _ => check_new(before, shifts, &added)?,
     }
     check_passing(before, after, shifts, &added)
 }
@@ -90,12 +92,18 @@ fn check_outputs(added: &[&TableAdded], merged: &KeyRange) -> Result<(), Structu
     }
 }
 
-/// Nothing was merged, so these are new writes, and new writes are younger than old ones.
-fn check_new(before: &KeyspaceLevels, added: &[&TableAdded]) -> Result<(), StructureError> {
+/// These hold new writes, and new writes are younger than all old ones that are not merged with them.
+fn check_new(
+    before: &KeyspaceLevels,
+    shifts: &[Shift],
+    added: &[&TableAdded],
+) -> Result<(), StructureError> {
+    let merged: BTreeSet<u64> = shifts.iter().map(|shift| shift.number).collect();
     for added in added {
         for (place, sub_level) in before.sub_levels() {
-            if let Some(other) = sub_level.overlapping(&added.table.bounds).first()
-                && place.age >= added.place.age
+            let mut others = sub_level.overlapping(&added.table.bounds).iter();
+            if place.age >= added.place.age
+                && let Some(other) = others.find(|other| !merged.contains(&other.number))
             {
                 return Err(StructureError(format!(
                     "new table {} at {} is not younger than table {} at {place}",

@@ -136,7 +136,8 @@ impl Change {
             levels.settle()?;
             if let Some(before) = before {
                 let shifts = self.shifts.remove(&levels.id).unwrap_or_default();
-                check_age_order(before, levels, &shifts, &edit.tables_added)?;
+                let is_flush = edit.flushed_sequence.is_some();
+                check_age_order(before, levels, &shifts, &edit.tables_added, is_flush)?;
             }
         }
         Ok(self.next)

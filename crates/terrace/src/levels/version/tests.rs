@@ -206,6 +206,30 @@ fn outputs_hold_no_keys_that_were_not_merged() {
 }
 
 #[test]
+fn a_flush_may_merge_tables_with_writes_of_other_keys() {
+    let tables = [flush_place(1), flush_place(2), flush_place(3)];
+    let tables = (1..).zip(tables);
+    let version = version(
+        tables
+            .map(|(number, place)| added(place, number, "c", "f"))
+            .collect(),
+    );
+    let flush = |removed: &[u64], place| Edit {
+        flushed_sequence: Some(9),
+        ..replace(removed, vec![added(place, 20, "a", "x")])
+    };
+    let next = version.apply(&flush(&[2, 3], flush_place(2))).unwrap();
+    assert_eq!(numbers(&next), [20, 1]);
+    // New writes would lie below older ones.
+    assert_refused(&version, &flush(&[2], flush_place(2)), "is not younger");
+    let no_flush = Edit {
+        flushed_sequence: None,
+        ..flush(&[2, 3], flush_place(2))
+    };
+    assert_refused(&version, &no_flush, "outside of the merged keys");
+}
+
+#[test]
 fn the_structure_is_asserted() {
     let version = stacked();
     let add = |place, number, smallest: &str, largest: &str| {

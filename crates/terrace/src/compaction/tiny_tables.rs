@@ -1,0 +1,128 @@
+//! Which tables a flush takes along.
+//!
+//! A store that is opened for one write and closed again leaves a tiny table each time, and no merge
+//! gets to run. So a flush merges the youngest tiny tables of level 0 with what it writes.
+
+use crate::compaction::claim::Claim;
+use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
+use crate::levels::KeyspaceLevels;
+
+/// Bytes of tables that a flush takes along at most.
+const MOST_BYTES: u64 = 1 << 20;
+/// And as part of a full arena: so that what a load writes grows by no more than this.
+const PART_OF_ARENA: u64 = 64;
+/// A smaller bound takes none: a store with such small arenas has tiny tables all the time.
+const LEAST_BYTES: u64 = 32 << 10;
+
+/// Returns the bytes of tables that a flush takes along at most.
+pub(crate) fn most_bytes_taken_along(arena_bytes: u64) -> u64 {
+    let bytes = MOST_BYTES.min(arena_bytes / PART_OF_ARENA);
+    if bytes < LEAST_BYTES { 0 } else { bytes }
+}
+
+/// Returns the youngest sub-levels of level 0 that have at most `most_bytes` together, as inputs of a
+/// merge with a younger one that takes the place of the oldest of them. None of an age that is claimed
+/// takes part, whatever its keys, so that the merge skips nothing that is under way. `None` if there
+/// is none.
+pub(crate) fn taken_along(
+    levels: &KeyspaceLevels,
+    claims: &[Claim],
+    most_bytes: u64,
+) -> Option<Choice> {
+    let claimed_age = claims.iter().map(Claim::youngest_age).max();
+    let (mut inputs, mut bytes, mut sub_levels, mut output) = (Vec::new(), 0_u64, 0, None);
+    for (place, sub_level) in levels.sub_levels() {
+        bytes = bytes.saturating_add(sub_level.size_bytes());
+        let is_claimed = claimed_age.is_some_and(|age| place.age <= age);
+        if place.level > 0 || is_claimed || bytes > most_bytes {
+            break;
+        }
+        let tables = sub_level.tables.iter().cloned();
+        inputs.extend(tables.map(|table| Input { place, table }));
+        sub_levels += 1;
+        output = Some(place);
+    }
+    Some(Choice {
+        reason: Reason::Level0SubLevels(sub_levels),
+        kind: ChoiceKind::Merge,
+        inputs,
+        output: output?,
+        predicted: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::legality::check_legal;
+    use crate::levels::testing::{added, flush_place, levels, version};
+    use crate::levels::{KeyRange, Place, TableAdded};
+
+    fn sized(place: Place, number: u64, keys: (&str, &str), size_bytes: u64) -> TableAdded {
+        let mut added = added(place, number, keys.0, keys.1);
+        added.table.size_bytes = size_bytes;
+        added
+    }
+
+    /// The numbers of the tables taken along, youngest first, and the age of the output.
+    fn taken(tables: Vec<TableAdded>, claims: &[Claim]) -> Option<(Vec<u64>, u64)> {
+        let version = version(tables);
+        let choice = taken_along(levels(&version), claims, 1000)?;
+        check_legal(levels(&version), &choice).unwrap();
+        let numbers = choice.inputs.iter().map(|input| input.table.number);
+        Some((numbers.collect(), choice.output.age))
+    }
+
+    fn four() -> Vec<TableAdded> {
+        vec![
+            sized(Place::base(1), 1, ("a", "z"), 10),
+            sized(flush_place(2), 2, ("a", "m"), 800),
+            sized(flush_place(3), 3, ("a", "m"), 100),
+            sized(flush_place(4), 4, ("c", "z"), 200),
+            sized(flush_place(5), 5, ("x", "y"), 300),
+        ]
+    }
+
+    #[test]
+    fn the_youngest_of_level_0_go_along_up_to_the_bound() {
+        let age = |name| flush_place(name).age;
+        assert_eq!(taken(four(), &[]), Some((vec![5, 4, 3], age(3))));
+        let mut large = four();
+        large.push(sized(flush_place(6), 6, ("b", "b"), 1001));
+        assert_eq!(taken(large, &[]), None, "none is skipped");
+        let mut exactly = four();
+        exactly[1].table.size_bytes = 400;
+        assert_eq!(taken(exactly, &[]), Some((vec![5, 4, 3, 2], age(2))));
+        assert_eq!(
+            taken(four()[..1].to_vec(), &[]),
+            None,
+            "nor of a deeper level"
+        );
+    }
+
+    #[test]
+    fn no_age_that_is_claimed_is_touched() {
+        let age = |name| flush_place(name).age;
+        // Of other keys: its outputs may yet be listed at any age below.
+        let range = KeyRange::inclusive("q", "q");
+        let claim = |youngest| Claim::new(range.clone(), age(youngest), Place::base(1), [], []);
+        assert_eq!(taken(four(), &[claim(3)]), Some((vec![5, 4], age(4))));
+        assert_eq!(
+            taken(four(), &[claim(2), claim(4)]),
+            Some((vec![5], age(5)))
+        );
+        assert_eq!(taken(four(), &[claim(5)]), None);
+    }
+
+    #[test]
+    fn a_full_arena_takes_along_a_64th_of_itself_at_most() {
+        assert_eq!(most_bytes_taken_along(64 << 20), 1 << 20);
+        assert_eq!(most_bytes_taken_along(1 << 30), 1 << 20);
+        assert_eq!(most_bytes_taken_along(2 << 20), 32 << 10);
+        assert_eq!(
+            most_bytes_taken_along(1 << 20),
+            0,
+            "of small arenas nothing"
+        );
+    }
+}
