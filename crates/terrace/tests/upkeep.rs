@@ -394,8 +394,8 @@ fn newest(row: u32, one_in: u32) -> [u8; 100] {
 fn store_with_level_0(path: &Path, options: Options, one_in: u32) -> Db {
     let options = Options {
         background: Background::Inline,
-        // So small that a flush takes no table of level 0 along.
-        arena_bytes: 1 << 20,
+        // A small sub-level stays one of its own: arenas of 1 MiB take no table of level 0 along.
+        arena_bytes: if one_in == SMALL { 1 << 20 } else { 2 << 20 },
         arena_index_bytes: 1 << 20,
         level0_merge: 4,
         level1_bytes: 1 << 30,

@@ -14,10 +14,15 @@ const PART_OF_ARENA: u64 = 64;
 /// A smaller bound takes none: a store with such small arenas has tiny tables all the time.
 const LEAST_BYTES: u64 = 32 << 10;
 
-/// Returns the bytes of tables that a flush takes along at most.
-pub(crate) fn most_bytes_taken_along(arena_bytes: u64) -> u64 {
+/// Returns the bytes of tables that the flush of so many bytes takes along at most. Half as many as
+/// it writes may always go along: else the small arenas of a young store would leave sub-levels that
+/// make merges of level 0 begin early, which costs far more.
+pub(crate) fn most_bytes_taken_along(arena_bytes: u64, flushed_bytes: u64) -> u64 {
     let bytes = MOST_BYTES.min(arena_bytes / PART_OF_ARENA);
-    if bytes < LEAST_BYTES { 0 } else { bytes }
+    if bytes < LEAST_BYTES {
+        return 0;
+    }
+    bytes.max(flushed_bytes / 2)
 }
 
 /// Returns the youngest sub-levels of level 0 that have at most `most_bytes` together, as inputs of a
@@ -115,14 +120,22 @@ mod tests {
     }
 
     #[test]
-    fn a_full_arena_takes_along_a_64th_of_itself_at_most() {
-        assert_eq!(most_bytes_taken_along(64 << 20), 1 << 20);
-        assert_eq!(most_bytes_taken_along(1 << 30), 1 << 20);
-        assert_eq!(most_bytes_taken_along(2 << 20), 32 << 10);
-        assert_eq!(
-            most_bytes_taken_along(1 << 20),
-            0,
-            "of small arenas nothing"
-        );
+    fn what_goes_along_is_a_64th_of_a_full_arena_or_half_of_what_is_flushed() {
+        let most = |arena_mib: u64, flushed| most_bytes_taken_along(arena_mib << 20, flushed);
+        assert_eq!(most(64, 1000), 1 << 20);
+        assert_eq!(most(1024, 1000), 1 << 20);
+        assert_eq!(most(2, 1000), 32 << 10);
+        assert_eq!(most(1, 1 << 20), 0, "of small arenas nothing");
+    }
+
+    #[test]
+    fn the_arenas_of_a_young_store_leave_one_table() {
+        const FULL_BYTES: u64 = 64 << 20;
+        let mut table_bytes = 0;
+        for bytes in [256 << 10, 1 << 20, 4 << 20, 16 << 20, FULL_BYTES] {
+            assert!(table_bytes <= most_bytes_taken_along(FULL_BYTES, bytes));
+            table_bytes += bytes;
+        }
+        assert!(most_bytes_taken_along(FULL_BYTES, FULL_BYTES) < FULL_BYTES);
     }
 }

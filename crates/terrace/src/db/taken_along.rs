@@ -51,7 +51,8 @@ impl Store {
         memtable: &Arc<MemTable>,
         keyspace: KeyspaceId,
     ) -> Option<TakenAlong<'_>> {
-        let most_bytes = most_bytes_taken_along(self.options.arena_bytes);
+        let flushed_bytes = memtable.arena().end_bytes() as u64;
+        let most_bytes = most_bytes_taken_along(self.options.arena_bytes, flushed_bytes);
         if most_bytes == 0 {
             return None;
         }

@@ -6,6 +6,9 @@ use crate::{Db, Error, Options};
 /// A store that wrote the same keys again and again and merged nothing, to be read by other options.
 fn written() -> Options {
     let options = Options {
+        // So small that a flush takes no table of level 0 along.
+        arena_bytes: 1 << 20,
+        arena_index_bytes: 1 << 19,
         level0_merge: 100,
         level0_slowdown: 200,
         level0_stop: 300,
