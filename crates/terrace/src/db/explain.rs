@@ -144,6 +144,9 @@ mod tests {
     fn what_is_put_off_is_told_with_what_it_needs() {
         let options = Options {
             level0_merge: 10,
+            // A flush takes no table along.
+            arena_bytes: 1 << 20,
+            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options.clone()).unwrap();

@@ -532,6 +532,9 @@ mod tests {
             level0_merge: 100,
             level0_slowdown: 200,
             level0_stop: 300,
+            // A flush takes no table along.
+            arena_bytes: 1 << 20,
+            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();

@@ -250,6 +250,9 @@ mod tests {
         let options = Options {
             level0_merge: 10,
             background: Background::Inline,
+            // A flush takes no table along.
+            arena_bytes: 1 << 20,
+            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();

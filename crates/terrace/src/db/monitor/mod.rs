@@ -243,6 +243,9 @@ mod tests {
             dedup_threshold: 10.0,
             level0_merge: 2,
             background: Background::Inline,
+            // A flush takes no table along.
+            arena_bytes: 1 << 20,
+            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();
