@@ -64,6 +64,14 @@ impl AnonymousMemory {
     }
 }
 
+impl AnonymousMemory {
+    /// Where the bytes begin. Whoever keeps this keeps the memory, and refers to the bytes in no
+    /// other way.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.memory
+    }
+}
+
 impl Deref for AnonymousMemory {
     type Target = [u8];
 

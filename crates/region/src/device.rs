@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use terrace_storage::FileSystem;
 
 use crate::image::ImageWriter;
+use crate::window::SlotReader;
 use crate::{HEADER_BYTES, Result};
 
 /// What a region promises, and on what.
@@ -101,8 +102,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Opens a slot to be written from its beginning. What the image holds is unspecified.
     fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached>;
 
-    /// Opens a slot to be read; the image holds its bytes. Writes nothing.
-    fn load(&self, slot: u64) -> Result<Attached>;
+    /// Opens a slot to be read. Writes nothing.
+    fn reader(&self, slot: u64) -> Result<Box<dyn SlotReader>>;
 }
 
 /// Carries the bytes of one arena's image to where they survive. The arena calls the storing

@@ -2,9 +2,9 @@
 //!
 //! Files are filled with zeros when they are created and never change their size: an fdatasync
 //! then has no metadata to commit, and a mapping no end and no hole to run over. All methods write
-//! the same bytes, so a region may be opened with another method than it was written with. Arenas
-//! are loaded into DRAM by every method: a medium that cannot be read is then an error, where a
-//! mapping would end the process.
+//! the same bytes, so a region may be opened with another method than it was written with. A recovery
+//! reads files by every method: a medium that cannot be read is then an error, where a mapping would
+//! end the process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,9 +15,10 @@ use terrace_storage::{
 };
 
 use crate::device::{Attached, Description, Device, DeviceSlot};
-use crate::format::is_valid_capacity;
-use crate::image::ImagePool;
-use crate::written::WrittenMedium;
+use crate::image::{ImagePool, ImageWriter};
+use crate::mapped::{map_file, may_be_mapped_to_read};
+use crate::mapping::MapKind;
+use crate::window::SlotReader;
 use crate::{Error, HEADER_BYTES, Result};
 
 const NAME_PREFIX: &str = "arena-";
@@ -123,14 +124,6 @@ impl<M: FileMethod> FileDevice<M> {
         }
         Ok(self.directory.sync()?)
     }
-
-    fn ends_badly(&self, slot: u64, length_bytes: u64) -> Error {
-        Error::Corruption {
-            file: self.file(slot),
-            offset: length_bytes,
-            reason: "the file ends where no arena can end",
-        }
-    }
 }
 
 impl<M: FileMethod> Device for FileDevice<M> {
@@ -218,19 +211,46 @@ impl<M: FileMethod> Device for FileDevice<M> {
         })
     }
 
-    fn load(&self, slot: u64) -> Result<Attached> {
-        let file = self.open_file(slot, OpenMode::Read)?;
-        let length_bytes = file.length_bytes()?;
-        if !is_valid_capacity(length_bytes) {
-            return Err(self.ends_badly(slot, length_bytes));
+    fn reader(&self, slot: u64) -> Result<Box<dyn SlotReader>> {
+        Ok(Box::new(FileReader {
+            file: self.open_file(slot, OpenMode::Read)?,
+            path: self.file(slot),
+            can_be_mapped: may_be_mapped_to_read(&self.file_system),
+        }))
+    }
+}
+
+/// A slot's file, open for reading.
+#[derive(Debug)]
+struct FileReader {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    can_be_mapped: bool,
+}
+
+impl SlotReader for FileReader {
+    fn length_bytes(&self) -> Result<u64> {
+        Ok(self.file.length_bytes()?)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        Ok(self.file.read_exact_at(buffer, offset, Purpose::Recovery)?)
+    }
+
+    fn map(&self, length_bytes: usize) -> Result<Option<ImageWriter>> {
+        if !self.can_be_mapped {
+            return Ok(None);
         }
-        let mut writer = self.images.image(length_bytes as usize)?;
-        file.read_exact_at(writer.unpublished(), 0, Purpose::Recovery)?;
-        let can_persist = self.description().can_persist;
-        Ok(Attached {
-            writer,
-            medium: Box::new(WrittenMedium::new(file, can_persist)),
-        })
+        // Nobody cuts the file meanwhile: this is where a mapping would end the process.
+        if self.file.length_bytes()? < length_bytes as u64 {
+            return Err(Error::Corruption {
+                file: self.path.clone(),
+                offset: length_bytes as u64,
+                reason: "the file has changed its size",
+            });
+        }
+        let mapping = map_file(&*self.file, &self.path, length_bytes, MapKind::Private)?;
+        Ok(mapping.map(ImageWriter::mapped))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `docs/formats.md` is the specification; the tests here hold both to each other.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use crate::front::{FRONT_BYTES, Front, FrontFault};
 
@@ -28,6 +28,8 @@ pub(crate) const FRAME_ALIGNMENT_BYTES: usize = 8;
 
 /// Where the checksummed part of a frame starts.
 pub(crate) const CHECKED_START: usize = 16;
+/// Where a frame has its generation.
+pub(crate) const GENERATION_OFFSET: usize = CHECKED_START;
 const CHECKED_HEADER_BYTES: usize = FRAME_HEADER_BYTES - CHECKED_START;
 const SECTOR_BYTES: usize = 512;
 
@@ -229,33 +231,44 @@ impl FrameInfo {
         bytes
     }
 
-    /// Reads the header of a frame of the key's generation at `offset`: the frame is in bounds and
-    /// makes sense, its checksum (returned) is not yet compared.
-    pub(crate) fn parse(bytes: &[u8], key: ArenaKey, offset: usize) -> Option<(FrameInfo, u64)> {
-        let frame = bytes.get(offset..)?;
-        if read_u64(frame, CHECKED_START)? != key.generation {
+    /// Where the checksummed part starts in the arena.
+    pub(crate) fn checked_offset(&self) -> usize {
+        self.offset + CHECKED_START
+    }
+
+    /// Reads the header of a frame of the key's generation, which begins at `offset`, `room` bytes
+    /// before the end of the arena: the frame is in bounds and makes sense, its checksum (returned)
+    /// is not yet compared.
+    pub(crate) fn parse(
+        header: &[u8],
+        key: ArenaKey,
+        offset: usize,
+        room: usize,
+    ) -> Option<(FrameInfo, u64)> {
+        if read_u64(header, GENERATION_OFFSET)? != key.generation {
             return None;
         }
-        let payload_bytes = usize::try_from(read_u64(frame, 0)?).ok()?;
-        let room = frame.len().checked_sub(FRAME_HEADER_BYTES)?;
-        let record_count = read_u32(frame, 40)?;
-        let reserved = read_u32(frame, 44)?;
+        let payload_bytes = usize::try_from(read_u64(header, 0)?).ok()?;
+        let room = room.checked_sub(FRAME_HEADER_BYTES)?;
+        let record_count = read_u32(header, 40)?;
+        let reserved = read_u32(header, 44)?;
         if payload_bytes == 0 || payload_bytes > room || record_count == 0 || reserved != 0 {
             return None;
         }
         let info = FrameInfo {
             offset,
             payload_bytes,
-            first_sequence: read_u64(frame, 24)?,
+            first_sequence: read_u64(header, 24)?,
             record_count,
-            persisted_until: read_u64(frame, 32)?,
+            persisted_until: read_u64(header, 32)?,
         };
-        Some((info, read_u64(frame, 8)?))
+        Some((info, read_u64(header, 8)?))
     }
 
     /// The frame of `key` at `offset`, if a whole one with a good checksum is there.
     pub(crate) fn read(bytes: &[u8], key: ArenaKey, offset: usize) -> Option<FrameInfo> {
-        let (info, checksum) = Self::parse(bytes, key, offset)?;
+        let frame = bytes.get(offset..)?;
+        let (info, checksum) = Self::parse(frame, key, offset, frame.len())?;
         (info.checksum(bytes, key)? == checksum).then_some(info)
     }
 
@@ -280,6 +293,10 @@ pub(crate) fn frame_checksum(
     offset: u64,
     payload_bytes: u64,
 ) -> u64 {
+    xxh3_64_with_seed(checked, checksum_seed(key, offset, payload_bytes))
+}
+
+fn checksum_seed(key: ArenaKey, offset: u64, payload_bytes: u64) -> u64 {
     let mut place = [0; 24];
     copy_fields(
         &mut place,
@@ -289,13 +306,24 @@ pub(crate) fn frame_checksum(
             &payload_bytes.to_le_bytes(),
         ],
     );
-    xxh3_64_with_seed(checked, xxh3_64(&place))
+    xxh3_64(&place)
 }
 
-/// Whether a frame of `generation` was begun at `offset`, whole or not.
-pub(crate) fn is_begun(bytes: &[u8], generation: u64, offset: usize) -> bool {
-    let field = offset.checked_add(CHECKED_START);
-    field.and_then(|at| read_u64(bytes, at)) == Some(generation)
+/// The checksum of a frame that is read in parts.
+pub(crate) struct FrameHasher(Xxh3);
+
+impl FrameHasher {
+    pub(crate) fn new(key: ArenaKey, offset: u64, payload_bytes: u64) -> Self {
+        FrameHasher(Xxh3::with_seed(checksum_seed(key, offset, payload_bytes)))
+    }
+
+    pub(crate) fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    pub(crate) fn finish(&self) -> u64 {
+        self.0.digest()
+    }
 }
 
 fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {

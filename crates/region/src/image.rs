@@ -4,7 +4,7 @@
 //!
 //! Invariants
 //! 1. `memory` points to `length` initialised bytes that stay where they are until the image drops:
-//!    on the heap, or a mapped file's.
+//!    on the heap, a mapped file's, or the kernel's.
 //! 2. Bytes below `published` never change while anyone can refer to them: they are written before
 //!    `published` rises over them (release) and read after it was loaded (acquire); it never falls.
 //! 3. Bytes from `published` on are touched by the one [`ImageWriter`] of the image only. It cannot
@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::anonymous::AnonymousMemory;
 use crate::mapping::Mapping;
 use crate::{Error, Result};
 
@@ -46,6 +47,10 @@ enum Owner {
     Mapping {
         _mapping: Mapping,
     },
+    /// As above.
+    Anonymous {
+        _memory: AnonymousMemory,
+    },
 }
 
 // SAFETY: an allocation owns its bytes; they belong to no thread.
@@ -60,6 +65,16 @@ impl Allocation {
             length: mapping.length(),
             owner: Owner::Mapping { _mapping: mapping },
         }
+    }
+
+    /// Zeros that take no memory before they are written, and give it back at once.
+    fn anonymous(length: usize) -> Result<Self> {
+        let memory = AnonymousMemory::new(length)?;
+        Ok(Allocation {
+            memory: memory.start(),
+            length,
+            owner: Owner::Anonymous { _memory: memory },
+        })
     }
 
     fn layout(length: usize) -> Option<Layout> {
@@ -229,6 +244,11 @@ impl ImageWriter {
     /// An image that is the mapped file itself, with nothing published.
     pub(crate) fn mapped(mapping: Mapping) -> Self {
         Self::over(Allocation::mapped(mapping), Weak::new())
+    }
+
+    /// An image in memory of its own, with nothing published.
+    pub(crate) fn anonymous(length: usize) -> Result<Self> {
+        Ok(Self::over(Allocation::anonymous(length)?, Weak::new()))
     }
 
     /// The shared side.

@@ -44,6 +44,7 @@ mod simulated;
 mod slots;
 mod stored;
 mod volatile;
+mod window;
 mod written;
 
 pub use anonymous::{AnonymousMemory, release_free_memory};
@@ -58,9 +59,10 @@ pub use format::{
 pub use front::{FRONT_BYTES, Front, FrontFault};
 pub use image::{Image, ImagePool, ImageWriter};
 pub use mapped::MappedOptions;
-pub use recovery::{Recovered, SlotInfo};
+pub use recovery::{Expected, Judge, Placement, Recovered, SlotInfo};
 pub use region::{Region, Slot};
-pub use scan::{Scan, scan};
+pub use scan::{FrameList, FrameRun, FrameSpan, Scan, list_frames};
 pub use simulated::{MemoryKind, SimulatedMemory};
 pub use stored::{Memory, Stored};
+pub use window::{SlotReader, Window};
 pub use written::WrittenOptions;

@@ -6,6 +6,7 @@
 //! new mapping: its first faults take a folio at a time and cost a fifth of those of an old mapping
 //! whose pages were written back.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_storage::{self as storage, Directory, File, FileSystem, Operation, Purpose, Storage};
@@ -19,6 +20,8 @@ use crate::written::persist_unsupported;
 use crate::{Error, Result};
 
 const METHOD: &str = "mapped";
+/// File systems that may go away.
+const NETWORK: [&str; 7] = ["nfs", "cifs", "smb2", "ceph", "9p", "virtiofs", "gpfs"];
 
 /// How the files of a `mapped` region are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +59,7 @@ fn refusal(file_system: &FileSystem) -> Option<&'static str> {
             "an overlay may replace a file under its mapping; use `written`, or put the region on \
              a volume (ext4, xfs, tmpfs)"
         }
-        "nfs" | "cifs" | "smb2" | "ceph" | "9p" | "virtiofs" | "gpfs" => {
+        name if NETWORK.contains(&name) => {
             "a network file system may fail after a store was acknowledged; use `written`, or put \
              the region on a local ext4, xfs or tmpfs"
         }
@@ -95,20 +98,37 @@ pub(crate) fn map(slot: &Opened<'_>, kind: MapKind) -> Result<Option<Mapping>> {
             reason: "the file has changed its size",
         });
     }
-    let Some(descriptor) = slot.file.descriptor() else {
+    map_file(&*slot.file, &slot.path, slot.capacity_bytes as usize, kind)
+}
+
+/// Maps the first bytes of a file that has them. `None` if the file system has no such mappings.
+pub(crate) fn map_file(
+    file: &dyn File,
+    path: &Path,
+    length_bytes: usize,
+    kind: MapKind,
+) -> Result<Option<Mapping>> {
+    let Some(descriptor) = file.descriptor() else {
         return Ok(None);
     };
-    match Mapping::new(descriptor, slot.capacity_bytes as usize, kind) {
+    match Mapping::new(descriptor, length_bytes, kind) {
         Ok(mapping) => Ok(Some(mapping)),
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODEV) => Ok(None),
         Err(rustix::io::Errno::NOMEM) => Err(Error::OutOfMemory {
-            bytes: slot.capacity_bytes,
+            bytes: length_bytes as u64,
         }),
         Err(errno) => {
-            let error = storage::Error::new(Operation::Map, &slot.path, errno.into());
+            let error = storage::Error::new(Operation::Map, path, errno.into());
             Err(Error::Io(error))
         }
     }
+}
+
+/// Whether files that nobody changes may be mapped to be read: a file system that can go away would
+/// end the process. Miri maps no files.
+pub(crate) fn may_be_mapped_to_read(file_system: &FileSystem) -> bool {
+    let can_go_away = NETWORK.contains(&&*file_system.name) || file_system.name == "fuse";
+    !cfg!(miri) && !can_go_away
 }
 
 impl FileMethod for Mapped {

@@ -39,6 +39,8 @@ pub(crate) enum MapKind {
     /// Persistent memory itself: a store that was written back from the CPU's caches is durable,
     /// the file's block map included. Other files are refused with `EOPNOTSUPP`.
     Synchronous,
+    /// Through the page cache, and a page that is stored to becomes this process's own.
+    Private,
 }
 
 /// A file mapped from its beginning.
@@ -59,6 +61,7 @@ impl Mapping {
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize, kind: MapKind) -> Result<Self> {
         let flags = match kind {
             MapKind::Shared => MapFlags::SHARED,
+            MapKind::Private => MapFlags::PRIVATE,
             // MAP_SHARED alone would ignore a flag that the file system does not know.
             MapKind::Synchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
         };

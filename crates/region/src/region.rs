@@ -15,12 +15,13 @@ use terrace_storage::{Access, Directory, ErrorKind, Storage};
 use crate::arena::Arena;
 use crate::dax::{self, DaxOptions};
 use crate::device::{Description, Device};
-use crate::format::{ArenaKey, FRAMES_START, Header, HeaderState, is_valid_capacity};
+use crate::format::{ArenaKey, FRAMES_START, HEADER_BYTES, Header, HeaderState, is_valid_capacity};
 use crate::mapped::{self, MappedOptions};
-use crate::recovery::{Recovered, SlotInfo};
-use crate::scan::scan;
+use crate::recovery::{Expected, Folding, Judge, Recovered, SlotInfo};
+use crate::scan::{Bounds, Scan, walk};
 use crate::slots::{Slots, Use, readers};
 use crate::volatile::VolatileDevice;
+use crate::window::{WINDOW_BYTES, Window};
 use crate::written::{self, WrittenOptions};
 use crate::{Error, Result};
 
@@ -370,12 +371,12 @@ impl Region {
             return Err(Error::InvalidArgument(format!("there is no slot {slot}")));
         };
         let arena = match &held {
-            Use::Active(arena) | Use::Recovered(arena) => arena.upgrade(),
+            Use::Active(arena) => arena.upgrade(),
             Use::Free(_) => {
                 self.slots.lock().put(slot, length_bytes, held);
                 return Ok(());
             }
-            Use::Found | Use::Reserved => None,
+            Use::Found | Use::Recovered | Use::Reserved => None,
         };
         if let Some(arena) = &arena {
             // Its contents are not needed any more, a failed frame among them neither.
@@ -386,7 +387,7 @@ impl Region {
         }
         let adopted = match &held {
             Use::Found => self.device.adopt(slot),
-            Use::Recovered(_) => self.device.occupy(slot),
+            Use::Recovered => self.device.occupy(slot),
             _ => Ok(()),
         };
         if let Err(error) = adopted {
@@ -421,19 +422,42 @@ impl Region {
         removed
     }
 
-    /// Reads the frames of a generation in a slot. Writes nothing. The caller knows the manifest, and
-    /// judges whether a header of another generation may be there.
+    /// Finds the frames of a generation in a slot, whatever they hold; see [`Region::recover_as`].
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Foreign`], [`Error::UnknownVersion`], [`Error::Corruption`] if the slot's size is none that an arena has, [`Error::Io`],
-    /// [`Error::OutOfMemory`].
+    /// As [`Region::recover_as`].
     pub fn recover(&self, slot: u64, generation: u64) -> Result<Recovered> {
+        self.recover_as(slot, generation, Expected::default(), &mut |_, _| Ok(true))
+    }
+
+    /// Finds the frames of a generation in a slot, in the memory of a window, and shows those from the
+    /// start on to `judge`. Writes nothing. The caller knows the manifest, and decides whether a
+    /// header of another generation may be there.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Foreign`], [`Error::UnknownVersion`], [`Error::Corruption`] if
+    /// the slot's size is not the expected one or none that an arena has, [`Error::Io`], and those of
+    /// `judge`.
+    pub fn recover_as<'a>(
+        &self,
+        slot: u64,
+        generation: u64,
+        expected: Expected,
+        judge: &'a mut Judge<'a>,
+    ) -> Result<Recovered> {
         let file = self.device.file(slot);
-        let mut attached = self.device.load(slot)?;
-        let bytes = attached.writer.unpublished();
-        let capacity_bytes = bytes.len() as u64;
-        let header = match self.header(slot, bytes) {
-            HeaderState::Intact(header) => check_size(header, capacity_bytes),
+        let reader = self.device.reader(slot)?;
+        let length_bytes = reader.length_bytes()?;
+        check_length(&file, length_bytes, expected.capacity_bytes)?;
+        let mut bytes = [0; HEADER_BYTES];
+        reader.read_exact_at(&mut bytes, 0)?;
+        let mut capacity_bytes = length_bytes;
+        let header = match self.header(slot, &bytes) {
+            HeaderState::Intact(header) => {
+                // The arena never had a byte behind.
+                capacity_bytes = capacity_bytes.min(header.capacity_bytes);
+                check_size(header, length_bytes)
+            }
             HeaderState::Foreign(header) => {
                 let detail = self.owner_of(&header);
                 return Err(Error::Foreign { file, detail });
@@ -448,24 +472,57 @@ impl Region {
             _ => None,
         };
         let key = ArenaKey::new(self.store, generation);
-        let scan = scan(bytes, key);
-        let arena = Arena::new(slot, key, file, attached, scan.end_bytes)?;
-        arena.seal()?;
-        let arena = Arc::new(arena);
-        let held = Use::Recovered(Arc::downgrade(&arena));
+        let bounds = Bounds {
+            capacity: usize::try_from(capacity_bytes).unwrap_or(usize::MAX),
+            // Without its header nothing is believed of it.
+            known_end: current
+                .and(expected.end_bytes)
+                .and_then(|end| usize::try_from(end).ok()),
+        };
+        let mut folding = Folding {
+            scan: Scan::empty(),
+            judge,
+            is_over: false,
+        };
+        let mut window = Window::new(&*reader, bounds.capacity, WINDOW_BYTES);
+        let walked = walk(&mut window, key, bounds, &mut folding)?;
+        let scan = Scan {
+            torn: walked.torn,
+            search_complete: walked.search_complete,
+            ..folding.scan
+        };
         let mut slots = self.slots.lock();
-        slots.put(slot, capacity_bytes, held);
+        slots.put(slot, length_bytes, Use::Recovered);
         // It was durable before the first frame; without one the process may have died before that.
-        slots.set_durable_header(slot, current.is_some() && !scan.frames.is_empty());
+        slots.set_durable_header(slot, current.is_some() && scan.run.is_some());
         drop(slots);
         Ok(Recovered {
-            arena,
+            slot,
+            file,
+            key,
+            reader,
             header,
             is_activated: current.is_some(),
             is_same_boot: current.is_some_and(|header| header.boot_id == self.device.boot_id()),
             scan,
         })
     }
+}
+
+/// Holds a slot's length against the one that it has to have, before anything is read.
+fn check_length(file: &Path, length_bytes: u64, capacity_bytes: Option<u64>) -> Result<()> {
+    let reason = match capacity_bytes {
+        _ if !is_valid_capacity(length_bytes) => "the file ends where no arena can end",
+        Some(capacity_bytes) if capacity_bytes != length_bytes => {
+            "the file has another length than the manifest lists for it"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Corruption {
+        file: file.to_path_buf(),
+        offset: length_bytes,
+        reason,
+    })
 }
 
 fn check_size(header: Header, capacity_bytes: u64) -> HeaderState {

@@ -16,8 +16,8 @@ pub(crate) enum Use {
     Reserved,
     /// Under an arena.
     Active(Weak<Arena>),
-    /// Under an arena that was there when the region was opened.
-    Recovered(Weak<Arena>),
+    /// It was there when the region was opened, and its frames were looked for.
+    Recovered,
     /// Free, once nobody reads the arena that it held.
     Free(Weak<Arena>),
 }

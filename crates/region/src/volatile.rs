@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::device::{Attached, Description, Device, DeviceSlot, Medium};
 use crate::files::KEPT_IMAGES;
 use crate::image::{ImagePool, ImageWriter};
+use crate::window::SlotReader;
 use crate::{Error, HEADER_BYTES, Result};
 
 const METHOD: &str = "volatile";
@@ -74,7 +75,7 @@ impl Device for VolatileDevice {
         })
     }
 
-    fn load(&self, slot: u64) -> Result<Attached> {
+    fn reader(&self, slot: u64) -> Result<Box<dyn SlotReader>> {
         Err(self.missing(slot))
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use image::{Image, STORE};
 use terrace::{Background, Db, Options, internal};
-use terrace_region::{Header, HeaderState, scan};
+use terrace_region::{Header, HeaderState, list_frames};
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 type Parser = fn(&[u8]);
@@ -169,7 +169,7 @@ fn bless() {
             save("table", "seed", bytes);
             save("block", "seed", first_block(bytes));
         } else if let HeaderState::Intact(header) = Header::decode(bytes) {
-            let found = scan(bytes, header.key());
+            let found = list_frames(bytes, header.key());
             if let Some(last) = found.frames.last() {
                 save("arena", "seed", &bytes[..last.next_offset() + 64]);
                 let payload = last.payload_offset()..last.payload_offset() + last.payload_bytes;

@@ -18,6 +18,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use terrace_region::{
     Attached, Description, Device, DeviceSlot, HEADER_BYTES, ImageWriter, Medium, Result,
+    SlotReader,
 };
 
 /// What the memory is like.
@@ -210,10 +211,30 @@ impl Device for ModelledDevice {
         Ok(self.slower(self.inner.attach(slot, capacity_bytes)?))
     }
 
-    fn load(&self, slot: u64) -> Result<Attached> {
-        let attached = self.inner.load(slot)?;
-        self.bus.read(attached.writer.image().length_bytes());
-        Ok(self.slower(attached))
+    fn reader(&self, slot: u64) -> Result<Box<dyn SlotReader>> {
+        Ok(Box::new(ModelledReader {
+            inner: self.inner.reader(slot)?,
+            bus: Arc::clone(&self.bus),
+        }))
+    }
+}
+
+/// A slot of it, read.
+#[derive(Debug)]
+struct ModelledReader {
+    inner: Box<dyn SlotReader>,
+    bus: Arc<Bus>,
+}
+
+impl SlotReader for ModelledReader {
+    fn length_bytes(&self) -> Result<u64> {
+        self.inner.length_bytes()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.inner.read_exact_at(buffer, offset)?;
+        self.bus.read(buffer.len());
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ use std::path::Path;
 use terrace_storage::RealStorage;
 
 use super::*;
-use crate::{Frame, MappedOptions, Region};
+use crate::{Frame, MappedOptions, Placement, Region};
 
 const ARENA_BYTES: u64 = 64 << 10;
 const STORE: [u8; 16] = [7; 16];
@@ -80,8 +80,8 @@ fn what_is_stored_is_in_the_file_for_every_method() {
     let Ok(other) = other else { return };
     let found = other.recover(arena.slot(), 1).unwrap();
     assert!(!found.scan.is_damaged());
-    let read: Vec<_> = found
-        .arena
+    let arena = found.load(Placement::Memory).unwrap();
+    let read: Vec<_> = arena
         .frames()
         .map(|frame| frame.unwrap().payload[5..].to_vec())
         .collect();

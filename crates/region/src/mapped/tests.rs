@@ -6,7 +6,7 @@ use terrace_storage::{
 };
 
 use super::*;
-use crate::{Arena, Frame, Region, WrittenOptions};
+use crate::{Arena, Frame, Placement, Region, WrittenOptions};
 
 const ARENA_BYTES: u64 = 16384;
 const STORE: [u8; 16] = [7; 16];
@@ -82,7 +82,10 @@ fn every_method_on_files_recovers_what_another_wrote() {
 
                 let found = read().recover(slot, generation).unwrap();
                 assert!(found.is_activated && found.is_same_boot && !found.scan.is_damaged());
-                assert_eq!(payloads(&found.arena), [parts.concat()]);
+                assert_eq!(
+                    payloads(&found.load(Placement::Mapping).unwrap()),
+                    [parts.concat()]
+                );
             }
         }
     }
@@ -223,7 +226,7 @@ fn a_recovered_arena_has_all_its_blocks_before_it_is_mapped_again() {
     let blocks_bytes = || file.metadata().unwrap().blocks() * 512;
     assert!(blocks_bytes() < ARENA_BYTES, "the file has a hole");
     let found = region.recover(slot, 1).unwrap();
-    assert_eq!(payloads(&found.arena), [b"x"]);
+    assert_eq!(payloads(&found.load(Placement::Mapping).unwrap()), [b"x"]);
     region.recycle(slot).unwrap();
     assert!(blocks_bytes() >= ARENA_BYTES);
 }

@@ -1,10 +1,10 @@
 use std::io::{Seek, SeekFrom, Write};
 
-use terrace_storage::{CrashKind, CrashSwitch, RealStorage, SimulatedStorage};
+use terrace_storage::{CountingStorage, CrashKind, CrashSwitch, RealStorage, SimulatedStorage};
 
 use super::*;
 use crate::arena::Frame;
-use crate::format::HEADER_BYTES;
+use crate::recovery::Placement;
 use crate::simulated::{MemoryKind, SimulatedMemory};
 
 const ARENA_BYTES: u64 = 16384;
@@ -57,10 +57,14 @@ fn frames_in_files_are_found_by_the_next_process() {
     arena.append(&frame(2, &[b"two"])).unwrap();
     let recovered = files(directory.path()).recover(1, 5).unwrap();
     assert!(recovered.is_activated && recovered.is_same_boot);
-    let payloads = recovered.arena.frames().map(|frame| frame.unwrap().payload);
+    let arena = recovered.load(Placement::Memory).unwrap();
+    let payloads = arena.frames().map(|frame| frame.unwrap().payload);
     assert_eq!(payloads.collect::<Vec<_>>(), [b"one", b"two"]);
-    assert!(!recovered.arena.is_persisted(), "nobody knows");
-    recovered.arena.persist().unwrap();
+    assert!(!arena.is_persisted(), "nobody knows");
+    assert!(matches!(
+        arena.append(&frame(3, &[b"x"])),
+        Err(Error::Sealed)
+    ));
     let length = std::fs::metadata(directory.path().join("arena-1")).unwrap();
     assert_eq!(length.len(), ARENA_BYTES);
 }
@@ -209,7 +213,7 @@ fn a_slot_found_after_a_kill_is_durable_before_it_is_used() {
     for seed in 0..50 {
         let storage = storage.crash(CrashKind::PowerCut, seed, CrashSwitch::new());
         let recovered = open(&storage).recover(arena.slot(), 1).unwrap();
-        assert_eq!(recovered.scan.frames.len(), 1, "seed {seed}");
+        assert_eq!(recovered.scan.frames(), 1, "seed {seed}");
     }
 }
 
@@ -246,7 +250,7 @@ fn an_arena_of_another_store_is_foreign_and_none_of_its_frames_is_taken() {
     // Without the header's word, too: frames are the store's or nobody's.
     damage(directory.path(), "arena-1", 0, b"x");
     let recovered = files(directory.path()).recover(1, 4).unwrap();
-    assert!(recovered.scan.frames.is_empty() && recovered.scan.behind.is_empty());
+    assert!(!recovered.scan.has_frames());
     assert!(recovered.scan.torn, "a frame of that generation was begun");
 }
 
@@ -293,7 +297,8 @@ fn an_arena_that_was_never_activated_is_empty() {
     for (slot, generation) in [(1, 2), (blank.number(), 2)] {
         let recovered = files(directory.path()).recover(slot, generation).unwrap();
         assert!(!recovered.is_activated && !recovered.is_same_boot);
-        assert!(recovered.arena.is_empty() && !recovered.scan.is_damaged());
+        assert!(recovered.load(Placement::Memory).unwrap().is_empty());
+        assert!(!recovered.scan.is_damaged());
         assert!(!recovered.has_lost_header());
     }
 }
@@ -314,7 +319,7 @@ fn frames_under_a_damaged_header_are_shown() {
         let recovered = files(directory.path()).recover(1, 4).unwrap();
         assert!(matches!(recovered.header, HeaderState::Damaged(_)));
         assert!(recovered.has_lost_header() && !recovered.is_same_boot);
-        assert_eq!(recovered.scan.frames.len(), 1);
+        assert_eq!(recovered.scan.frames(), 1);
         damage(directory.path(), "arena-1", at, &[whole[at as usize]]);
     }
 }
@@ -356,6 +361,44 @@ fn a_file_of_an_impossible_size_is_corrupt() {
 }
 
 #[test]
+fn a_file_of_another_length_than_expected_is_damage_before_a_byte_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let arena = new_arena(&files(directory.path()), 4);
+    arena.append(&frame(1, &[b"kept"])).unwrap();
+    let path = directory.path().join("arena-1");
+    let expected = Expected {
+        capacity_bytes: Some(ARENA_BYTES),
+        end_bytes: None,
+    };
+    for length in [8192, ARENA_BYTES + 4096, (1 << 32) - 4096] {
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(length).unwrap();
+        let storage = Arc::new(CountingStorage::new(Arc::new(RealStorage)));
+        let region = Region::written(
+            Arc::clone(&storage) as Arc<dyn Storage>,
+            directory.path(),
+            STORE,
+            ARENA_BYTES,
+            WrittenOptions::default(),
+        )
+        .unwrap();
+        let error = region
+            .recover_as(1, 4, expected, &mut |_, _| Ok(true))
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Corruption { offset, .. } if *offset == length),
+            "{error}"
+        );
+        assert_eq!(storage.snapshot().total().read_bytes, 0);
+        // Without that, the size in the header says how far there is something.
+        let found = region.recover(1, 4).unwrap();
+        assert_eq!(found.scan.frames(), 1);
+        assert!(!found.is_activated);
+        assert!(storage.snapshot().total().read_bytes <= ARENA_BYTES + HEADER_BYTES as u64);
+    }
+}
+
+#[test]
 fn recovery_changes_no_byte() {
     let directory = tempfile::tempdir().unwrap();
     let arena = new_arena(&files(directory.path()), 4);
@@ -365,7 +408,10 @@ fn recovery_changes_no_byte() {
     let before = std::fs::read(&path).unwrap();
     let region = files(directory.path());
     region.slots().unwrap();
-    region.recover(1, 4).unwrap().arena.persist().unwrap();
+    let found = region.recover(1, 4).unwrap();
+    for placement in [Placement::Memory, Placement::Mapping] {
+        found.load(placement).unwrap();
+    }
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

@@ -27,9 +27,9 @@ use terrace_storage::{CrashKind, CrashSwitch, Operation, Step};
 
 use self::contents::Contents;
 use crate::device::{Attached, Description, Device, DeviceSlot};
-use crate::format::is_valid_capacity;
 use crate::image::{ImagePool, ImageWriter};
 use crate::stored::{Memory, Stored};
+use crate::window::SlotReader;
 use crate::{Error, HEADER_BYTES, Result};
 
 const LINE_BYTES: usize = 64;
@@ -77,7 +77,7 @@ impl MemoryKind {
 ///
 /// let memory = memory.crash(CrashKind::PowerCut, 2, CrashSwitch::new());
 /// let region = Region::open(Box::new(memory), [7; 16], 16384)?;
-/// assert_eq!(region.recover(arena.slot(), 1)?.scan.frames.len(), 1);
+/// assert_eq!(region.recover(arena.slot(), 1)?.scan.frames(), 1);
 /// # Ok(())
 /// # }
 /// ```
@@ -281,10 +281,27 @@ impl Device for SimulatedMemory {
         self.attached(slot, &self.bytes(Operation::Open, slot)?)
     }
 
-    fn load(&self, slot: u64) -> Result<Attached> {
-        let bytes = self.bytes(Operation::Open, slot)?;
-        debug_assert!(is_valid_capacity(bytes.len() as u64), "created by a region");
-        self.attached(slot, &bytes)
+    fn reader(&self, slot: u64) -> Result<Box<dyn SlotReader>> {
+        Ok(Box::new(Snapshot(self.bytes(Operation::Open, slot)?)))
+    }
+}
+
+/// The bytes of a slot as they were when it was opened to be read.
+struct Snapshot(Vec<u8>);
+
+impl SlotReader for Snapshot {
+    fn length_bytes(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.0.as_slice().read_exact_at(buffer, offset)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::db::Store;
+use crate::db::flush::ToFlush;
 use crate::inspect::socket::Server;
 use crate::levels::{CleanClose, Edit};
 use crate::sync::atomic::Ordering;
@@ -93,7 +94,7 @@ impl Store {
                 .iter()
                 .map(|table| table.arena().generation())
                 .collect();
-            self.flush_all(&oldest_first, retired, writer.last_sequence)?;
+            self.flush_all(ToFlush::Held(&oldest_first), retired, writer.last_sequence)?;
         }
         let clean_close = Some(CleanClose {
             last_sequence: writer.last_sequence,

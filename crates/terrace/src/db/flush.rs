@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use terrace_region::Placement;
 use terrace_storage::Purpose;
 
 use crate::compaction::drop_rules::{DropRules, Keys};
@@ -20,6 +21,7 @@ use crate::compaction::table_ends::TableEnds;
 use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
+use crate::db::recover::TakenArena;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::db::taken_along::TakenAlong;
@@ -31,6 +33,40 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time_profile::{Path, Stage, at};
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber, parallel};
+
+/// What is flushed, oldest first.
+#[derive(Clone, Copy)]
+pub(crate) enum ToFlush<'a> {
+    /// MemTables that readers may have.
+    Held(&'a [Arc<MemTable>]),
+    /// Arenas that an opening found. Each is loaded, written and dropped before the next one.
+    Found(&'a [TakenArena]),
+}
+
+impl ToFlush<'_> {
+    fn len(&self) -> usize {
+        match self {
+            ToFlush::Held(memtables) => memtables.len(),
+            ToFlush::Found(arenas) => arenas.len(),
+        }
+    }
+
+    fn held(&self) -> &[Arc<MemTable>] {
+        match self {
+            ToFlush::Held(memtables) => memtables,
+            ToFlush::Found(_) => &[],
+        }
+    }
+
+    fn slots(&self) -> Vec<u64> {
+        match self {
+            ToFlush::Held(memtables) => {
+                memtables.iter().map(|table| table.arena().slot()).collect()
+            }
+            ToFlush::Found(arenas) => arenas.iter().map(TakenArena::slot).collect(),
+        }
+    }
+}
 
 impl Store {
     /// The flush worker's step: the oldest sealed arena goes to tables.
@@ -61,7 +97,7 @@ impl Store {
         let flushed_sequence = oldest.last_sequence();
         let generation = oldest.arena().generation();
         self.flush_all(
-            std::slice::from_ref(oldest),
+            ToFlush::Held(std::slice::from_ref(oldest)),
             vec![generation],
             flushed_sequence,
         )?;
@@ -72,7 +108,7 @@ impl Store {
     /// `generations`, and recycles the arenas. Every number up to `last_sequence` is then in tables.
     pub(crate) fn flush_all(
         &self,
-        memtables: &[Arc<MemTable>],
+        memtables: ToFlush<'_>,
         generations: Vec<u64>,
         last_sequence: SequenceNumber,
     ) -> Result<()> {
@@ -114,7 +150,8 @@ impl Store {
                 view.version = version;
                 view.flushed_sequence = flushed_sequence;
                 let is_flushed = |table: &Arc<MemTable>| {
-                    memtables.iter().any(|flushed| Arc::ptr_eq(flushed, table))
+                    let mut flushed = memtables.held().iter();
+                    flushed.any(|flushed| Arc::ptr_eq(flushed, table))
                 };
                 view.memtables.retain(|table| !is_flushed(table));
             });
@@ -137,9 +174,11 @@ impl Store {
                 written_bytes,
             });
         }
-        for table in memtables {
+        for table in memtables.held() {
             self.pins.flushed(table);
-            self.recycle(table.arena().slot());
+        }
+        for slot in memtables.slots() {
+            self.recycle(slot);
             self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         }
         self.release_sources();
@@ -147,14 +186,47 @@ impl Store {
     }
 
     /// One table for each keyspace that each MemTable touches, synced with its name. Several
-    /// MemTables are there at an opening, or at the close of a store whose region keeps nothing:
-    /// the caller waits, so they are written side by side.
+    /// MemTables are there at the close of a store whose region keeps nothing: the caller waits, so
+    /// they are written side by side. Arenas that were found are not in memory: one after the other.
     fn write_tables(
+        &self,
+        memtables: ToFlush<'_>,
+        files: &mut Vec<NewFiles>,
+    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
+        self.check_directory_is_there()?;
+        let written = match memtables {
+            ToFlush::Held(memtables) => self.write_side_by_side(memtables, files)?,
+            ToFlush::Found(arenas) => self.write_one_by_one(arenas, files)?,
+        };
+        for files in files.iter_mut() {
+            files.sync()?;
+        }
+        if !files.is_empty() {
+            self.directory.sync()?;
+        }
+        Ok(written)
+    }
+
+    fn write_one_by_one(
+        &self,
+        arenas: &[TakenArena],
+        files: &mut Vec<NewFiles>,
+    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
+        let (mut written, mut taken) = (Vec::new(), Vec::new());
+        for (at, arena) in arenas.iter().enumerate() {
+            let memtable = arena.load(Placement::Memory)?;
+            // As in `write_side_by_side`.
+            let takes_along = (at == 0).then_some(&mut taken);
+            written.push(self.write_tables_of(&memtable, files, takes_along)?);
+        }
+        Ok((written, taken))
+    }
+
+    fn write_side_by_side(
         &self,
         memtables: &[Arc<MemTable>],
         files: &mut Vec<NewFiles>,
     ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
-        self.check_directory_is_there()?;
         let threads = parallel::threads(&self.options);
         let all = parallel::map("write tables", memtables, threads, |memtable| {
             let (mut files, mut taken) = (Vec::new(), Vec::new());
@@ -172,12 +244,6 @@ impl Store {
             all_taken.extend(taken);
         }
         let written = written.into_iter().collect::<Result<Vec<_>>>()?;
-        for files in files.iter_mut() {
-            files.sync()?;
-        }
-        if !files.is_empty() {
-            self.directory.sync()?;
-        }
         Ok((written, all_taken))
     }
 

@@ -20,6 +20,7 @@ use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::events::{EventLog, trace};
+use crate::db::flush::ToFlush;
 use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
@@ -30,7 +31,7 @@ use crate::db::monitor::Monitor;
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
-use crate::db::recover::{RecoveredWrites, check_evidence};
+use crate::db::recover::{RecoveredWrites, TakenArena, check_evidence};
 use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
 use crate::db::snapshot::SnapshotList;
@@ -134,6 +135,12 @@ impl Store {
             }
         };
 
+        // An owner has nobody to read what is in arenas, until it is in tables.
+        let mut memtables = match options.read_only {
+            true => recovered.load()?,
+            false => Vec::new(),
+        };
+        memtables.reverse();
         let arenas_leave_bytes = lendable_bytes(&options, region.description());
         let read_buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
         let arena_loan = ArenaLoan::new(read_buffer.as_ref());
@@ -157,7 +164,7 @@ impl Store {
             read_buffer,
             obsolete,
             view: PresentView::new(View::new(
-                recovered.memtables.iter().rev().cloned().collect(),
+                memtables,
                 Arc::clone(&state.version),
                 state.flushed_sequence,
                 Room {
@@ -273,12 +280,9 @@ impl Store {
             .keys()
             .copied()
             .collect();
-        let needed_bytes: u64 = recovered
-            .memtables
-            .iter()
-            .map(|table| table.arena().capacity_bytes())
-            .sum();
-        self.flush_all(&recovered.memtables, retired, recovered.last_sequence)
+        let needed_bytes = recovered.arenas.iter().map(TakenArena::frame_bytes).sum();
+        let to_flush = ToFlush::Found(&recovered.arenas);
+        self.flush_all(to_flush, retired, recovered.last_sequence)
             .map_err(|error| self.name_need(error, needed_bytes))?;
         for slot in self.region.slots().map_err(region_error)? {
             if !slot.header.is_left_alone() {

@@ -2,12 +2,16 @@
 //!
 //! The decision is `write_buffer::recovery`'s; this file gathers its facts and carries it out. It
 //! writes nothing, so that a read-only open is the same as an owner's up to here.
+//!
+//! Goal: an opening takes the memory of one arena's frames, however many arenas there are and however
+//! large they are. Arenas are searched in windows, and their frames are checked on the way; what is
+//! taken is loaded when it is needed, by an owner one arena after the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use terrace_region::{Arena, FrameInfo, HeaderState, Recovered, Region, SlotInfo};
+use terrace_region::{Expected, HeaderState, Placement, Recovered, Region, SlotInfo};
 use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
@@ -16,8 +20,8 @@ use crate::db::unlisted::Unlisted;
 use crate::key::MAX_KEYSPACE;
 use crate::levels::{LiveArena, ManifestState, ManifestTail, RegionLoss};
 use crate::options::Options;
+use crate::write_buffer::frame_check::FrameFaults;
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::record::Records;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber, parallel};
 
@@ -53,21 +57,85 @@ pub struct Recovery {
     pub foreign_files: Vec<PathBuf>,
 }
 
+/// Frames that a reader holds in memory of its own. Beyond that it maps files, so that the kernel may
+/// take the memory back; up to that no medium that fails can end the process.
+const HELD_BYTES: u64 = 16 << 20;
+
 /// The writes that were in arenas, oldest first.
+#[derive(Debug)]
 pub(crate) struct RecoveredWrites {
-    pub(crate) memtables: Vec<Arc<MemTable>>,
+    pub(crate) arenas: Vec<TakenArena>,
     pub(crate) last_sequence: SequenceNumber,
     pub(crate) report: Recovery,
+}
+
+/// An arena of which frames are taken. They are on the medium.
+#[derive(Debug)]
+pub(crate) struct TakenArena {
+    found: Arc<Recovered>,
+    /// The number of the first write taken.
+    first_sequence: SequenceNumber,
+    /// The number of the last one: frames behind it stay.
+    last_taken: SequenceNumber,
+    index_budget_bytes: u64,
+    hash_seed: u64,
+}
+
+impl TakenArena {
+    pub(crate) fn slot(&self) -> u64 {
+        self.found.slot()
+    }
+
+    /// Bytes that its frames take.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        self.found.scan.end_bytes as u64
+    }
+
+    fn writes(&self) -> u64 {
+        (self.last_taken + 1).saturating_sub(self.first_sequence)
+    }
+
+    /// Reads the frames and makes their records findable.
+    pub(crate) fn load(&self, placement: Placement) -> Result<Arc<MemTable>> {
+        let arena = self.found.load(placement).map_err(region_error)?;
+        let index_bytes = MemTable::index_bytes_for(self.writes()).max(self.index_budget_bytes);
+        let memtable = MemTable::new(Arc::clone(&arena), index_bytes, self.hash_seed);
+        for frame in arena.frames() {
+            let frame = frame.map_err(region_error)?.info;
+            if frame.last_sequence() > self.last_taken {
+                break;
+            }
+            memtable.insert_frame(
+                frame.payload_offset(),
+                frame.payload_bytes,
+                frame.first_sequence,
+            )?;
+        }
+        Ok(Arc::new(memtable))
+    }
 }
 
 impl RecoveredWrites {
     /// Nothing was in arenas.
     pub(crate) fn none(last_sequence: SequenceNumber) -> Self {
         RecoveredWrites {
-            memtables: Vec::new(),
+            arenas: Vec::new(),
             last_sequence,
             report: Recovery::default(),
         }
+    }
+
+    /// Loads all arenas, oldest first.
+    pub(crate) fn load(&self) -> Result<Vec<Arc<MemTable>>> {
+        let mut held_bytes = 0;
+        let load = |arena: &TakenArena| {
+            held_bytes += arena.frame_bytes();
+            arena.load(match held_bytes <= HELD_BYTES {
+                true => Placement::Memory,
+                false => Placement::Mapping,
+            })
+        };
+        self.arenas.iter().map(load).collect()
     }
 
     /// What was in arenas is gone, and the caller goes on without. Numbers that were promised are
@@ -121,8 +189,8 @@ pub(crate) fn recover(
     options: &Options,
 ) -> Result<RecoveredWrites> {
     let (arenas, is_rest_lost) = read_arenas(region, state, options)?;
-    check_keyspaces(&arenas, state, options)?;
-    let facts: Vec<ArenaFacts> = arenas.iter().map(facts_of).collect();
+    check_keyspaces(&arenas, state)?;
+    let facts: Vec<ArenaFacts> = arenas.iter().map(|arena| facts_of(&arena.found)).collect();
     // What was promised may be in the arenas that are accepted as lost.
     let persisted_until = if is_rest_lost {
         0
@@ -132,13 +200,18 @@ pub(crate) fn recover(
     let plan = judge(&facts, state.flushed_sequence, persisted_until).map_err(|damage| {
         let arena = damage.arena.and_then(|position| arenas.get(position));
         let (file, offset) = match arena {
-            Some(found) => (found.arena.file(), damage.offset as u64),
+            Some(arena) => (arena.found.file(), damage.offset as u64),
             // No arena is listed that could hold the rest.
             None => (&*state.read_from.0, state.read_from.1),
         };
         Error::corruption(file, offset, damage.detail)
     })?;
-    let taken = take(&arenas, &plan, options, state.identity.hash_seed)?;
+    check_records(&arenas, &plan)?;
+    let found: Vec<_> = arenas
+        .into_iter()
+        .map(|arena| Arc::new(arena.found))
+        .collect();
+    let taken = take(&found, &plan, options, state.identity.hash_seed);
     Ok(if is_rest_lost {
         taken.without_the_rest(state)
     } else {
@@ -183,22 +256,69 @@ pub(crate) fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> E
     Error::corruption(file, 0, detail)
 }
 
-/// Reads a live arena. The header of another generation than its own, or the one that it was to
-/// replace, is that of another file: one of an earlier time, or of a copy of the store.
-pub(crate) fn read_live(
+/// A live arena as it was found, and what is wrong with its frames.
+#[derive(Debug)]
+pub(crate) struct LiveFound {
+    found: Recovered,
+    faults: FrameFaults,
+}
+
+/// Looks for the frames of a live arena. A length that the manifest does not list is damage.
+fn read_live(
     region: &Region,
     generation: u64,
     live: &LiveArena,
+    next_keyspace: u32,
+) -> terrace_region::Result<LiveFound> {
+    let expected = Expected {
+        capacity_bytes: Some(live.capacity_bytes),
+        end_bytes: None,
+    };
+    let mut faults = FrameFaults::default();
+    let found = region.recover_as(live.slot, generation, expected, &mut |frame, window| {
+        faults.check(frame, window, next_keyspace)?;
+        Ok(true)
+    })?;
+    check_generation(region, &found, live)?;
+    Ok(LiveFound { found, faults })
+}
+
+/// Looks for the frames of an arena up to the first that is whole and holds no records of a store, and
+/// whatever its length is: those behind are evidence, and none is taken. `live` is what the manifest
+/// says of it.
+pub(crate) fn read_to_bad_records(
+    region: &Region,
+    slot: u64,
+    generation: u64,
+    live: Option<&LiveArena>,
 ) -> terrace_region::Result<Recovered> {
-    let found = region.recover(live.slot, generation)?;
+    let mut faults = FrameFaults::default();
+    let expected = Expected::default();
+    let found = region.recover_as(slot, generation, expected, &mut |frame, window| {
+        faults.check(frame, window, MAX_KEYSPACE)
+    })?;
+    if let Some(live) = live {
+        check_generation(region, &found, live)?;
+    }
+    Ok(found)
+}
+
+/// Judges the header of a live arena. That of another generation than its own, or the one that it was
+/// to replace, is that of another file: one of an earlier time, or of a copy of the store.
+fn check_generation(
+    region: &Region,
+    found: &Recovered,
+    live: &LiveArena,
+) -> terrace_region::Result<()> {
+    let generation = found.generation();
     let in_header = match found.header {
         HeaderState::Intact(header) => header.generation,
         HeaderState::Blank => 0,
         // A damaged header is judged with its frames.
-        _ => return Ok(found),
+        _ => return Ok(()),
     };
     if live.may_have_in_header(in_header, generation) {
-        return Ok(found);
+        return Ok(());
     }
     Err(terrace_region::Error::Foreign {
         file: region.file(live.slot),
@@ -211,48 +331,49 @@ pub(crate) fn read_live(
 
 /// Fails if a frame names a keyspace that no edit issued: the manifest lost its end. A keyspace is
 /// durable before the first write to it.
-fn check_keyspaces(arenas: &[Recovered], state: &ManifestState, options: &Options) -> Result<()> {
-    let threads = parallel::threads(options);
-    let unissued = parallel::map("check keyspaces", arenas, threads, |found| {
-        unissued_keyspace(found, state.next_keyspace)
-    })?;
-    let mut found = arenas.iter().zip(unissued);
-    let Some((arena, (offset, keyspace))) =
-        found.find_map(|(arena, found)| Some((&arena.arena, found?)))
-    else {
+fn check_keyspaces(arenas: &[LiveFound], state: &ManifestState) -> Result<()> {
+    let mut unissued = arenas.iter().filter_map(|arena| {
+        let unissued = arena.faults.unissued_keyspace?;
+        Some((arena.found.file(), unissued))
+    });
+    let Some((file, unissued)) = unissued.next() else {
         return Ok(());
     };
     let detail = format!(
-        "a write in it is for keyspace {keyspace}, the manifest knows none above {}: the manifest \
-         has lost its end",
+        "a write in it is for keyspace {}, the manifest knows none above {}: the manifest has lost \
+         its end",
+        unissued.keyspace,
         state.next_keyspace.saturating_sub(1)
     );
-    Err(Error::corruption(arena.file(), offset as u64, detail))
+    Err(Error::corruption(file, unissued.offset as u64, detail))
 }
 
-/// Returns the first such keyspace, and the offset of its frame.
-fn unissued_keyspace(found: &Recovered, next_keyspace: u32) -> Option<(usize, u32)> {
-    found.scan.frames.iter().find_map(|frame| {
-        let payload = found
-            .arena
-            .read(frame.payload_offset(), frame.payload_bytes)?;
-        let mut records = Records::new(payload).map_while(std::result::Result::ok);
-        let record = records.find(|record| record.keyspace >= next_keyspace)?;
-        Some((frame.offset, record.keyspace))
-    })
+/// Fails if a frame that is to be taken holds no records of a store.
+fn check_records(arenas: &[LiveFound], plan: &Plan) -> Result<()> {
+    for (arena, taken) in arenas.iter().zip(&plan.last_taken) {
+        if let (Some(bad), Some(_)) = (&arena.faults.bad_records, taken)
+            && bad.offset < arena.found.scan.end_bytes
+        {
+            let detail = bad.detail.clone();
+            return Err(Error::corruption(
+                arena.found.file(),
+                bad.offset as u64,
+                detail,
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a frame of a live arena names a keyspace that no edit issued. Arenas that cannot be read
 /// prove nothing.
-pub(crate) fn check_live_keyspaces(
-    region: &Region,
-    state: &ManifestState,
-    options: &Options,
-) -> Result<()> {
+pub(crate) fn check_live_keyspaces(region: &Region, state: &ManifestState) -> Result<()> {
     let live = state.live_arenas.iter();
-    let read = live.filter_map(|(generation, arena)| read_live(region, *generation, arena).ok());
-    let arenas: Vec<Recovered> = read.collect();
-    check_keyspaces(&arenas, state, options)
+    let read = live.filter_map(|(generation, arena)| {
+        read_live(region, *generation, arena, state.next_keyspace).ok()
+    });
+    let arenas: Vec<LiveFound> = read.collect();
+    check_keyspaces(&arenas, state)
 }
 
 /// The live arenas, oldest first, up to one that is accepted as lost: no write behind a gap may be
@@ -261,11 +382,11 @@ fn read_arenas(
     region: &Region,
     state: &ManifestState,
     options: &Options,
-) -> Result<(Vec<Recovered>, bool)> {
+) -> Result<(Vec<LiveFound>, bool)> {
     let live: Vec<_> = state.live_arenas.iter().collect();
     let threads = parallel::threads(options);
     let read = parallel::map("read arenas", &live, threads, |(generation, arena)| {
-        read_live(region, **generation, arena)
+        read_live(region, **generation, arena, state.next_keyspace)
     })?;
     let mut arenas = Vec::new();
     for found in read {
@@ -286,139 +407,41 @@ pub(crate) fn facts_of(found: &Recovered) -> ArenaFacts {
     ArenaFacts {
         same_boot: found.is_same_boot,
         activated: found.is_activated,
-        frames: found.scan.frames.clone(),
-        end: found.scan.end_bytes,
-        behind: found.scan.behind.clone(),
-        search_given_up: !found.scan.search_complete,
+        scan: found.scan,
     }
 }
 
-/// Builds a MemTable over the taken frames of each arena that has some.
+/// Takes of each arena what the plan says.
 pub(crate) fn take(
-    arenas: &[Recovered],
+    arenas: &[Arc<Recovered>],
     plan: &Plan,
     options: &Options,
     hash_seed: u64,
-) -> Result<RecoveredWrites> {
-    let mut report = Recovery {
-        dropped: plan.dropped,
-        torn_tail: arenas.iter().any(|found| found.scan.torn),
-        ..Recovery::default()
-    };
-    let taken: Vec<_> = arenas
-        .iter()
-        .zip(&plan.frames_taken)
-        .map(|(found, &count)| (found, found.scan.frames.get(..count).unwrap_or_default()))
-        .filter(|(_, frames)| !frames.is_empty())
-        .collect();
-    let threads = parallel::threads(options);
-    let built = parallel::map("index arenas", &taken, threads, |(found, frames)| {
-        build(&found.arena, frames, options.arena_index_bytes, hash_seed)
-    })?;
-    let mut memtables = Vec::new();
-    for ((_, frames), memtable) in taken.into_iter().zip(built) {
-        report.arenas += 1;
-        report.frames += frames.len();
-        report.writes += count_writes(frames);
-        memtables.push(Arc::new(memtable?));
-    }
-    Ok(RecoveredWrites {
-        memtables,
+) -> RecoveredWrites {
+    let mut recovered = RecoveredWrites {
+        arenas: Vec::new(),
         last_sequence: plan.last_sequence,
-        report,
-    })
-}
-
-fn build(
-    arena: &Arc<Arena>,
-    frames: &[FrameInfo],
-    index_budget_bytes: u64,
-    hash_seed: u64,
-) -> Result<MemTable> {
-    let index_bytes = index_budget_bytes.max(MemTable::index_bytes_for(count_writes(frames)));
-    let memtable = MemTable::new(Arc::clone(arena), index_bytes, hash_seed);
-    for frame in frames {
-        memtable.insert_frame(
-            frame.payload_offset(),
-            frame.payload_bytes,
-            frame.first_sequence,
-        )?;
-        if memtable.last_sequence() != frame.last_sequence() {
-            let detail = format!(
-                "the frame says that it holds {} records and holds another number of them",
-                frame.record_count
-            );
-            return Err(Error::corruption(arena.file(), frame.offset as u64, detail));
-        }
-    }
-    Ok(memtable)
-}
-
-/// Takes the frames from the first on that is whole and holds no records of a store out of what is read
-/// of an arena: they are evidence, and none is taken.
-pub(crate) fn cut_at_bad_records(
-    found: &mut Recovered,
-    index_budget_bytes: u64,
-    hash_seed: u64,
-) -> Result<()> {
-    let frames = &found.scan.frames;
-    let no_keyspace = unissued_keyspace(found, MAX_KEYSPACE);
-    let no_keyspace = no_keyspace.map_or(u64::MAX, |(offset, _)| offset as u64);
-    let bad = match build(&found.arena, frames, index_budget_bytes, hash_seed) {
-        Err(Error::Corruption { offset, .. }) => offset.min(no_keyspace),
-        built => {
-            built?;
-            no_keyspace
-        }
+        report: Recovery {
+            dropped: plan.dropped,
+            torn_tail: arenas.iter().any(|found| found.scan.torn),
+            ..Recovery::default()
+        },
     };
-    let cut = frames.partition_point(|frame| frame.next_offset() as u64 <= bad);
-    let mut behind = found.scan.frames.split_off(cut);
-    if let Some(first) = behind.first() {
-        found.scan.end_bytes = first.offset;
-        behind.append(&mut found.scan.behind);
-        found.scan.behind = behind;
+    for (found, &last_taken) in arenas.iter().zip(&plan.last_taken) {
+        let (Some(run), Some(last_taken)) = (found.scan.run, last_taken) else {
+            continue;
+        };
+        let taken = TakenArena {
+            found: Arc::clone(found),
+            first_sequence: run.first_sequence,
+            last_taken,
+            index_budget_bytes: options.arena_index_bytes,
+            hash_seed,
+        };
+        recovered.report.arenas += 1;
+        recovered.report.frames += run.frames as usize;
+        recovered.report.writes += taken.writes();
+        recovered.arenas.push(taken);
     }
-    Ok(())
-}
-
-fn count_writes(frames: &[FrameInfo]) -> u64 {
-    let counts = frames.iter().map(|frame| u64::from(frame.record_count));
-    counts.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use terrace_region::{FRAME_HEADER_BYTES, Frame};
-
-    use super::*;
-    use crate::WriteBatch;
-
-    #[test]
-    fn a_frame_that_counts_its_records_wrong_is_damage_of_its_arena() {
-        let region = Region::volatile(1 << 20).unwrap();
-        let slot = region.reserve(1 << 20).unwrap();
-        let arena = region.activate(slot, 1).unwrap();
-        let mut batch = WriteBatch::new();
-        batch.put(b"key", b"value").unwrap();
-        let frame = Frame {
-            first_sequence: 1,
-            record_count: 7,
-            persisted_until: 0,
-            payload: &[batch.payload()],
-        };
-        let at = arena.append(&frame).unwrap();
-        let found = |record_count| FrameInfo {
-            offset: at.payload_offset - FRAME_HEADER_BYTES,
-            payload_bytes: at.payload_bytes,
-            first_sequence: 1,
-            record_count,
-            persisted_until: 0,
-        };
-        let error = build(&arena, &[found(7)], 1 << 20, 7).err().unwrap();
-        let Error::Corruption { file, offset, .. } = error else {
-            panic!("{error}");
-        };
-        assert_eq!((&*file, offset), (arena.file(), found(7).offset as u64));
-        build(&arena, &[found(1)], 1 << 20, 7).unwrap();
-    }
+    recovered
 }

@@ -204,7 +204,7 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
             });
         }
     };
-    let scan = terrace_region::scan(&bytes, header.key());
+    let scan = terrace_region::list_frames(&bytes, header.key());
     let summary = vec![
         ("generation", header.generation.to_string()),
         ("slot", header.slot.to_string()),

@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use terrace_region::{FrameInfo, HeaderState, Recovered, Region};
+use terrace_region::{HeaderState, Recovered, Region, Scan};
 
 use super::report::LeftFile;
 use super::site::Site;
 use super::state::{Basis, Home, Slot};
 use super::strangers::strangers;
 use super::tables::Examined;
-use crate::db::recover::{RecoveredWrites, cut_at_bad_records, facts_of, read_live, recover, take};
+use crate::db::recover::{RecoveredWrites, read_to_bad_records, recover, take};
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::of_missing_arena;
@@ -58,7 +58,7 @@ pub(super) struct ArenasFound {
 
 /// What a slot turned out to be.
 enum Reading {
-    Arena(Box<Recovered>),
+    Arena(Arc<Recovered>),
     /// No arena, or of a generation that nobody knows.
     Unreadable(Error),
     /// Missing, or one of the strangers.
@@ -139,8 +139,8 @@ impl ArenasFound {
                 None if site.options.accept_region_loss => continue,
                 None => return Err(lost(state, &file)),
             }
-            match read(site, basis, region, live.slot, generation, Some(live))? {
-                Reading::Arena(arena) => arenas.push(*arena),
+            match read(region, live.slot, generation, Some(live))? {
+                Reading::Arena(arena) => arenas.push(arena),
                 Reading::Unreadable(error) => unreadable.push(LeftFile::new(file, error)),
                 Reading::Absent => {}
             }
@@ -149,18 +149,18 @@ impl ArenasFound {
             .iter()
             .filter(|arena| is_of_another_time(arena, state))
         {
-            let file = arena.arena.file().to_path_buf();
+            let file = arena.file().to_path_buf();
             let detail = "its header is damaged, or of another time";
             unreadable.push(LeftFile::new(
                 file.clone(),
                 Error::corruption(&file, 0, detail),
             ));
         }
-        let facts: Vec<ArenaFacts> = arenas.iter().map(lenient).collect();
+        let facts: Vec<ArenaFacts> = arenas.iter().map(|arena| lenient(arena)).collect();
         let plan = judge(&facts, state.flushed_sequence, 0);
         let plan = plan.map_err(|_| damage.clone())?;
         let mut found = ArenasFound::taken(site, basis, &arenas, &plan)?;
-        for (arena, &taken) in arenas.iter().zip(&plan.frames_taken) {
+        for (arena, &taken) in arenas.iter().zip(&plan.last_taken) {
             found.leave(arena, taken);
         }
         found.cause = Some(damage);
@@ -176,15 +176,15 @@ impl ArenasFound {
         tables: &Examined,
         regions: &[Region],
     ) -> Result<Self> {
-        let mut arenas: Vec<Recovered> = Vec::new();
+        let mut arenas: Vec<Arc<Recovered>> = Vec::new();
         let (mut damage, mut unreadable) = (None, Vec::new());
         let mut next_generation = 1;
         for region in regions {
             for slot in basis.slots(region)? {
                 let following = slot.generation.unwrap_or(0).saturating_add(1);
                 next_generation = following.max(next_generation);
-                match read_slot(site, basis, region, slot)? {
-                    Reading::Arena(arena) => arenas.push(*arena),
+                match read_slot(region, slot)? {
+                    Reading::Arena(arena) => arenas.push(arena),
                     Reading::Unreadable(error) => {
                         damage.get_or_insert_with(|| error.clone());
                         unreadable.push(LeftFile::new(region.file(slot.number), error));
@@ -193,22 +193,22 @@ impl ArenasFound {
                 }
             }
         }
-        arenas.sort_by_key(|arena| arena.arena.generation());
+        arenas.sort_by_key(|arena| arena.generation());
         let is_there = |generation: &u64| {
             let mut arenas = arenas.iter();
-            arenas.any(|arena| arena.arena.generation() == *generation)
+            arenas.any(|arena| arena.generation() == *generation)
         };
         let is_one_gone = !basis.state.live_arenas.keys().all(is_there);
         let (plan, first_needed) = choose(&arenas, tables, is_one_gone || damage.is_some());
         let mut found = ArenasFound::taken(site, basis, &arenas, &plan)?;
-        let needed = arenas.iter().zip(&plan.frames_taken).skip(first_needed);
+        let needed = arenas.iter().zip(&plan.last_taken).skip(first_needed);
         for (arena, &taken) in needed {
             found.leave(arena, taken);
-            if !arena.scan.behind.is_empty() {
+            if arena.scan.behind.is_some() {
                 damage.get_or_insert_with(|| {
                     let detail = "whole frames lie behind one that is damaged";
                     let offset = arena.scan.end_bytes as u64;
-                    Error::corruption(arena.arena.file(), offset, detail)
+                    Error::corruption(arena.file(), offset, detail)
                 });
             }
         }
@@ -219,14 +219,12 @@ impl ArenasFound {
         Ok(found)
     }
 
-    fn taken(site: &Site, basis: &Basis, arenas: &[Recovered], plan: &Plan) -> Result<Self> {
+    fn taken(site: &Site, basis: &Basis, arenas: &[Arc<Recovered>], plan: &Plan) -> Result<Self> {
         let seed = basis.state.identity.hash_seed;
-        let RecoveredWrites {
-            memtables, report, ..
-        } = take(arenas, plan, &site.options, seed)?;
+        let taken = take(arenas, plan, &site.options, seed);
         Ok(ArenasFound {
-            memtables,
-            writes: report.writes,
+            memtables: taken.load()?,
+            writes: taken.report.writes,
             last_sequence: plan.last_sequence,
             known_sequence: plan.last_sequence,
             ..ArenasFound::default()
@@ -252,22 +250,27 @@ impl ArenasFound {
     }
 
     /// Takes the writes that the next opening would take: a new manifest names no arenas.
-    pub(super) fn take_unflushed(&mut self) {
+    pub(super) fn take_unflushed(&mut self) -> Result<()> {
         if let Some(recovered) = self.unflushed.take() {
-            self.memtables = recovered.memtables;
+            self.memtables = recovered.load()?;
             self.writes = recovered.report.writes;
         }
+        Ok(())
     }
 
     /// Notes what of an arena is not taken.
-    fn leave(&mut self, arena: &Recovered, taken: usize) {
-        let frames = arena.scan.frames.iter().skip(taken);
-        let left = frames.chain(&arena.scan.behind);
-        let numbers = left.map(|frame| (frame.first_sequence, frame.last_sequence()));
+    fn leave(&mut self, arena: &Recovered, last_taken: Option<SequenceNumber>) {
+        let of_run = arena.scan.run.map(|run| {
+            let first = last_taken.map_or(run.first_sequence, |last| last.saturating_add(1));
+            (first, run.last_sequence)
+        });
+        let of_run = of_run.filter(|(first, last)| first <= last);
+        let behind = arena.scan.behind;
+        let behind = behind.map(|span| (span.first_sequence, span.last_sequence));
         let hull = |(from, to): (u64, u64), (first, last)| (from.min(first), to.max(last));
-        if let Some(numbers) = numbers.reduce(hull) {
+        if let Some(numbers) = of_run.into_iter().chain(behind).reduce(hull) {
             self.dropped = Some(self.dropped.map_or(numbers, |all| hull(all, numbers)));
-            let file = arena.arena.file();
+            let file = arena.file();
             let detail = format!("writes {} to {} in it are not taken", numbers.0, numbers.1);
             let error = Error::corruption(file, arena.scan.end_bytes as u64, detail);
             self.damaged.push(LeftFile::new(file.to_path_buf(), error));
@@ -287,23 +290,22 @@ impl ArenasFound {
 
 /// How many frames of each arena are taken where no manifest tells, and the first arena that was
 /// not flushed for all that is known. `arenas` are in the order of their generations.
-fn choose(arenas: &[Recovered], tables: &Examined, is_one_gone: bool) -> (Plan, usize) {
+fn choose(arenas: &[Arc<Recovered>], tables: &Examined, is_one_gone: bool) -> (Plan, usize) {
     let is_merged_over = |last: SequenceNumber| {
         let mut tables = tables.sound.iter();
         tables.any(|table| table.min_sequence <= last && last < table.max_sequence)
     };
     let mut plan = Plan {
-        frames_taken: vec![0; arenas.len()],
+        last_taken: vec![None; arenas.len()],
         ..Plan::default()
     };
     let mut is_damage_about = is_one_gone;
     // Of the youngest arenas taken so far.
-    let mut first_sequence = None;
+    let mut first_sequence: Option<SequenceNumber> = None;
     let mut first_needed = arenas.len();
-    for (arena, taken) in arenas.iter().zip(&mut plan.frames_taken).rev() {
+    for (arena, taken) in arenas.iter().zip(&mut plan.last_taken).rev() {
         is_damage_about |= arena.scan.is_damaged();
-        let last = arena.scan.frames.last().map(FrameInfo::last_sequence);
-        if let Some(last) = last {
+        if let Some(last) = arena.scan.run.map(|run| run.last_sequence) {
             let has_gap = first_sequence.is_some_and(|first| last.saturating_add(1) < first);
             if is_merged_over(last) || (has_gap && !is_damage_about) {
                 break;
@@ -311,16 +313,12 @@ fn choose(arenas: &[Recovered], tables: &Examined, is_one_gone: bool) -> (Plan, 
         }
         first_needed -= 1;
         // Numbers that were given twice belong to the younger arena.
-        let frames = &arena.scan.frames;
-        let is_older =
-            |frame: &FrameInfo| first_sequence.is_none_or(|first| frame.last_sequence() < first);
-        *taken = frames.partition_point(is_older);
-        if let Some((first, last)) = frames
-            .first()
-            .zip(frames.get(..*taken).and_then(<[_]>::last))
-        {
-            plan.last_sequence = plan.last_sequence.max(last.last_sequence());
-            first_sequence = Some(first.first_sequence);
+        let limit = first_sequence.map_or(SequenceNumber::MAX, |first| first.saturating_sub(1));
+        if let Some(run) = arena.scan.run.filter(|run| run.first_sequence <= limit) {
+            let last = run.last_sequence.min(limit);
+            *taken = Some(last);
+            plan.last_sequence = plan.last_sequence.max(last);
+            first_sequence = Some(run.first_sequence);
         }
     }
     (plan, first_needed)
@@ -329,15 +327,15 @@ fn choose(arenas: &[Recovered], tables: &Examined, is_one_gone: bool) -> (Plan, 
 /// Whether an arena had been activated and its header does not say so: a younger one was issued.
 fn is_of_another_time(found: &Recovered, state: &ManifestState) -> bool {
     let youngest = state.live_arenas.keys().next_back();
-    let is_youngest = youngest == Some(&found.arena.generation());
+    let is_youngest = youngest == Some(&found.generation());
     !found.is_activated && !is_youngest && found.header != HeaderState::Blank
 }
 
 /// Reads an arena of a slot that no manifest describes.
-fn read_slot(site: &Site, basis: &Basis, region: &Region, slot: Slot) -> Result<Reading> {
+fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
     match slot.generation {
         _ if slot.is_stranger => Ok(Reading::Absent),
-        Some(generation) => read(site, basis, region, slot.number, generation, None),
+        Some(generation) => read(region, slot.number, generation, None),
         None => {
             let detail = "the header is damaged, and nobody knows the generation";
             let error = Error::corruption(&region.file(slot.number), 0, detail);
@@ -346,29 +344,16 @@ fn read_slot(site: &Site, basis: &Basis, region: &Region, slot: Slot) -> Result<
     }
 }
 
-fn read(
-    site: &Site,
-    basis: &Basis,
-    region: &Region,
-    slot: u64,
-    generation: u64,
-    live: Option<&LiveArena>,
-) -> Result<Reading> {
+fn read(region: &Region, slot: u64, generation: u64, live: Option<&LiveArena>) -> Result<Reading> {
     use terrace_region::Error as Fault;
-    let found = match live {
-        Some(live) => read_live(region, generation, live),
-        None => region.recover(slot, generation),
-    };
-    match found {
-        Ok(mut found) => {
-            if let Some(frame) = frame_without_room(found.scan.all_frames()) {
-                let offset = frame.offset as u64;
-                let error = Error::corruption(&region.file(slot), offset, LEAVES_NO_ROOM);
+    match read_to_bad_records(region, slot, generation, live) {
+        Ok(found) => {
+            if let Some(offset) = frame_without_room(&found.scan) {
+                let file = region.file(slot);
+                let error = Error::corruption(&file, offset as u64, LEAVES_NO_ROOM);
                 return Ok(Reading::Unreadable(error));
             }
-            let seed = basis.state.identity.hash_seed;
-            cut_at_bad_records(&mut found, site.options.arena_index_bytes, seed)?;
-            Ok(Reading::Arena(Box::new(found)))
+            Ok(Reading::Arena(Arc::new(found)))
         }
         Err(Fault::Missing { .. }) => Ok(Reading::Absent),
         Err(error @ (Fault::Corruption { .. } | Fault::Foreign { .. })) => {
@@ -380,17 +365,14 @@ fn read(
 
 /// The facts, without those that forbid to go on.
 fn lenient(found: &Recovered) -> ArenaFacts {
-    let facts = facts_of(found);
-    let without_promise = |frame| FrameInfo {
-        persisted_until: 0,
-        ..frame
-    };
     ArenaFacts {
         same_boot: false,
         activated: true,
-        frames: facts.frames.into_iter().map(without_promise).collect(),
-        end: facts.end,
-        behind: Vec::new(),
-        search_given_up: false,
+        scan: Scan {
+            behind: None,
+            search_complete: true,
+            max_persisted_until: None,
+            ..found.scan
+        },
     }
 }

@@ -150,7 +150,7 @@ pub fn repair_with(
     if takes {
         taken = site.open_unlisted(&unlisted)?;
         basis.extend();
-        arenas.take_unflushed();
+        arenas.take_unflushed()?;
         report.takes_in(&basis, &arenas, &taken);
     }
     let written = site.write(&basis, &tables, &arenas, &taken)?;

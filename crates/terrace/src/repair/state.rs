@@ -267,7 +267,7 @@ impl Basis {
         let unissued = unissued(&slots, &self.state);
         let unissued: Vec<_> = unissued.filter(|(_, given)| *given < MAX_NUMBER).collect();
         if unissued.is_empty() {
-            return self.weigh_keyspaces(site, region);
+            return self.weigh_keyspaces(region);
         }
         let known = match recover(region, &self.state, &site.options) {
             Ok(writes) => writes.last_sequence,
@@ -280,7 +280,7 @@ impl Basis {
         for (slot, generation) in unissued {
             let file = region.file(slot);
             let first = match region.recover(slot, generation) {
-                Ok(found) => found.scan.frames.first().map(|frame| frame.first_sequence),
+                Ok(found) => found.scan.run.map(|run| run.first_sequence),
                 Err(terrace_region::Error::Corruption { .. }) => None,
                 Err(error) => return Err(region_error(error)),
             };
@@ -290,12 +290,12 @@ impl Basis {
                 self.distrust(lost_end(&self.state, &file, generation));
             }
         }
-        self.weigh_keyspaces(site, region)
+        self.weigh_keyspaces(region)
     }
 
     /// Distrusts the manifest if a live arena holds a write to a keyspace that no edit issued.
-    fn weigh_keyspaces(&mut self, site: &Site, region: &Region) -> Result<()> {
-        match check_live_keyspaces(region, &self.state, &site.options) {
+    fn weigh_keyspaces(&mut self, region: &Region) -> Result<()> {
+        match check_live_keyspaces(region, &self.state) {
             Err(why @ Error::Corruption { .. }) => {
                 self.distrust(why);
                 Ok(())

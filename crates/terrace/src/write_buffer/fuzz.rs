@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: hostile bytes in, nothing out; a panic is the finding.
 
-use terrace_region::{ArenaKey, Header, HeaderState, scan};
+use terrace_region::{ArenaKey, Header, HeaderState, list_frames};
 
 use crate::write_buffer::record::Records;
 
@@ -19,8 +19,8 @@ pub fn fuzz_arena(bytes: &[u8]) {
         HeaderState::Intact(header) => header.key(),
         _ => ArenaKey::new([0; 16], 1),
     };
-    let found = scan(bytes, key);
-    for frame in found.all_frames() {
+    let found = list_frames(bytes, key);
+    for frame in found.frames.iter().chain(&found.behind) {
         let end = frame.payload_offset() + frame.payload_bytes;
         let payload = bytes.get(frame.payload_offset()..end);
         assert!(payload.is_some(), "a frame outside the arena");

@@ -8,6 +8,7 @@ pub(crate) mod arena_size;
 pub(crate) mod batch;
 pub(crate) mod bench;
 pub(crate) mod cursor;
+pub(crate) mod frame_check;
 pub(crate) mod fuzz;
 pub(crate) mod index;
 pub(crate) mod memtable;

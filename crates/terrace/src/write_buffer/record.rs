@@ -8,6 +8,9 @@
 use crate::coding::{Decoder, put_varint, varint_length};
 use crate::key::{Kind, MAX_KEY_BYTES};
 
+/// Bytes of the longest record before its key: the kind and three varints.
+pub(crate) const MAX_HEAD_BYTES: usize = 1 + 3 * 10;
+
 /// A record read from a payload. Offsets count from the start of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -25,6 +28,12 @@ impl Record {
     #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         Records::new(bytes).decode()
+    }
+
+    /// The record that `bytes` begin with, of which they may hold no more than
+    /// [`MAX_HEAD_BYTES`].
+    pub(crate) fn decode_head(bytes: &[u8]) -> Option<Record> {
+        Records::new(bytes).decode_head()
     }
 }
 
@@ -66,6 +75,15 @@ impl<'a> Records<'a> {
 
     #[inline]
     fn decode(&mut self) -> Option<Record> {
+        let record = self.decode_head()?;
+        self.decoder.take(record.key_bytes)?;
+        self.decoder.take(record.value_bytes)?;
+        Some(record)
+    }
+
+    /// The record up to its key: key and value may lie behind the end of the payload.
+    #[inline(always)]
+    fn decode_head(&mut self) -> Option<Record> {
         let offset = self.payload.len() - self.decoder.rest().len();
         let kind = Kind::from_number(self.decoder.u8()?)?;
         let keyspace = self
@@ -78,8 +96,6 @@ impl<'a> Records<'a> {
             return None;
         }
         let key_offset = self.payload.len() - self.decoder.rest().len();
-        self.decoder.take(key_bytes)?;
-        self.decoder.take(value_bytes)?;
         Some(Record {
             offset,
             kind,

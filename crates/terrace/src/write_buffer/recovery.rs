@@ -9,33 +9,28 @@
 //! manifest says was persisted; (2) with a whole frame behind it while the page cache of the same
 //! boot is still there, since frames are written in order and a dying process tears only the last.
 
-use terrace_region::FrameInfo;
+use terrace_region::{FRAMES_START, FrameRun, Scan};
 
 use crate::SequenceNumber;
 use crate::key::MAX_STORED_SEQUENCE;
 
 /// What was found in one live arena.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ArenaFacts {
     /// The arena's header was written under the boot that is running now.
     pub(crate) same_boot: bool,
     /// The header is intact and of this generation. It was durable before the first frame.
     pub(crate) activated: bool,
-    /// Frames from the start of the arena to the first place that holds none.
-    pub(crate) frames: Vec<FrameInfo>,
-    /// Where the frames end.
-    pub(crate) end: usize,
-    /// Whole frames found behind that place.
-    pub(crate) behind: Vec<FrameInfo>,
-    /// The bytes are full of things that look like frames and are none: `behind` is not all.
-    pub(crate) search_given_up: bool,
+    /// The frames and the damage.
+    pub(crate) scan: Scan,
 }
 
 /// What is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// For each arena, in the order given, how many of its frames.
-    pub(crate) frames_taken: Vec<usize>,
+    /// For each arena, in the order given, the last number that is taken from it, if any is: its
+    /// frames up to that.
+    pub(crate) last_taken: Vec<Option<SequenceNumber>>,
     /// The last number taken.
     pub(crate) last_sequence: SequenceNumber,
     /// The numbers of readable frames that were dropped as a torn tail.
@@ -65,57 +60,45 @@ pub(crate) fn judge(
     };
     // The arena and offset where the walk met its first gap.
     let mut gap: Option<(usize, usize)> = None;
+    let mut highest_left = 0;
+    let mut left_in_this_boot = 0;
+    let mut promised = persisted_until;
     for (position, arena) in arenas.iter().enumerate() {
         if let Some(damage) = undecidable(position, arena, position + 1 == arenas.len()) {
             return Err(damage);
         }
-        let mut taken = 0;
-        if gap.is_none() {
-            for frame in &arena.frames {
-                if Some(frame.first_sequence) != plan.last_sequence.checked_add(1) {
-                    gap = Some((position, frame.offset));
-                    break;
-                }
-                plan.last_sequence = frame.last_sequence();
-                taken += 1;
-            }
-            if gap.is_none() && !arena.behind.is_empty() {
-                gap = Some((position, arena.end));
-            }
+        let scan = &arena.scan;
+        let next = plan.last_sequence.checked_add(1);
+        let is_next = |run: &FrameRun| gap.is_none() && Some(run.first_sequence) == next;
+        let taken = scan.run.filter(is_next);
+        let left = scan.run.filter(|_| taken.is_none());
+        if let Some(run) = taken {
+            plan.last_sequence = run.last_sequence;
         }
-        plan.frames_taken.push(taken);
+        if gap.is_none() && (left.is_some() || scan.behind.is_some()) {
+            let offset = if left.is_some() {
+                FRAMES_START
+            } else {
+                scan.end_bytes
+            };
+            gap = Some((position, offset));
+        }
+        plan.last_taken.push(taken.map(|run| run.last_sequence));
+        let left = left.map(|run| run.last_sequence);
+        let left = left.max(scan.behind.map(|span| span.last_sequence));
+        highest_left = highest_left.max(left.unwrap_or(0));
+        if arena.same_boot {
+            left_in_this_boot = left_in_this_boot.max(left.unwrap_or(0));
+        }
+        promised = promised.max(scan.max_persisted_until.unwrap_or(0));
     }
-
-    let left = arenas
-        .iter()
-        .zip(&plan.frames_taken)
-        .flat_map(|(arena, &taken)| {
-            let same_boot = arena.same_boot;
-            arena
-                .frames
-                .iter()
-                .skip(taken)
-                .chain(&arena.behind)
-                .map(move |frame| (same_boot, frame))
-        });
-    let mut highest_left = 0;
-    let mut left_in_this_boot = false;
-    for (same_boot, frame) in left {
-        highest_left = highest_left.max(frame.last_sequence());
-        left_in_this_boot |= same_boot && frame.last_sequence() > plan.last_sequence;
-    }
-    let promised = arenas
-        .iter()
-        .flat_map(|arena| arena.frames.iter().chain(&arena.behind))
-        .map(|frame| frame.persisted_until)
-        .fold(persisted_until, SequenceNumber::max);
 
     let place = gap.or_else(|| {
         arenas
             .iter()
             .enumerate()
             .next_back()
-            .map(|(position, arena)| (position, arena.end))
+            .map(|(position, arena)| (position, arena.scan.end_bytes))
     });
     let damage = |detail: String| {
         let (arena, offset) = place.map_or((None, 0), |(arena, offset)| (Some(arena), offset));
@@ -131,7 +114,7 @@ pub(crate) fn judge(
             plan.last_sequence
         ));
     }
-    if left_in_this_boot {
+    if left_in_this_boot > plan.last_sequence {
         return damage(format!(
             "the frame after number {} is damaged and whole frames follow it: the file was \
              damaged, or its disk lost what it had cached while the machine went on, which cannot \
@@ -154,8 +137,7 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
             detail: detail.to_owned(),
         })
     };
-    let has_frames = !arena.frames.is_empty() || !arena.behind.is_empty();
-    if has_frames && !arena.activated {
+    if arena.scan.has_frames() && !arena.activated {
         return damage(0, "the header is damaged but frames follow it");
     }
     // A generation is issued only when the one before it is activated, or given up.
@@ -166,25 +148,28 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
              younger arena was issued since",
         );
     }
-    if arena.search_given_up {
-        return damage(arena.end, "too much that looks like frames and is none");
+    if !arena.scan.search_complete {
+        return damage(
+            arena.scan.end_bytes,
+            "too much that looks like frames and is none",
+        );
     }
-    let frames = arena.frames.iter().chain(&arena.behind);
-    frame_without_room(frames).and_then(|frame| damage(frame.offset, LEAVES_NO_ROOM))
+    frame_without_room(&arena.scan).and_then(|offset| damage(offset, LEAVES_NO_ROOM))
 }
 
 pub(crate) const LEAVES_NO_ROOM: &str =
     "the frame's sequence numbers leave no room for those to come";
 
-/// The first frame with a number so large that no store gives it.
-pub(crate) fn frame_without_room<'a>(
-    mut frames: impl Iterator<Item = &'a FrameInfo>,
-) -> Option<&'a FrameInfo> {
-    frames.find(|frame| frame.last_sequence().max(frame.persisted_until) > MAX_STORED_SEQUENCE)
+/// The offset of a frame with a number so large that no store gives it.
+pub(crate) fn frame_without_room(scan: &Scan) -> Option<usize> {
+    let (number, offset) = scan.largest?;
+    (number > MAX_STORED_SEQUENCE).then_some(offset)
 }
 
 #[cfg(test)]
 mod tests {
+    use terrace_region::FrameInfo;
+
     use super::*;
 
     fn frame(first_sequence: u64, record_count: u32) -> FrameInfo {
@@ -199,11 +184,17 @@ mod tests {
     }
 
     fn arena(frames: &[FrameInfo]) -> ArenaFacts {
+        damaged(frames, &[])
+    }
+
+    fn damaged(frames: &[FrameInfo], behind: &[FrameInfo]) -> ArenaFacts {
+        let mut scan = Scan::empty();
+        frames.iter().for_each(|frame| scan.add(frame));
+        behind.iter().for_each(|frame| scan.add_behind(frame));
         ArenaFacts {
+            same_boot: false,
             activated: true,
-            frames: frames.to_vec(),
-            end: 9999,
-            ..ArenaFacts::default()
+            scan,
         }
     }
 
@@ -218,7 +209,7 @@ mod tests {
         assert_eq!(
             plan,
             Plan {
-                frames_taken: vec![2, 0, 1],
+                last_taken: vec![Some(8), None, Some(11)],
                 last_sequence: 11,
                 dropped: None
             }
@@ -234,14 +225,14 @@ mod tests {
             arena(&[frame(2, 1)]),
         ];
         let plan = judge(&arenas, 0, 0).unwrap();
-        assert_eq!(plan.frames_taken, [1, 0, 0]);
+        assert_eq!(plan.last_taken, [Some(1), None, None]);
         assert_eq!((plan.last_sequence, plan.dropped), (1, Some((2, 3))));
     }
 
     #[test]
     fn frames_that_tables_hold_already_are_not_taken_again() {
         let plan = judge(&[arena(&[frame(1, 1), frame(2, 1)])], 2, 0).unwrap();
-        assert_eq!((plan.frames_taken, plan.last_sequence), (vec![0], 2));
+        assert_eq!((plan.last_taken, plan.last_sequence), (vec![None], 2));
     }
 
     #[test]
@@ -254,15 +245,8 @@ mod tests {
             persisted_until: 2,
             ..frame(3, 1)
         };
-        let damaged = ArenaFacts {
-            behind: vec![behind],
-            ..arena(&[frame(1, 1)])
-        };
-        assert!(judge(std::slice::from_ref(&damaged), 0, 0).is_err());
-        let tail = ArenaFacts {
-            behind: vec![frame(3, 1)],
-            ..damaged
-        };
+        assert!(judge(&[damaged(&[frame(1, 1)], &[behind])], 0, 0).is_err());
+        let tail = damaged(&[frame(1, 1)], &[frame(3, 1)]);
         assert_eq!(judge(&[tail], 0, 0).unwrap().dropped, Some((2, 3)));
     }
 
@@ -271,8 +255,7 @@ mod tests {
         for same_boot in [false, true] {
             let behind = ArenaFacts {
                 same_boot,
-                behind: vec![frame(3, 1)],
-                ..arena(&[frame(1, 1)])
+                ..damaged(&[frame(1, 1)], &[frame(3, 1)])
             };
             assert_eq!(judge(&[behind], 0, 0).is_err(), same_boot);
             let younger = [
@@ -293,8 +276,7 @@ mod tests {
     fn damage_in_this_boot_may_be_a_lost_cache_and_the_message_says_both() {
         let behind = ArenaFacts {
             same_boot: true,
-            behind: vec![frame(3, 1)],
-            ..arena(&[frame(1, 1)])
+            ..damaged(&[frame(1, 1)], &[frame(3, 1)])
         };
         let detail = judge(&[behind], 0, 0).unwrap_err().detail;
         for said in [

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use terrace_region::{Frame, MappedOptions, MemoryKind, Region, SimulatedMemory};
+use terrace_region::{Frame, MappedOptions, MemoryKind, Placement, Region, SimulatedMemory};
 use terrace_storage::{Access, CrashSwitch, RealStorage, Storage};
 
 use super::*;
@@ -121,10 +121,7 @@ fn a_modelled_region_is_found_again() {
     arena.append(&frame).unwrap();
     drop((arena, region));
     let recovered = open(directory.path()).unwrap().recover(number, 1).unwrap();
-    let payloads: Vec<_> = recovered
-        .arena
-        .frames()
-        .map(|f| f.unwrap().payload)
-        .collect();
+    let arena = recovered.load(Placement::Memory).unwrap();
+    let payloads: Vec<_> = arena.frames().map(|f| f.unwrap().payload).collect();
     assert_eq!(payloads, [b"kept"]);
 }
