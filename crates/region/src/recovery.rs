@@ -25,7 +25,7 @@ pub struct SlotInfo {
 /// What the manifest says of an arena that is to be recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Its size. Any other is damage, and no byte is read. `None` takes what is there, up to the
+    /// Its size. Any other is damage, and no byte but the header is read. `None` takes what is there, up to the
     /// size that an intact header names.
     pub capacity_bytes: Option<u64>,
     /// Where its frames end. If whole frames end there nothing behind is read; if they do not, the

@@ -448,7 +448,7 @@ impl Region {
         let file = self.device.file(slot);
         let reader = self.device.reader(slot)?;
         let length_bytes = reader.length_bytes()?;
-        check_length(&file, length_bytes, expected.capacity_bytes)?;
+        check_length(&file, length_bytes, None)?;
         let mut bytes = [0; HEADER_BYTES];
         reader.read_exact_at(&mut bytes, 0)?;
         let mut capacity_bytes = length_bytes;
@@ -467,6 +467,8 @@ impl Region {
             }
             other => other,
         };
+        // Whoever else's it is has a length of its own.
+        check_length(&file, length_bytes, expected.capacity_bytes)?;
         let current = match header {
             HeaderState::Intact(header) if header.generation == generation => Some(header),
             _ => None,
@@ -509,7 +511,7 @@ impl Region {
     }
 }
 
-/// Holds a slot's length against the one that it has to have, before anything is read.
+/// Holds a slot's length against the one that it has to have.
 fn check_length(file: &Path, length_bytes: u64, capacity_bytes: Option<u64>) -> Result<()> {
     let reason = match capacity_bytes {
         _ if !is_valid_capacity(length_bytes) => "the file ends where no arena can end",
