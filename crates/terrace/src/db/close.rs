@@ -6,7 +6,7 @@ use crate::Result;
 use crate::db::Store;
 use crate::db::flush::ToFlush;
 use crate::inspect::socket::Server;
-use crate::levels::{CleanClose, Edit};
+use crate::levels::{ArenaEnd, CleanClose, Edit};
 use crate::sync::atomic::Ordering;
 use crate::sync::thread;
 
@@ -103,8 +103,22 @@ impl Store {
             &mut self.ledger.lock(),
             Edit {
                 clean_close,
+                arena_ends: self.arena_ends(),
                 ..Edit::default()
             },
         )
+    }
+
+    /// Where the frames of each arena end that can hold some. The writer is gone and the background has
+    /// stopped, so that none moves any more.
+    fn arena_ends(&self) -> Vec<ArenaEnd> {
+        let view = self.view.load_full();
+        let spares = self.arenas.lock().spares.clone();
+        let in_use = view.memtables.iter().map(|table| table.arena());
+        let ends = in_use.chain(&spares).map(|arena| ArenaEnd {
+            generation: arena.generation(),
+            end_bytes: arena.end_bytes() as u64,
+        });
+        ends.collect()
     }
 }

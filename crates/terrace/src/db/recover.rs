@@ -272,7 +272,7 @@ fn read_live(
 ) -> terrace_region::Result<LiveFound> {
     let expected = Expected {
         capacity_bytes: Some(live.capacity_bytes),
-        end_bytes: None,
+        end_bytes: live.end_bytes,
     };
     let mut faults = FrameFaults::default();
     let found = region.recover_as(live.slot, generation, expected, &mut |frame, window| {

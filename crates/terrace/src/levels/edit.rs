@@ -93,6 +93,14 @@ pub(crate) struct ArenaIssued {
     pub(crate) replaced_generation: Option<u64>,
 }
 
+/// Where the frames of a live arena end, in the edit of a clean close alone: the arena takes no frame
+/// any more. Any later edit takes this back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArenaEnd {
+    pub(crate) generation: u64,
+    pub(crate) end_bytes: u64,
+}
+
 /// The store was closed in order; any later edit takes this back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CleanClose {
@@ -160,6 +168,8 @@ pub(crate) struct Edit {
     pub(crate) next_sub_level: Option<u64>,
     pub(crate) next_keyspace: Option<u32>,
     pub(crate) clean_close: Option<CleanClose>,
+    /// Of live arenas, beside a clean close.
+    pub(crate) arena_ends: Vec<ArenaEnd>,
     /// What acknowledged writes survive from here on, where that changes.
     pub(crate) domain: Option<Domain>,
     /// Where the arenas live from here on, where that changes.
@@ -197,6 +207,13 @@ impl fmt::Display for Edit {
                 f,
                 "issue arena generation {} slot {} of {} bytes",
                 arena.generation, arena.slot, arena.capacity_bytes
+            )?;
+        }
+        for end in &self.arena_ends {
+            writeln!(
+                f,
+                "arena generation {} ends at {}",
+                end.generation, end.end_bytes
             )?;
         }
         if let Some(domain) = self.domain {

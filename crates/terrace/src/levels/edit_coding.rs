@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::LEVELS;
 use super::edit::{
-    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
-    RegionLoss, TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
+    KeyspaceFormed, RegionLoss, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
@@ -40,6 +40,7 @@ mod tag {
     pub(super) const REGION_LOSS: u32 = 19;
     pub(super) const KEYSPACE_FORMED: u32 = 25;
     pub(super) const OPENING_BITS: u32 = 26;
+    pub(super) const ARENA_END: u32 = 29;
 }
 
 /// Tags inside the identity.
@@ -101,6 +102,13 @@ mod arena {
     pub(super) const CAPACITY_BYTES: u32 = 3;
     pub(super) const REPLACED_GENERATION: u32 = 4;
     pub(super) const LARGEST: u32 = REPLACED_GENERATION;
+}
+
+/// Tags inside the end of an arena.
+mod arena_end {
+    pub(super) const GENERATION: u32 = 1;
+    pub(super) const END_BYTES: u32 = 2;
+    pub(super) const LARGEST: u32 = END_BYTES;
 }
 
 /// Tags inside the home of the arenas; without both of them it is the store's directory.
@@ -190,6 +198,12 @@ impl Edit {
         if let Some(bits) = self.opening_bits {
             out.bytes(tag::OPENING_BITS, &bits.to_le_bytes());
         }
+        for end in &self.arena_ends {
+            out.skippable_nested(tag::ARENA_END, |out| {
+                out.number(arena_end::GENERATION, end.generation);
+                out.number(arena_end::END_BYTES, end.end_bytes);
+            });
+        }
         out.finish()
     }
 
@@ -238,6 +252,7 @@ impl Edit {
                     let bits = <[u8; 8]>::try_from(field.bytes()).map_err(|_| field.malformed())?;
                     set(&mut edit.opening_bits, field, u64::from_le_bytes(bits))?;
                 }
+                tag::ARENA_END => edit.arena_ends.push(take_arena_end(field)?),
                 _ => field.unknown()?,
             }
         }
@@ -472,6 +487,14 @@ fn take_arena(field: Field<'_>) -> Result<ArenaIssued, FieldError> {
         return Err(group.malformed(arena::REPLACED_GENERATION));
     }
     Ok(issued)
+}
+
+fn take_arena_end(field: Field<'_>) -> Result<ArenaEnd, FieldError> {
+    let group = Group::read(field, "the end of an arena", arena_end::LARGEST)?;
+    Ok(ArenaEnd {
+        generation: group.nonzero(arena_end::GENERATION)?,
+        end_bytes: group.nonzero(arena_end::END_BYTES)?,
+    })
 }
 
 fn put_home(out: &mut FieldWriter, value: &ArenaHome) {

@@ -43,6 +43,14 @@ impl FieldWriter {
         self.bytes(tag, &inner.bytes);
     }
 
+    /// One that a reader which does not know it may do without.
+    pub(super) fn skippable_nested(&mut self, tag: u32, write: impl FnOnce(&mut FieldWriter)) {
+        let mut inner = FieldWriter::default();
+        write(&mut inner);
+        put_varint(&mut self.bytes, u64::from(tag) << 1 | 1);
+        put_bytes(&mut self.bytes, &inner.bytes);
+    }
+
     pub(super) fn finish(self) -> Vec<u8> {
         self.bytes
     }

@@ -43,8 +43,8 @@ pub(crate) use age_rule::AgeViolation;
 pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
-    ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
-    TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
+    KeyspaceFormed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use filter_memory::FilterMemory;
 pub(crate) use manifest::{

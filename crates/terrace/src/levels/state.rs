@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::edit::{
-    ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
+    ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
     RegionLoss, TableAdded,
 };
 use super::number_limits::{check_numbers, check_totals};
@@ -22,6 +22,10 @@ pub(crate) struct LiveArena {
     /// Generation in the slot's header if the arena was never activated; 0 if it is blank then, `None`
     /// if that is not known.
     pub(crate) replaced_generation: Option<u64>,
+    /// Where its frames end, set while the last edit was a clean close that says so. The process that
+    /// could append to it had stopped, and an opening never appends to an arena that it found: its
+    /// first edit retires them all. So until the next edit no frame can lie behind.
+    pub(crate) end_bytes: Option<u64>,
 }
 
 impl LiveArena {
@@ -152,6 +156,7 @@ impl ManifestState {
                 slot,
                 capacity_bytes,
                 replaced_generation,
+                end_bytes: None,
             };
             next.live_arenas.insert(generation, live);
             next.next_generation = generation.saturating_add(1);
@@ -183,6 +188,7 @@ impl ManifestState {
         )?;
         advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
         next.clean_close = edit.clean_close;
+        next.note_arena_ends(edit)?;
         next.identity.domain = edit.domain.unwrap_or(next.identity.domain);
         if let Some(home) = &edit.arena_home {
             next.arena_home = home.clone();
@@ -190,6 +196,29 @@ impl ManifestState {
         next.region_losses.extend(&edit.region_losses);
         next.opening_bits = edit.opening_bits.or(next.opening_bits);
         Ok(next)
+    }
+
+    /// Takes back what an earlier close noted, and notes what this edit says.
+    fn note_arena_ends(&mut self, edit: &Edit) -> Result<(), StructureError> {
+        for live in self.live_arenas.values_mut() {
+            live.end_bytes = None;
+        }
+        if edit.clean_close.is_none() {
+            return Ok(());
+        }
+        for end in &edit.arena_ends {
+            let Some(live) = self.live_arenas.get_mut(&end.generation) else {
+                continue;
+            };
+            if end.end_bytes > live.capacity_bytes {
+                return Err(StructureError(format!(
+                    "arena generation {} ends at {}, behind its end",
+                    end.generation, end.end_bytes
+                )));
+            }
+            live.end_bytes = Some(end.end_bytes);
+        }
+        Ok(())
     }
 
     /// Whether the arenas may hold writes that are nowhere else. After a clean close it is known;
@@ -261,6 +290,17 @@ impl ManifestState {
             next_sub_level: Some(self.next_sub_level),
             next_keyspace: Some(self.next_keyspace),
             clean_close: self.clean_close,
+            arena_ends: self
+                .live_arenas
+                .iter()
+                .filter_map(|(&generation, live)| {
+                    let end_bytes = live.end_bytes?;
+                    Some(ArenaEnd {
+                        generation,
+                        end_bytes,
+                    })
+                })
+                .collect(),
             arena_home: Some(self.arena_home.clone()).filter(|home| *home != ArenaHome::Store),
             region_losses: self.region_losses.clone(),
             opening_bits: self.opening_bits,
@@ -312,11 +352,70 @@ fn advance<N: Copy + Ord + std::fmt::Display>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::new_state;
     use super::*;
+
+    fn closed(ends: &[(u64, u64)]) -> Edit {
+        let arena_ends = ends.iter().map(|&(generation, end_bytes)| ArenaEnd {
+            generation,
+            end_bytes,
+        });
+        Edit {
+            clean_close: Some(CleanClose { last_sequence: 9 }),
+            arena_ends: arena_ends.collect(),
+            ..Edit::default()
+        }
+    }
+
+    fn issued(generation: u64, slot: u64) -> ArenaIssued {
+        ArenaIssued {
+            generation,
+            slot,
+            capacity_bytes: 8192,
+            replaced_generation: Some(0),
+        }
+    }
+
+    fn ends(state: &ManifestState) -> Vec<(u64, Option<u64>)> {
+        let live = state.live_arenas.iter();
+        live.map(|(generation, live)| (*generation, live.end_bytes))
+            .collect()
+    }
+
+    #[test]
+    fn where_an_arena_ends_is_noted_by_a_clean_close_and_forgotten_by_any_edit() {
+        let open = Edit {
+            arenas_issued: vec![issued(3, 1), issued(7, 2)],
+            ..Edit::default()
+        };
+        let open = new_state().apply(&open).unwrap();
+        assert_eq!(ends(&open), [(3, None), (7, None)]);
+        // Of an arena that the same edit retires nothing is left to note.
+        let state = open.apply(&closed(&[(3, 4200), (5, 4096)])).unwrap();
+        assert_eq!(ends(&state), [(3, Some(4200)), (7, None)]);
+        // A fresh manifest says the same.
+        let fresh = ManifestState::begin(&state.as_edit()).unwrap();
+        assert_eq!(ends(&fresh), ends(&state));
+
+        let any = Edit {
+            persisted_until: Some(9),
+            ..Edit::default()
+        };
+        assert_eq!(ends(&state.apply(&any).unwrap()), ends(&open));
+        assert_eq!(ends(&state.apply(&closed(&[])).unwrap()), ends(&open));
+        let not_closed = Edit {
+            clean_close: None,
+            ..closed(&[(3, 4200)])
+        };
+        assert_eq!(ends(&open.apply(&not_closed).unwrap()), ends(&open));
+        open.apply(&closed(&[(3, 8192)])).unwrap();
+        assert!(open.apply(&closed(&[(3, 8193)])).is_err());
+    }
 
     #[test]
     fn the_header_of_a_live_arena_is_its_own_or_the_one_that_it_replaces() {
         let live = |replaced_generation| LiveArena {
+            end_bytes: None,
             slot: 1,
             capacity_bytes: 8192,
             replaced_generation,
