@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -78,10 +80,18 @@ pub enum ErrorKind {
     Unsupported,
     /// It is a directory, a symbolic link, a FIFO, a socket or a device: no regular file.
     NotAFile,
+    /// This process has as many files open as it may (`EMFILE`).
+    TooManyFiles,
+    /// The machine has as many files open as it may (`ENFILE`).
+    TooManyFilesInSystem,
     /// The process is a forked child of the one that opened the file.
     Forked,
     /// Anything else; see the source.
     Other,
+}
+
+fn is_errno(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 /// A failed storage operation.
@@ -105,6 +115,8 @@ impl Error {
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             io::ErrorKind::IsADirectory => ErrorKind::NotAFile,
+            _ if is_errno(&source, Errno::MFILE) => ErrorKind::TooManyFiles,
+            _ if is_errno(&source, Errno::NFILE) => ErrorKind::TooManyFilesInSystem,
             _ if source.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) => {
                 ErrorKind::NotAFile
             }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::{
-    Directory, DirectoryEntry, File, FileIdentity, FileSystem, Lock, LockKind, OpenOptions,
+    Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind, OpenOptions,
     Operation, Result,
 };
 
@@ -24,6 +24,12 @@ pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Puts the layer around an open file.
     fn wrap(&self, file: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File>;
+
+    /// Returns whether a call that needs a descriptor is made once more after it failed so often.
+    fn tries_again(&self, attempts: usize, error: &Error) -> bool {
+        let (_, _) = (attempts, error);
+        false
+    }
 
     /// Takes note that a directory was synced.
     fn synced(&self) {}
@@ -45,6 +51,17 @@ impl<L: DirectoryLayer> LayeredDirectory<L> {
     fn begin(&self, operation: Operation, names: &[&str]) -> Result<L::Call> {
         self.layer.begin(operation, self.inner.path(), names)
     }
+
+    /// Makes a call that needs a descriptor until the layer has it fail.
+    fn until_done<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        let mut attempts = 1;
+        loop {
+            match call() {
+                Err(error) if self.layer.tries_again(attempts, &error) => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
 }
 
 impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
@@ -54,7 +71,7 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
 
     fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
         let _call = self.begin(Operation::Open, &[name])?;
-        let file = self.inner.open(name, options)?;
+        let file = self.until_done(|| self.inner.open(name, options))?;
         Ok(self.layer.wrap(file, self.inner.path(), name))
     }
 
@@ -87,12 +104,12 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
 
     fn list(&self) -> Result<Vec<DirectoryEntry>> {
         let _call = self.begin(Operation::List, &[])?;
-        self.inner.list()
+        self.until_done(|| self.inner.list())
     }
 
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         let _call = self.begin(Operation::Lock, &[name])?;
-        self.inner.lock(name, kind)
+        self.until_done(|| self.inner.lock(name, kind))
     }
 
     fn free_space_bytes(&self) -> Result<u64> {

@@ -16,6 +16,10 @@ pub enum Fault {
     Io,
     /// The medium is full; nothing takes place.
     NoSpace,
+    /// The process has as many files open as it may; nothing takes place.
+    TooManyFiles,
+    /// The machine has as many files open as it may; nothing takes place.
+    TooManyFilesInSystem,
     /// The file system cannot do this; nothing takes place.
     Unsupported,
     /// A write or append leaves the first half of its bytes, then an input/output error. Any
@@ -39,6 +43,8 @@ impl Fault {
     pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
         let errno = match self {
             Fault::NoSpace => Errno::NOSPC,
+            Fault::TooManyFiles => Errno::MFILE,
+            Fault::TooManyFilesInSystem => Errno::NFILE,
             Fault::Unsupported => Errno::OPNOTSUPP,
             Fault::Io
             | Fault::ShortWrite

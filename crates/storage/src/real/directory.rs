@@ -157,7 +157,12 @@ impl Directory for RealDirectory {
         let again = flags - (OFlags::CREATE | OFlags::EXCL);
         let file = self.open_regular(name, flags).and_then(|buffered| {
             let direct = |extra: OFlags| self.open_regular(name, again | extra);
-            RealFile::new(buffered, self.shown(name), options, direct)
+            let file = RealFile::new(buffered, self.shown(name), options, direct);
+            if file.is_err() && options.mode == OpenMode::CreateNew {
+                // The caller may try again, and would find a file that exists.
+                let _ = unlinkat(&self.descriptor, name, AtFlags::empty());
+            }
+            file
         });
         let file = file.map_err(|source| self.error(Operation::Open, name, source))?;
         Ok(Arc::new(file))
