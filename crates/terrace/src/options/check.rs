@@ -4,6 +4,7 @@ use terrace_region::CAPACITY_STEP_BYTES;
 
 use crate::options::keyspace::check_ranges;
 use crate::options::{Background, Durability, Options};
+use crate::table::MAX_VALUE_BYTES;
 use crate::{Error, Result};
 
 /// The largest arena and batch: places in an arena are 32-bit.
@@ -11,7 +12,7 @@ const MAX_ARENA_BYTES: u64 = 1 << 31;
 /// The least rate: below it a single write of a merge would wait for seconds.
 const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
 /// No larger than the largest value that a table takes.
-const MAX_BATCH_BYTES: u64 = 1 << 30;
+const MAX_BATCH_BYTES: u64 = MAX_VALUE_BYTES;
 
 impl Options {
     /// Refuses values that no store can work with, naming the option and what it accepts.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::Compression;
+use crate::table::{Compression, MAX_BLOCK_BYTES};
 use crate::{Error, Result};
 
 /// The form of one keyspace's tables and levels.
@@ -68,7 +68,7 @@ impl KeyspaceOptions {
     /// Refuses values that no keyspace can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
         check_ranges(&[
-            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
+            ("block_bytes", self.block_bytes as u64, 64, MAX_BLOCK_BYTES),
             ("restart_interval", self.restart_interval as u64, 1, 1024),
             (
                 "filter_bits_per_key",

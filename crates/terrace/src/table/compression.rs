@@ -148,8 +148,9 @@ pub(super) struct Unsealed {
 }
 
 /// Checks a block read at `offset` and takes its contents out. The checksum is seeded with the
-/// offset: a good block in the wrong place is not accepted.
-pub(super) fn unseal(mut stored: Vec<u8>, offset: u64) -> Result<Unsealed, Malformed> {
+/// offset: a good block in the wrong place is not accepted. Contents of more than `most` bytes are refused
+/// before there is memory for them.
+pub(super) fn unseal(mut stored: Vec<u8>, offset: u64, most: usize) -> Result<Unsealed, Malformed> {
     let body_length = stored
         .len()
         .checked_sub(BLOCK_TRAILER_BYTES)
@@ -170,6 +171,10 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64) -> Result<Unsealed, Malfo
     }
     let compression = Compression::from_number(kind)
         .ok_or(Malformed::new(body_length, "unknown compression type"))?;
+    if length > most {
+        let detail = "the block says that it holds more than such a block can";
+        return Err(Malformed::new(body_length, detail));
+    }
     if length > compression.longest_contents(body_length) {
         let detail = "the block cannot hold as much as it says";
         return Err(Malformed::new(body_length, detail));
@@ -210,9 +215,10 @@ fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
+    const MOST: usize = usize::MAX;
     const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
     fn sealed(compression: Compression, contents: &[u8], offset: u64) -> Vec<u8> {
@@ -229,10 +235,10 @@ mod tests {
         let contents = b"one and the same line\n".repeat(300);
         for compression in ALL {
             let stored = sealed(compression, &contents, 4096);
-            let unsealed = unseal(stored.clone(), 4096).unwrap();
+            let unsealed = unseal(stored.clone(), 4096, MOST).unwrap();
             assert_eq!(unsealed.contents, contents);
             assert_eq!(unsealed.compression, compression);
-            assert!(unseal(stored.clone(), 4097).is_err());
+            assert!(unseal(stored.clone(), 4097, MOST).is_err());
             assert_eq!(
                 stored.len() < contents.len() / 10,
                 compression != Compression::None
@@ -248,29 +254,34 @@ mod tests {
         for compression in ALL {
             let stored = sealed(compression, &noise, 0);
             assert_eq!(stored.len(), noise.len() + BLOCK_TRAILER_BYTES);
-            assert_eq!(unseal(stored, 0).unwrap().compression, Compression::None);
+            assert_eq!(
+                unseal(stored, 0, MOST).unwrap().compression,
+                Compression::None
+            );
         }
     }
 
     /// A type and a length of the forger's choice under a good checksum.
-    fn forged(stored: &[u8], kind: u8, length: u32) -> Vec<u8> {
+    pub(in crate::table) fn forged(stored: &[u8], kind: u8, length: u32, offset: u64) -> Vec<u8> {
         let mut out = stored.to_vec();
         out.push(kind);
         out.extend_from_slice(&length.to_le_bytes());
-        let checksum = xxh3_64_with_seed(&out, 0);
+        let checksum = xxh3_64_with_seed(&out, offset);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
     }
 
     #[test]
     fn lengths_and_types_that_cannot_be_are_refused() {
-        assert!(unseal(forged(b"abc", 1, 3), 0).is_ok());
+        assert!(unseal(forged(b"abc", 1, 3, 0), 0, MOST).is_ok());
         for (kind, length) in [(0, 3), (4, 3), (1, 2), (1, 4), (2, 3), (3, 3)] {
-            assert!(unseal(forged(b"abc", kind, length), 0).is_err());
+            assert!(unseal(forged(b"abc", kind, length, 0), 0, MOST).is_err());
         }
         // Refused before four gigabytes are asked for.
         for kind in [1, 2, 3] {
-            let fault = unseal(forged(b"abc", kind, u32::MAX), 0).err().unwrap();
+            let fault = unseal(forged(b"abc", kind, u32::MAX, 0), 0, MOST)
+                .err()
+                .unwrap();
             assert_eq!(fault.detail, "the block cannot hold as much as it says");
         }
         let line = b"one and the same line\n".repeat(300);
@@ -278,7 +289,7 @@ mod tests {
             let stored = sealed(compression, &line, 0);
             let body = &stored[..stored.len() - BLOCK_TRAILER_BYTES];
             for wrong in [line.len() as u32 - 1, line.len() as u32 + 1, 0] {
-                assert!(unseal(forged(body, compression as u8, wrong), 0).is_err());
+                assert!(unseal(forged(body, compression as u8, wrong, 0), 0, MOST).is_err());
             }
         }
     }

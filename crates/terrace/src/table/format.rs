@@ -22,6 +22,10 @@ pub(super) const TRAILER_BYTES: usize = 32;
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// The most zeros between two data blocks.
 const LONGEST_PADDING_BYTES: u64 = PAGE_BYTES / 16 - 1;
+/// The largest value that a table takes.
+pub(crate) const MAX_VALUE_BYTES: u64 = 1 << 30;
+/// The largest size at which a block ends: it is longer by its last entry.
+pub(crate) const MAX_BLOCK_BYTES: u64 = 16 << 20;
 /// Compression type, uncompressed length, checksum.
 pub(super) const BLOCK_TRAILER_BYTES: usize = 1 + 4 + 8;
 

@@ -2,6 +2,7 @@
 
 use terrace_storage::Purpose;
 
+use super::block_bounds::Contents;
 use super::compression::Compression;
 use super::reader::TableReader;
 use super::walk::BlockRole;
@@ -66,7 +67,13 @@ impl TableReader {
         ];
         for (role, handle) in others {
             let Some(handle) = handle else { continue };
-            let unsealed = self.source().read(handle, Purpose::Other)?;
+            let contents = match role {
+                BlockRole::TopIndex => Contents::TopIndex,
+                BlockRole::KeySample => Contents::Sample,
+                BlockRole::RangeTombstones => Contents::Ranges,
+                _ => Contents::Plain,
+            };
+            let unsealed = self.source().read(handle, contents, Purpose::Other)?;
             let of_ranges = ranges.filter(|_| role == BlockRole::RangeTombstones);
             let newest_first = || self.range_tombstones()?.iter().min_by_key(|t| t.start);
             let first = of_ranges.and_then(|_| newest_first());

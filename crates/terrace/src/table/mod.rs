@@ -13,6 +13,7 @@
 //! Nothing here knows of levels: which tables are read, and in what order, is their business.
 
 mod block;
+mod block_bounds;
 mod block_builder;
 mod cache;
 mod check;
@@ -46,6 +47,7 @@ pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
 pub use filter::FilterBench;
 pub(crate) use filter::{FilterForm, FilterKind, key_hash};
+pub(crate) use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
 pub(crate) use inspect::BlockSummary;
 pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};

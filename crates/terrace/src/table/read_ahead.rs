@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use terrace_storage::Purpose;
 
 use super::block::Block;
+use super::block_bounds::Contents;
 use super::format::{self, BlockHandle};
 use super::index_block::IndexBlock;
 use super::source::BlockSource;
@@ -106,7 +107,7 @@ impl ReadAhead {
         }
         match self.held(handle) {
             Some(stored) => source.block_of(handle, stored.to_vec()),
-            None => source.read_block(handle, purpose),
+            None => source.read_block(handle, Contents::Data, purpose),
         }
     }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use terrace_storage::{Directory, File, OpenMode, OpenOptions, Purpose};
 
 use super::block::Block;
+use super::block_bounds::{BlockBounds, Contents};
 use super::cache::BlockCache;
 use super::cursor::TableCursor;
 use super::filter::Filter;
@@ -180,12 +181,14 @@ impl TableReader {
         cache: Arc<BlockCache>,
         forgive: impl Fn(Error) -> Result<()>,
     ) -> Result<Arc<Self>> {
-        let source = BlockSource {
+        let mut source = BlockSource {
             file,
             path,
             runs: Runs::default(),
+            bounds: BlockBounds::default(),
         };
         let (properties, footer) = read_footer(&source, Purpose::Read)?;
+        source.bounds = BlockBounds::of(&properties);
         let filter = match read_filter(&source, &properties, footer, Purpose::Read) {
             Ok(filter) => filter,
             Err(error) => forgive(error).map(|()| None)?,
@@ -193,7 +196,7 @@ impl TableReader {
         let top_index = match properties.top_index {
             Some(handle) => {
                 source.check_place(handle, footer.offset, footer.offset)?;
-                source.read_index(handle, Purpose::Read)?
+                source.read_index(handle, Contents::TopIndex, Purpose::Read)?
             }
             None => IndexBlock::default(),
         };
@@ -343,6 +346,7 @@ pub(crate) fn read_properties(directory: &dyn Directory, name: &str) -> Result<T
         file: directory.open(name, OpenOptions::buffered(OpenMode::Read))?,
         path: directory.shown(name),
         runs: Runs::default(),
+        bounds: BlockBounds::default(),
     };
     let (properties, _) = read_footer(&source, Purpose::Other)?;
     Ok(properties)
@@ -352,7 +356,7 @@ pub(crate) fn read_properties(directory: &dyn Directory, name: &str) -> Result<T
 fn read_footer(source: &BlockSource, purpose: Purpose) -> Result<(TableProperties, BlockHandle)> {
     let file_bytes = source.file.length_bytes()?;
     let footer = source.read_trailer(file_bytes, purpose)?;
-    let contents = source.read(footer, purpose)?.contents;
+    let contents = source.read(footer, Contents::Plain, purpose)?.contents;
     let unsupported = |detail| Error::unsupported(&source.path, detail);
     let properties = TableProperties::decode(&contents, file_bytes);
     let properties = properties.map_err(|fault| match fault {
@@ -378,7 +382,10 @@ pub(super) fn read_filter(
         return Ok(None);
     };
     source.check_place(handle, footer.offset, footer.offset)?;
-    let filter = Filter::new(kind, source.read(handle, purpose)?.contents);
+    let filter = Filter::new(
+        kind,
+        source.read(handle, Contents::Plain, purpose)?.contents,
+    );
     let fault = Malformed::new(0, "the filter's length is wrong");
     let filter = filter.ok_or_else(|| source.corruption(handle, fault))?;
     Ok(Some(filter))
@@ -396,7 +403,7 @@ pub(super) fn read_range_tombstones(
     };
     let handle = summary.handle;
     source.check_place(handle, footer.offset, footer.offset)?;
-    let block = source.read_block(handle, purpose)?;
+    let block = source.read_block(handle, Contents::Ranges, purpose)?;
     let sequences = properties.smallest_sequence..=properties.largest_sequence;
     let decoded = range_block::decode(&block, summary, sequences);
     decoded

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_storage::Purpose;
 
 use super::block::BlockCursor;
+use super::block_bounds::Contents;
 use super::format::{Ascending, BlockHandle};
 use super::reader::{CursorOptions, TableReader};
 use crate::key::{InternalKey, Kind};
@@ -60,7 +61,11 @@ impl TableReader {
         last_key: &mut Vec<u8>,
         take: &mut impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let block = Arc::new(self.source().read_block(handle, Purpose::Recovery)?);
+        let block = Arc::new(self.source().read_block(
+            handle,
+            Contents::Data,
+            Purpose::Recovery,
+        )?);
         let properties = self.properties();
         let sequences = properties.smallest_sequence..=properties.largest_sequence;
         let (mut is_sound, mut last) = (true, last_key.clone());

@@ -2,6 +2,7 @@
 
 use terrace_storage::Purpose;
 
+use super::block_bounds::Contents;
 use super::filter::key_hash;
 use super::format::{BlockHandle, Malformed};
 use super::key_sample::{KeySample, SampleBuilder};
@@ -83,7 +84,7 @@ impl TableReader {
             return Ok(Sketch::default());
         };
         let source = self.place_checked(handle)?;
-        let keys = Sketch::decode(&source.read(handle, purpose)?.contents);
+        let keys = Sketch::decode(&source.read(handle, Contents::Plain, purpose)?.contents);
         let fault = Malformed::new(0, "the sketch of keys is none");
         keys.ok_or_else(|| source.corruption(handle, fault))
     }
@@ -98,7 +99,7 @@ impl TableReader {
             return Ok(KeySample::default());
         };
         let source = self.place_checked(summary.handle)?;
-        let block = source.read_block(summary.handle, purpose)?;
+        let block = source.read_block(summary.handle, Contents::Sample, purpose)?;
         let hash = |user_key: &[u8]| key_hash(user_key, properties.hash_seed);
         let sample = KeySample::decode(&block, summary, hash);
         sample.map_err(|fault| source.corruption(summary.handle, fault))

@@ -8,6 +8,7 @@ use terrace_region::FrontFault;
 use terrace_storage::{File, Purpose};
 
 use super::block::Block;
+use super::block_bounds::{BlockBounds, Contents};
 use super::compression::{Unsealed, unseal};
 use super::format::{
     self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER, HEADER_BYTES, Malformed, TRAILER_BYTES,
@@ -23,6 +24,7 @@ pub(super) struct BlockSource {
     pub(super) file: Arc<dyn File>,
     pub(super) path: PathBuf,
     pub(super) runs: Runs,
+    pub(super) bounds: BlockBounds,
 }
 
 impl BlockSource {
@@ -78,22 +80,33 @@ impl BlockSource {
 
     /// Reads and unseals the block at a handle whose place has been checked: the length is then
     /// no more than the file's.
-    pub(super) fn read(&self, handle: BlockHandle, purpose: Purpose) -> Result<Unsealed> {
+    pub(super) fn read(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+        purpose: Purpose,
+    ) -> Result<Unsealed> {
         let length = usize::try_from(handle.length_bytes)
             .map_err(|_| self.corruption(handle, Malformed::new(0, "the block is too long")))?;
         let stored = self.file.read_vec_at(length, handle.offset, purpose)?;
-        self.unseal(handle, stored)
+        self.unseal(handle, contents, stored)
     }
 
-    fn unseal(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Unsealed> {
-        unseal(stored, handle.offset).map_err(|fault| {
+    fn unseal(&self, handle: BlockHandle, contents: Contents, stored: Vec<u8>) -> Result<Unsealed> {
+        let most = self.bounds.most(contents, stored.len());
+        unseal(stored, handle.offset, most).map_err(|fault| {
             let offset = handle.offset + fault.position as u64;
             Error::corruption(&self.path, offset, fault.detail)
         })
     }
 
-    pub(super) fn read_block(&self, handle: BlockHandle, purpose: Purpose) -> Result<Block> {
-        self.decode(handle, self.read(handle, purpose)?.contents)
+    pub(super) fn read_block(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+        purpose: Purpose,
+    ) -> Result<Block> {
+        self.decode(handle, self.read(handle, contents, purpose)?.contents)
     }
 
     fn decode(&self, handle: BlockHandle, contents: Vec<u8>) -> Result<Block> {
@@ -101,14 +114,22 @@ impl BlockSource {
         Block::new(contents).map_err(|fault| self.corruption(handle, fault))
     }
 
-    /// The block whose stored bytes were read as part of more.
+    /// The data block whose stored bytes were read as part of more.
     pub(super) fn block_of(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Block> {
-        self.decode(handle, self.unseal(handle, stored)?.contents)
+        self.decode(
+            handle,
+            self.unseal(handle, Contents::Data, stored)?.contents,
+        )
     }
 
     /// An index block, whose children lie before it.
-    pub(super) fn read_index(&self, handle: BlockHandle, purpose: Purpose) -> Result<IndexBlock> {
-        let block = self.read_block(handle, purpose)?;
+    pub(super) fn read_index(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+        purpose: Purpose,
+    ) -> Result<IndexBlock> {
+        let block = self.read_block(handle, contents, purpose)?;
         let _decode = leaf(Stage::Decode);
         IndexBlock::new(&block, |child| is_inside(child, handle.offset))
             .map_err(|fault| self.corruption(handle, fault))

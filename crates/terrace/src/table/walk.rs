@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_storage::Purpose;
 
 use super::block::{Block, BlockCursor};
+use super::block_bounds::Contents;
 use super::compression::Compression;
 use super::format::{Ascending, BlockHandle, Malformed};
 use super::reader::TableReader;
@@ -54,14 +55,18 @@ impl TableReader {
         let Some(top) = self.properties().top_index else {
             return Ok(());
         };
-        let top_block = Arc::new(self.source().read_block(top, Purpose::Other)?);
+        let top_block = Arc::new(self.source().read_block(
+            top,
+            Contents::TopIndex,
+            Purpose::Other,
+        )?);
         let (mut partitions, mut blocks) = (Ascending::default(), Ascending::default());
         self.for_each_child(top, &top_block, &mut |index_key, handle| {
             self.check_order(&mut partitions, handle)?;
-            let (partition, compression) = self.read_index_or_data(handle)?;
+            let (partition, compression) = self.read_index_or_data(handle, Contents::Partition)?;
             self.for_each_child(handle, &partition, &mut |index_key, handle| {
                 self.check_order(&mut blocks, handle)?;
-                let (block, compression) = self.read_index_or_data(handle)?;
+                let (block, compression) = self.read_index_or_data(handle, Contents::Data)?;
                 visit(&Visit {
                     role: BlockRole::Data,
                     handle,
@@ -89,8 +94,12 @@ impl TableReader {
         Err(self.source().corruption(handle, fault))
     }
 
-    fn read_index_or_data(&self, handle: BlockHandle) -> Result<(Arc<Block>, Compression)> {
-        let unsealed = self.source().read(handle, Purpose::Other)?;
+    fn read_index_or_data(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+    ) -> Result<(Arc<Block>, Compression)> {
+        let unsealed = self.source().read(handle, contents, Purpose::Other)?;
         let block = Block::new(unsealed.contents)
             .map_err(|fault| self.source().corruption(handle, fault))?;
         Ok((Arc::new(block), unsealed.compression))

@@ -14,7 +14,9 @@ use terrace_storage::{self as storage, Directory, File, OpenMode, OpenOptions};
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, Sealer, seal_plain};
 use super::filter::FilterBuilder;
-use super::format::{self, BLOCK_TRAILER_BYTES, BlockHandle, PAGE_BYTES, TRAILER_BYTES};
+use super::format::{
+    self, BLOCK_TRAILER_BYTES, BlockHandle, MAX_VALUE_BYTES, PAGE_BYTES, TRAILER_BYTES,
+};
 use super::index_builder::{INDEX_RESTART_INTERVAL, IndexBuilder};
 use super::key_sample::SampleSummary;
 use super::properties::{FilterPlace, TableOptions, TableProperties};
@@ -33,8 +35,6 @@ const WRITE_BYTES: usize = 256 * 1024;
 const DIRECT_WRITE_BYTES: usize = 1 << 20;
 /// Bytes after which they are sent on to the medium, so that the sync at the end finds little left.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
-/// The longest value; a block's lengths and restart points are 32 bits wide.
-const MAX_VALUE_BYTES: usize = 1 << 30;
 
 /// A table being written. If it is dropped before [`TableWriter::finish_unsynced`] it removes its
 /// file, and leaves it to the next open to do so where that fails.
@@ -100,7 +100,7 @@ impl<'a> TableWriter<'a> {
 
     /// Adds a version, which must come after the last one added.
     pub(crate) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
-        if key.user_key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
+        if key.user_key.len() > MAX_KEY_BYTES || value.len() as u64 > MAX_VALUE_BYTES {
             return Err(Error::invalid(format!(
                 "a table cannot hold a key of {} bytes with a value of {} bytes",
                 key.user_key.len(),

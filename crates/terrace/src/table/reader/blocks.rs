@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{CursorOptions, TableReader};
 use crate::table::block::Block;
+use crate::table::block_bounds::Contents;
 use crate::table::cache::CachedBlock;
 use crate::table::format::{BlockHandle, Malformed};
 use crate::table::index_block::IndexBlock;
@@ -49,7 +50,9 @@ impl TableReader {
         handle: BlockHandle,
         options: CursorOptions,
     ) -> Result<IndexBlock> {
-        let partition = self.source.read_index(handle, options.purpose)?;
+        let partition = self
+            .source
+            .read_index(handle, Contents::Partition, options.purpose)?;
         if partition.is_child_of(&self.top_index, at) {
             return Ok(partition);
         }
@@ -89,7 +92,9 @@ impl TableReader {
         match self.cached(place, options)? {
             Some(block) => Ok(block),
             None => {
-                let block = self.source.read_block(place.handle, options.purpose)?;
+                let block =
+                    self.source
+                        .read_block(place.handle, Contents::Data, options.purpose)?;
                 Ok(self.keep(place, block, options))
             }
         }

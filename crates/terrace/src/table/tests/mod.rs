@@ -1,3 +1,4 @@
+mod bombs;
 mod caching;
 mod damage;
 mod golden;
