@@ -253,6 +253,29 @@ impl Keyspace {
         self.store().write(batch, WriteOptions::default())
     }
 
+    /// Removes every key within bounds, either of which may be missing: all keys, for `..`. It costs as
+    /// little as [`Keyspace::delete_range`]. A range without an end holds every key that was written
+    /// before, and none that is written later.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Db::open(directory.path().join("store"), terrace::Options::default())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key.as_bytes(), b"animal")?;
+    /// }
+    /// db.delete_within(&b"b"[..]..)?;
+    /// assert!(db.get(b"ant")?.is_some() && db.get(b"cat")?.is_none());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_range`]; [`Error::InvalidArgument`] for a range that begins behind a key of
+    /// 65,535 bytes, which is excluded.
+    pub fn delete_within<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
+        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+        self.own_store()?.delete_within(self.id, range)
+    }
+
     /// Sets a key to `new` if its value is `expected`, as if at one moment; `None` stands for no
     /// value. Whether it was.
     ///

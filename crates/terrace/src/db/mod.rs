@@ -15,6 +15,7 @@ pub(crate) mod compact;
 pub(crate) mod compact_range;
 pub(crate) mod compaction_history;
 pub(crate) mod conflict;
+pub(crate) mod delete_range;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod events;

@@ -93,13 +93,7 @@ impl Store {
         if options.sync {
             self.check_can_persist()?;
         }
-        if batch.size_bytes() as u64 > self.options.max_batch_bytes {
-            return Err(Error::invalid(format!(
-                "the batch has {} bytes; max_batch_bytes is {}",
-                batch.size_bytes(),
-                self.options.max_batch_bytes
-            )));
-        }
+        self.check_size(&batch)?;
         if let Some(of_batch) = batch.opening() {
             self.opening.check(of_batch)?;
         }
@@ -116,6 +110,18 @@ impl Store {
             Drawn::Nothing => self.submit(request),
             drawn => self.submit_drawn(request, drawn),
         }
+    }
+
+    /// Refuses a batch that is larger than the store's limit.
+    pub(crate) fn check_size(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.size_bytes() as u64 > self.options.max_batch_bytes {
+            return Err(Error::invalid(format!(
+                "the batch has {} bytes; max_batch_bytes is {}",
+                batch.size_bytes(),
+                self.options.max_batch_bytes
+            )));
+        }
+        Ok(())
     }
 
     fn submit(&self, request: Request) -> Result<()> {
@@ -185,7 +191,7 @@ impl Store {
     }
 
     /// Writes one frame as soon as the store is not behind and there is room for it.
-    fn write_frame(
+    pub(crate) fn write_frame(
         &self,
         writer: &mut Writer,
         payload: &[&[u8]],

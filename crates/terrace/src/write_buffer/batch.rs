@@ -182,7 +182,7 @@ impl WriteBatch {
     }
 }
 
-fn check_key(key: &[u8]) -> Result<()> {
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > MAX_KEY_BYTES {
         return Err(Error::invalid(format!(
             "the key has {} bytes; keys have at most {MAX_KEY_BYTES}",
