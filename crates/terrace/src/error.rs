@@ -9,6 +9,7 @@ use terrace_region::{Front, FrontFault};
 use terrace_storage as storage;
 
 use crate::SequenceNumber;
+use crate::table::{open_files, process_limit};
 
 /// The result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -39,6 +40,18 @@ pub enum Error {
         path: PathBuf,
         /// Bytes that were needed.
         needed_bytes: u64,
+    },
+    /// No descriptor is left to open a file: this process has as many files open as it may, or the
+    /// machine has, and no table can be closed for it. What was acknowledged is safe; try again when
+    /// there are descriptors.
+    TooManyFiles {
+        /// The file or directory that could not be opened.
+        path: PathBuf,
+        /// Files that this process may have open (`RLIMIT_NOFILE`); `None` if it is the machine that
+        /// has no more.
+        process_limit: Option<u64>,
+        /// Tables of the process's stores that are open.
+        open_tables: usize,
     },
     /// A file operation failed.
     Io(Arc<storage::Error>),
@@ -191,6 +204,16 @@ impl From<Arc<storage::Error>> for Error {
     fn from(error: Arc<storage::Error>) -> Self {
         match error.kind() {
             storage::ErrorKind::Forked => Error::Forked,
+            storage::ErrorKind::TooManyFiles => Error::TooManyFiles {
+                path: error.path().to_path_buf(),
+                process_limit: Some(process_limit().unwrap_or(u64::MAX)),
+                open_tables: open_files(),
+            },
+            storage::ErrorKind::TooManyFilesInSystem => Error::TooManyFiles {
+                path: error.path().to_path_buf(),
+                process_limit: None,
+                open_tables: open_files(),
+            },
             _ => Error::Io(error),
         }
     }
@@ -219,6 +242,28 @@ impl fmt::Display for Error {
             Error::NoSpace { path, needed_bytes } => write!(
                 f,
                 "no space left for {}: {needed_bytes} bytes are needed; free some and try again",
+                path.display()
+            ),
+            Error::TooManyFiles {
+                path,
+                process_limit: Some(limit),
+                open_tables,
+            } => write!(
+                f,
+                "no descriptor is left to open {}: the process may have {limit} files open \
+                 (RLIMIT_NOFILE), and {open_tables} of them are tables; raise the limit (`ulimit \
+                 -n`), close other files, or lower max_open_tables",
+                path.display()
+            ),
+            Error::TooManyFiles {
+                path,
+                process_limit: None,
+                open_tables,
+            } => write!(
+                f,
+                "no descriptor is left to open {}: the machine has as many files open as it may \
+                 (fs.file-max), {open_tables} of them are tables of this process; raise the limit, \
+                 or lower max_open_tables",
                 path.display()
             ),
             Error::Io(error) => write!(f, "{error}"),

@@ -82,7 +82,7 @@ impl Kind {
             level0_merge: 2,
             level1_bytes: 64 << 10,
             level_ratio: 4,
-            max_open_tables: 16,
+            max_open_tables: Some(16),
             manifest_bytes: 8 << 10,
             ..Options::default()
         }

@@ -30,7 +30,7 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         least_score: 0.4,
         dedup_threshold: 1.2,
         cache_bytes: 8 << 20,
-        max_open_tables: 1000,
+        max_open_tables: Some(1000),
         manifest_bytes: 1 << 20,
         ..support::script::tiny(Options::in_memory())
     }

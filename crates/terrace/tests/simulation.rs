@@ -37,7 +37,7 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         level0_stop: 1001,
         level1_bytes: 3 * arena_bytes,
         level_ratio: 7,
-        max_open_tables: 10_000,
+        max_open_tables: Some(10_000),
         ..Options::in_memory()
     }
 }

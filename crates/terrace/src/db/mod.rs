@@ -46,6 +46,7 @@ pub(crate) mod regions;
 pub(crate) mod sizes;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
+pub(crate) mod sparing_storage;
 pub(crate) mod stalls;
 pub(crate) mod statistics;
 pub(crate) mod table_files;

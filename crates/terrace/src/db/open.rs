@@ -36,6 +36,7 @@ use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
+use crate::db::sparing_storage::SparingStorage;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::tombstones::{SeenTombstones, pause_between_looks};
@@ -54,7 +55,7 @@ use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::{BlockCache, TableCache};
+use crate::table::{BlockCache, TableCache, TableLimit};
 use crate::time_profile::{TimeProfiler, TimedStorage};
 use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
@@ -74,7 +75,7 @@ impl Store {
         let mark = fork::mark(path)?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
         let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
-        let medium: Arc<dyn Storage> = medium;
+        let medium: Arc<dyn Storage> = Arc::new(SparingStorage(medium));
         let medium = match &write_rate {
             Some(write_rate) => write_rate.limit(medium),
             None => medium,
@@ -387,7 +388,7 @@ fn open_tables(directory: &Arc<dyn Directory>, options: &Options) -> Result<Arc<
             polled: options.poll_reads,
             ..OpenOptions::buffered(OpenMode::Read)
         },
-        options.max_open_tables,
+        TableLimit::of(options.max_open_tables),
         blocks,
     )?))
 }

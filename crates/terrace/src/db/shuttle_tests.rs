@@ -52,7 +52,7 @@ impl Stage {
                 while_blocks_fit: true,
                 ..ReadBufferOptions::default()
             },
-            max_open_tables: 1,
+            max_open_tables: Some(1),
             compaction_threads: 1,
             ..Options::default()
         };

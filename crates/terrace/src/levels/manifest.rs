@@ -27,6 +27,7 @@ use super::record::{HEADER_BYTES, Records, encode_header, encode_record};
 use super::state::ManifestState;
 use super::tail::ManifestTail;
 use crate::key::MAX_SEQUENCE;
+use crate::table::sparing;
 use crate::{Error, Result};
 
 const PREFIX: &str = "MANIFEST-";
@@ -586,7 +587,8 @@ fn lock_file(
     if matches!(directory.file_system()?.name.as_str(), "cifs" | "smb2") {
         return Ok(None);
     }
-    file.lock(kind)
+    // It takes a descriptor of its own.
+    sparing(|| file.lock(kind))
         .map(Some)
         .map_err(|error| match error.kind() {
             ErrorKind::Locked => Error::Busy {

@@ -79,7 +79,12 @@ impl Options {
             ),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
-            ("max_open_tables", self.max_open_tables as u64, 1, 1 << 20),
+            (
+                "max_open_tables",
+                self.max_open_tables.unwrap_or(1) as u64,
+                1,
+                1 << 20,
+            ),
             // Tables of their own size are made for them: no more than a machine may have.
             ("cache_bytes", self.cache_bytes, 0, 1 << 44),
             ("pinned_bytes", self.pinned_bytes, 0, 1 << 44),

@@ -16,7 +16,9 @@ use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{BlockCache, CursorOptions, TableCache, TableCursor, TableReader, table_name};
+use crate::table::{
+    BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader, table_name,
+};
 use crate::{Error, KeyspaceId, Result};
 
 /// The reads of a repair, past the cache: each block is wanted once.
@@ -77,7 +79,7 @@ impl Site {
         let tables = TableCache::new(
             Arc::clone(&directory),
             OpenOptions::buffered(OpenMode::Read),
-            options.max_open_tables,
+            TableLimit::of(options.max_open_tables),
             Arc::clone(&blocks),
         )?;
         Ok(Site {

@@ -23,13 +23,15 @@ use std::thread;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::{Directory, OpenOptions};
+use terrace_storage::{self as storage, Directory, OpenOptions, Operation};
 
 use super::block::Block;
+use super::descriptors::{TableFiles, TableLimit};
 use super::index_block::IndexBlock;
 use super::properties::TableProperties;
 use super::reader::TableReader;
 use super::resident_blocks::{ASKED_ONE_IN, BlockPlace, Home};
+use super::table_file::TableFile;
 use crate::{Error, Result};
 
 /// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
@@ -441,10 +443,12 @@ pub(crate) fn another_table(path: &Path) -> Error {
     Error::corruption(path, 0, detail)
 }
 
-/// The open readers of one directory, up to a count; each holds a file, a filter and a top index.
+/// The open readers of one directory, up to a count; each holds a filter, a top index, and a file unless
+/// descriptors are short.
 pub(crate) struct TableCache {
     directory: Arc<dyn Directory>,
     open_options: OpenOptions,
+    files: Arc<TableFiles>,
     blocks: Arc<BlockCache>,
     readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
     kept_open: Arc<AtomicUsize>,
@@ -487,9 +491,12 @@ impl TableCache {
     pub(crate) fn new(
         directory: Arc<dyn Directory>,
         open_options: OpenOptions,
-        capacity_tables: usize,
+        limit: TableLimit,
         blocks: Arc<BlockCache>,
     ) -> Result<Self> {
+        let capacity_tables = limit.tables;
+        let files = TableFiles::new(limit)
+            .map_err(|error| storage::Error::new(Operation::Open, directory.path(), error))?;
         let options = OptionsBuilder::new()
             .estimated_items_capacity(capacity_tables)
             .weight_capacity(capacity_tables as u64)
@@ -498,6 +505,7 @@ impl TableCache {
         Ok(TableCache {
             directory,
             open_options,
+            files,
             blocks,
             readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
             kept_open: Arc::default(),
@@ -530,9 +538,11 @@ impl TableCache {
         self.readers.get_or_insert_with(&number, || {
             let name = table_name(number);
             let blocks = Arc::clone(&self.blocks);
-            let (directory, options) = (&*self.directory, self.open_options);
-            let reader = TableReader::open_with(directory, &name, number, blocks, options)?;
+            let path = self.directory.shown(&name);
+            let file = TableFile::open(&self.directory, name, self.open_options, &self.files)?;
+            let reader = TableReader::from_file(Arc::clone(&file) as _, path, number, blocks)?;
             if is_wanted(reader.properties()) {
+                file.identified(reader.properties().identity);
                 return Ok(reader);
             }
             Err(another_table(reader.path()))

@@ -352,6 +352,18 @@ pub(crate) fn read_properties(directory: &dyn Directory, name: &str) -> Result<T
     Ok(properties)
 }
 
+/// Returns the identity in the footer of an open file; `None` if it cannot be read.
+pub(super) fn identity_of(file: &Arc<dyn File>, name: &str) -> Option<u128> {
+    let source = BlockSource {
+        file: Arc::clone(file),
+        path: PathBuf::from(name),
+        runs: Runs::default(),
+        bounds: BlockBounds::default(),
+    };
+    let footer = read_footer(&source, Purpose::Read).ok();
+    footer.map(|(properties, _)| properties.identity)
+}
+
 /// Returns the footer's fields and its place.
 fn read_footer(source: &BlockSource, purpose: Purpose) -> Result<(TableProperties, BlockHandle)> {
     let file_bytes = source.file.length_bytes()?;

@@ -40,7 +40,7 @@ pub fn tiny(options: Options) -> Options {
         least_score: 0.1,
         cache_bytes: 64 << 10,
         read_buffer: read_buffer(3),
-        max_open_tables: 8,
+        max_open_tables: Some(8),
         manifest_bytes: 4 << 10,
         ..options
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::cursor::Cursor;
 use crate::table::block::Block;
 use crate::table::cache::CachedBlock;
+use crate::table::descriptors::TableLimit;
 use crate::table::resident_blocks::BlockPlace;
 
 const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
@@ -233,7 +234,13 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         storage.put(&format!("/t/{number}.table"), bytes.clone());
     }
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
-    let tables = TableCache::new(directory_at(&*storage, "/t"), FILES, 4, blocks).unwrap();
+    let tables = TableCache::new(
+        directory_at(&*storage, "/t"),
+        FILES,
+        TableLimit::of(Some(4)),
+        blocks,
+    )
+    .unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
@@ -269,7 +276,13 @@ fn open_tables_are_counted_limited_and_forgotten() {
     }
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
-    let tables = TableCache::new(directory_at(&*storage_object, "/t"), FILES, 4, blocks).unwrap();
+    let tables = TableCache::new(
+        directory_at(&*storage_object, "/t"),
+        FILES,
+        TableLimit::of(Some(4)),
+        blocks,
+    )
+    .unwrap();
     let open = |number| tables.get(number, |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
@@ -282,6 +295,8 @@ fn open_tables_are_counted_limited_and_forgotten() {
     }
     assert!(tables.open_tables() <= 4);
     open(7).unwrap();
+    // Its file is open, and of twenty tables the last that is closed.
+    get(&seventh, b"00003", 500).unwrap();
     tables.remove(7);
     storage.remove(Path::new(PATH)).unwrap();
     assert!(open(7).is_err());
@@ -292,6 +307,38 @@ fn open_tables_are_counted_limited_and_forgotten() {
         .unwrap_err();
     assert!(error.to_string().contains("not the one"), "{error}");
     open(7).unwrap();
+}
+
+#[test]
+fn a_table_goes_on_when_its_file_was_closed_and_not_with_another_tables_file() {
+    let storage = Arc::new(memory());
+    write(&*storage, &versions(), options(Compression::None, 512));
+    let bytes = storage.bytes(PATH);
+    let form = TableOptions {
+        identity: IDENTITY + 1,
+        ..options(Compression::None, 512)
+    };
+    storage.remove(Path::new(PATH)).unwrap();
+    write(&*storage, &versions(), form);
+    let others = storage.bytes(PATH);
+    for number in 1..=3 {
+        storage.put(&format!("/t/{number}.table"), bytes.clone());
+    }
+    let blocks = Arc::new(BlockCache::new(0, false));
+    let directory = directory_at(&*storage, "/t");
+    let limit = TableLimit::of(Some(1));
+    let tables = TableCache::new(directory, FILES, limit, blocks).unwrap();
+    let open = |number| tables.get(number, |_| true).unwrap();
+    let read = |table| get(table, b"00003", 500).map(|found| found.unwrap().1.to_vec());
+    let (first, second) = (open(1), open(2));
+    for table in [&first, &second, &first] {
+        assert_eq!(read(table).unwrap(), [7; 40]);
+    }
+    open(3);
+    storage.put("/t/1.table", others);
+    let error = read(&first).unwrap_err();
+    assert!(error.to_string().contains("another table"), "{error}");
+    assert_eq!(read(&second).unwrap(), [7; 40]);
 }
 
 /// Places of the index that are filled, and whether the cache has the block of each.
