@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
 use terrace_node_server::{Config, Error, Log, Running, serve_until_signal};
 
 use crate::arguments::NodeServe;
@@ -12,7 +11,6 @@ use crate::node;
 
 pub fn run(arguments: &NodeServe) -> Result<()> {
     let config = config(arguments).map_err(|error| failure(arguments, error))?;
-    raise_descriptors();
     let mut told = Ok(());
     let served = serve_until_signal(&config, Log::standard_error(), |running| {
         told = print(banner(running));
@@ -20,14 +18,6 @@ pub fn run(arguments: &NodeServe) -> Result<()> {
     served.map_err(|error| failure(arguments, error))?;
     told?;
     print("stopped: commands under way have ended, and the node is closed in order\n")
-}
-
-/// Lets the process have as many descriptors as the system allows: each queue of a host has one. With
-/// fewer, hosts wait.
-fn raise_descriptors() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Returns the options of the file, replaced by those of the command line.
