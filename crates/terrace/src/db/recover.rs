@@ -146,8 +146,7 @@ impl RecoveredWrites {
 
     /// Bytes of the arenas that they take.
     pub(crate) fn bytes(&self) -> u64 {
-        let ends = self.memtables.iter().map(|table| table.arena().end_bytes());
-        ends.map(|end| end as u64).sum()
+        self.arenas.iter().map(TakenArena::frame_bytes).sum()
     }
 
     /// Looks for tables that a dropped end of the manifest may have listed. Numbers in them are not
