@@ -137,6 +137,30 @@ impl RangeTombstones {
         self.newest_in(self.edges_to(key).checked_sub(1)?, snapshot)
     }
 
+    /// Returns the lowest number above `sequence` of a tombstone that covers `key`.
+    pub(crate) fn oldest_above(
+        &self,
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> Option<SequenceNumber> {
+        let segments = self.edges.len().checked_sub(1)?;
+        let segment = self.edges_to(key).checked_sub(1)?;
+        if segment >= segments {
+            return None;
+        }
+        let mut node = segment + segments;
+        let mut oldest = None;
+        while node > 0 {
+            let names = self.names_of(node);
+            let newer = names.partition_point(|&name| self.sequence(name) > sequence);
+            let of_node = newer.checked_sub(1).and_then(|at| names.get(at));
+            let of_node = of_node.map(|&name| self.sequence(name));
+            oldest = oldest.into_iter().chain(of_node).min();
+            node /= 2;
+        }
+        oldest
+    }
+
     /// The keys around `key` that the same tombstones cover.
     pub(crate) fn segment_of(&self, key: &[u8]) -> Segment<'_> {
         let behind = self.edges_to(key);
@@ -291,6 +315,9 @@ pub(crate) mod tests {
                 if let Some(found) = found {
                     prop_assert!(found.start <= &key[..] && &key[..] < found.end);
                 }
+                let above = list.iter().filter(covers).filter(|t| t.sequence > snapshot);
+                let above = above.map(|t| t.sequence).min();
+                prop_assert_eq!(set.oldest_above(&key, snapshot), above);
                 let (from, to) = set.segment_of(&key);
                 prop_assert!(from.is_none_or(|from| from <= &key[..]));
                 prop_assert!(to.is_none_or(|to| to > &key[..]));

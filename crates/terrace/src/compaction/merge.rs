@@ -10,6 +10,7 @@ use crate::compaction::slices::Slice;
 use crate::compaction::table_ends::TableEnds;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, MAX_SEQUENCE};
+use crate::range_tombstones::RangeTombstones;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Error, Result, SequenceNumber};
 
@@ -20,6 +21,18 @@ pub(crate) trait TableSink {
 
     /// Adds a version to the table being written, beginning one if there is none.
     fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()>;
+
+    /// Adds a version over whose key the table will hold a range tombstone of a number above its own; `range` is
+    /// the lowest such number.
+    fn add_under(
+        &mut self,
+        key: InternalKey<'_>,
+        value: &[u8],
+        range: SequenceNumber,
+    ) -> Result<()> {
+        let _ = range;
+        self.add(key, value)
+    }
 
     /// Adds a range tombstone to the table being written, beginning one if there is none. They come
     /// by start, then from the newest, when the table has all its versions.
@@ -51,7 +64,9 @@ pub(crate) fn merge<S: TableSink>(
     sink: &mut S,
 ) -> Result<Vec<S::Table>> {
     let mut tables = Vec::new();
-    let mut ranges = OutputRanges::new(rules.ranges_kept());
+    let kept = rules.ranges_kept();
+    let hiding = RangeTombstones::new(kept.clone());
+    let mut ranges = OutputRanges::new(kept);
     match &slice.from {
         Some(from) => versions.seek(InternalKey::seek(from, MAX_SEQUENCE))?,
         None => versions.seek_to_first()?,
@@ -79,7 +94,10 @@ pub(crate) fn merge<S: TableSink>(
         // In the MemTable that a flush reads these stand among the versions, too.
         let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
         if !is_range && rules.keeps(&key, mergeable(&key, versions)?) {
-            sink.add(key, versions.value())?;
+            match hiding.oldest_above(key.user_key, key.sequence()) {
+                None => sink.add(key, versions.value())?,
+                Some(range) => sink.add_under(key, versions.value(), range)?,
+            }
         }
         versions.next()?;
     }
@@ -105,8 +123,8 @@ fn mergeable(key: &InternalKey<'_>, versions: &impl Cursor) -> Result<Kind> {
 pub(crate) mod tests {
     use super::*;
     use crate::key::Tag;
+    use crate::range_tombstones::RangeTombstone;
     use crate::range_tombstones::tests::tombstone;
-    use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
     /// A version: user key, tag, value.
     pub(crate) type Version = (Vec<u8>, Tag, Vec<u8>);

@@ -200,6 +200,15 @@ impl TableSink for TableFiles<'_> {
         self.begin()?.add(key, value)
     }
 
+    fn add_under(
+        &mut self,
+        key: InternalKey<'_>,
+        value: &[u8],
+        range: SequenceNumber,
+    ) -> Result<()> {
+        self.begin()?.add_under(key, value, Some(range))
+    }
+
     fn add_range_tombstone(
         &mut self,
         start: &[u8],

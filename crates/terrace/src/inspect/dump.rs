@@ -104,6 +104,13 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         let text = format!("{seconds} seconds since 1970");
         summary.push(("oldest tombstone", text));
     }
+    if let Some(noted) = properties.superseded {
+        let text = format!(
+            "{} with {} bytes of keys and values, by numbers up to {}",
+            noted.versions, noted.bytes, noted.largest_by
+        );
+        summary.push(("superseded versions", text));
+    }
     let mut items = Vec::new();
     let shown = reader.inspect(&mut |block| {
         items.push(block_item(&block));

@@ -279,7 +279,7 @@ impl Edit {
             writeln!(
                 f,
                 "add table {} of keyspace {} to {place}: {:?}{} {} bytes, {} entries, \
-                 {} tombstones{}{}, sequences {}..={}, tier {}",
+                 {} tombstones{}{}{}, sequences {}..={}, tier {}",
                 table.number,
                 table.keyspace,
                 table.bounds,
@@ -294,6 +294,13 @@ impl Edit {
                 match table.oldest_tombstone_seconds {
                     None => String::new(),
                     Some(seconds) => format!(", the oldest of second {seconds}"),
+                },
+                match table.superseded {
+                    None => String::new(),
+                    Some(noted) => format!(
+                        ", {} superseded of {} bytes by {} at most",
+                        noted.versions, noted.bytes, noted.largest_by
+                    ),
                 },
                 table.min_sequence,
                 table.max_sequence,

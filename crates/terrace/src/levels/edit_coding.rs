@@ -14,7 +14,7 @@ use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
 use crate::options::keyspace::KeyspaceOptions;
-use crate::table::Compression;
+use crate::table::{Compression, Superseded};
 
 /// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new
 /// tier, 23 sketches of a sub-level, 24 files of separated values.
@@ -92,7 +92,12 @@ mod table {
     pub(super) const ASSIGNED: u32 = 17;
     pub(super) const OLDEST_TOMBSTONE: u32 = 18;
     pub(super) const IDENTITY: u32 = 19;
-    pub(super) const LARGEST: u32 = IDENTITY;
+    pub(super) const SUPERSEDED: u32 = 24;
+
+    /// Whether this release reads a tag; 20 to 23 are not given yet.
+    pub(super) fn is_known(tag: u32) -> bool {
+        (1..=IDENTITY).contains(&tag) || tag == SUPERSEDED
+    }
 }
 
 /// Tags inside an issued arena.
@@ -318,6 +323,9 @@ fn put_added(out: &mut FieldWriter, added: &TableAdded) {
         out.skippable_number(table::OLDEST_TOMBSTONE, seconds);
     }
     out.bytes(table::IDENTITY, &meta.identity.to_le_bytes());
+    if let Some(superseded) = &meta.superseded {
+        out.skippable_bytes(table::SUPERSEDED, &superseded.encode());
+    }
 }
 
 fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
@@ -385,7 +393,7 @@ fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
 }
 
 fn table_group(field: Field<'_>) -> Result<Group<'_>, FieldError> {
-    Group::read(field, "a table", table::LARGEST)
+    Group::read_known(field, "a table", table::is_known)
 }
 
 fn keyspace_of(group: &Group<'_>) -> Result<KeyspaceId, FieldError> {
@@ -461,7 +469,12 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         tier: group.nonzero(table::TIER)?,
         range_tombstones: group.optional(table::RANGE_TOMBSTONES)?,
         oldest_tombstone_seconds: group.number_if_present(table::OLDEST_TOMBSTONE)?,
+        superseded: take_superseded(&group)?,
     };
+    let largest_by = meta.superseded.map(|superseded| superseded.largest_by);
+    if largest_by > Some(meta.max_sequence) {
+        return Err(group.malformed(table::SUPERSEDED));
+    }
     if meta.min_sequence > meta.max_sequence || meta.max_sequence > MAX_SEQUENCE {
         return Err(group.malformed(table::MAX_SEQUENCE));
     }
@@ -473,6 +486,19 @@ fn take_added(field: Field<'_>) -> Result<TableAdded, FieldError> {
         place: take_place(&group)?,
         table: meta,
     })
+}
+
+fn take_superseded(group: &Group<'_>) -> Result<Option<Superseded>, FieldError> {
+    let Some(bytes) = group.bytes_if_present(table::SUPERSEDED) else {
+        return Ok(None);
+    };
+    let (entries, size_bytes) = (
+        group.number(table::ENTRIES)?,
+        group.number(table::SIZE_BYTES)?,
+    );
+    let superseded = Superseded::decode(bytes, entries, size_bytes);
+    let superseded = superseded.ok_or_else(|| group.malformed(table::SUPERSEDED))?;
+    Ok(Some(superseded))
 }
 
 fn take_arena(field: Field<'_>) -> Result<ArenaIssued, FieldError> {

@@ -30,6 +30,12 @@ impl FieldWriter {
         put_varint(&mut self.bytes, value);
     }
 
+    /// Bytes that a reader which does not know them may do without.
+    pub(super) fn skippable_bytes(&mut self, tag: u32, bytes: &[u8]) {
+        put_varint(&mut self.bytes, u64::from(tag) << 1 | 1);
+        put_bytes(&mut self.bytes, bytes);
+    }
+
     pub(super) fn optional_number(&mut self, tag: u32, value: Option<u64>) {
         if let Some(value) = value {
             self.number(tag, value);
@@ -164,10 +170,19 @@ impl<'a> Group<'a> {
         what: &'static str,
         largest_tag: u32,
     ) -> Result<Self, FieldError> {
+        Group::read_known(outer, what, |tag| (1..=largest_tag).contains(&tag))
+    }
+
+    /// Reads all fields in `outer`; the tags for which `is_known` holds are known.
+    pub(super) fn read_known(
+        outer: Field<'a>,
+        what: &'static str,
+        is_known: impl Fn(u32) -> bool,
+    ) -> Result<Self, FieldError> {
         let mut fields = Vec::<Field<'a>>::new();
         for field in Fields::new(outer.bytes, what) {
             let field = field?;
-            if !(1..=largest_tag).contains(&field.tag) {
+            if !is_known(field.tag) {
                 field.unknown()?;
             } else if fields.iter().any(|earlier| earlier.tag == field.tag) {
                 return Err(field.malformed());
@@ -193,6 +208,10 @@ impl<'a> Group<'a> {
 
     pub(super) fn bytes(&self, tag: u32) -> Result<&'a [u8], FieldError> {
         Ok(self.required(tag)?.bytes)
+    }
+
+    pub(super) fn bytes_if_present(&self, tag: u32) -> Option<&'a [u8]> {
+        self.field(tag).map(|field| field.bytes)
     }
 
     pub(super) fn number<N: TryFrom<u64>>(&self, tag: u32) -> Result<N, FieldError> {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::table::{KeptOpen, TableCache, TableProperties, TableReader};
+use crate::table::{KeptOpen, Superseded, TableCache, TableProperties, TableReader};
 
 /// Keys from one bound to another, as a caller gives them.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -149,6 +149,8 @@ pub(crate) struct TableMeta {
     /// When the oldest tombstone in the file, of an entry or a range, reached its first table, in seconds
     /// since 1970; `None` if there is none, or if nobody knows.
     pub(crate) oldest_tombstone_seconds: Option<u64>,
+    /// The superseded versions in the file; `None` if there are none, or if nobody knows.
+    pub(crate) superseded: Option<Superseded>,
     /// The keys that count; what the file holds outside of them is to be ignored.
     pub(crate) bounds: KeyRange,
     /// Whether `bounds` are narrower than the file, so that cursors must be clipped to them.
@@ -178,6 +180,7 @@ impl TableMeta {
             tombstones: properties.tombstones,
             range_tombstones: properties.range_tombstones(),
             oldest_tombstone_seconds: properties.oldest_tombstone_seconds,
+            superseded: superseded_in(properties),
             bounds: KeyRange::of_file(properties)?,
             narrowed: false,
             min_sequence: properties.smallest_sequence,
@@ -197,6 +200,8 @@ impl TableMeta {
         TableMeta {
             min_sequence: sequence,
             max_sequence: sequence,
+            // Of each key there is one version.
+            superseded: None,
             assigned: true,
             ..self
         }
@@ -224,10 +229,21 @@ impl TableMeta {
             && properties.tombstones == self.tombstones
             && properties.range_tombstones() == self.range_tombstones
             && properties.oldest_tombstone_seconds == self.oldest_tombstone_seconds
+            // A release that does not know the note leaves it out when it rewrites the manifest.
+            && (self.superseded.is_none() || superseded_in(properties) == self.superseded)
             && (self.assigned
                 || properties.smallest_sequence == self.min_sequence
                     && properties.largest_sequence == self.max_sequence)
     }
+}
+
+/// Returns a file's note of superseded versions, with their bytes in the file.
+fn superseded_in(properties: &TableProperties) -> Option<Superseded> {
+    let all_bytes = properties
+        .user_key_bytes
+        .saturating_add(properties.value_bytes);
+    let noted = properties.superseded?;
+    Some(noted.in_file(all_bytes, properties.file_bytes))
 }
 
 /// A table listed in a version. All versions that list it share its file.
@@ -396,6 +412,7 @@ mod tests {
             tombstones: 0,
             range_tombstones: 0,
             oldest_tombstone_seconds: None,
+            superseded: None,
             bounds: range(smallest, largest, false),
             narrowed: false,
             min_sequence: 1,

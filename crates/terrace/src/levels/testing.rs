@@ -31,6 +31,7 @@ pub(crate) fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
         tombstones: 1,
         range_tombstones: 0,
         oldest_tombstone_seconds: None,
+        superseded: None,
         bounds: KeyRange::inclusive(smallest, largest),
         narrowed: false,
         min_sequence: number,

@@ -305,7 +305,12 @@ pub(super) fn copy_readable(
             _ => key.tag,
         };
         let user_key = key.user_key;
-        sink.add(InternalKey { user_key, tag }, value)
+        let key = InternalKey { user_key, tag };
+        let range = reader.range_tombstones();
+        match range.and_then(|set| set.oldest_above(user_key, key.sequence())) {
+            None => sink.add(key, value),
+            Some(range) => sink.add_under(key, value, range),
+        }
     })?;
     let ranges = reader.range_tombstones().into_iter();
     let ranges = ranges.flat_map(|set| set.iter()).map(RangeTombstone::from);

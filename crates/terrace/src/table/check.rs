@@ -16,6 +16,7 @@ use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
 use crate::Result;
 use crate::key::{InternalKey, Kind};
+use crate::range_tombstones::RangeTombstones;
 
 /// What a verification has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +38,10 @@ impl TableReader {
         source.read_trailer(file_bytes, Purpose::Other)?;
         source.check_header(Purpose::Other)?;
         let filter = read_filter(source, properties, self.footer(), Purpose::Other)?;
+        let ranges = read_range_tombstones(source, properties, self.footer(), Purpose::Other)?;
         let mut checker = Checker {
             table: self,
+            ranges: ranges.as_ref(),
             filter,
             data_end: HEADER_BYTES as u64,
             partitions: Vec::new(),
@@ -49,9 +52,7 @@ impl TableReader {
             data_blocks: 0,
         };
         self.walk(&mut |visit| checker.visit(visit))?;
-        if let Some(ranges) =
-            read_range_tombstones(source, properties, self.footer(), Purpose::Other)?
-        {
+        if let Some(ranges) = &ranges {
             let numbers = || ranges.iter().map(|tombstone| tombstone.sequence);
             let (smallest, largest) = (numbers().min(), numbers().max());
             let tally = &mut checker.tally;
@@ -71,6 +72,7 @@ impl TableReader {
 
 struct Checker<'a> {
     table: &'a TableReader,
+    ranges: Option<&'a RangeTombstones>,
     filter: Option<Filter>,
     /// Where the next data block must begin.
     data_end: u64,
@@ -150,9 +152,15 @@ impl Checker<'_> {
         if self.filter.as_ref().is_some_and(|f| !f.may_contain(hash)) {
             return self.fail(handle, position, "the filter denies a key of the table");
         }
-        self.tally.count(key, entry.value());
-        let is_new_user_key =
-            InternalKey::decode(&self.last_key).is_none_or(|last| last.user_key != key.user_key);
+        let last = InternalKey::decode(&self.last_key);
+        let newer = last.filter(|last| last.user_key == key.user_key);
+        let is_new_user_key = newer.is_none();
+        let newer = newer.map(|newer| newer.sequence());
+        let range = self
+            .ranges
+            .and_then(|ranges| ranges.oldest_above(key.user_key, key.sequence()));
+        let superseded_by = newer.into_iter().chain(range).min();
+        self.tally.count(key, entry.value(), superseded_by);
         self.sketches.count(key, entry.value(), is_new_user_key);
         self.last_key.clear();
         key.encode_into(&mut self.last_key);
@@ -206,9 +214,12 @@ impl Checker<'_> {
         ]
         .iter()
         .all(|(stated, found)| stated == found);
+        // Tables of before the note have none.
+        let noted = properties.superseded;
+        let note_agrees = noted.is_none() || noted == tally.superseded;
         let bounds_agree =
             properties.smallest == tally.smallest && properties.largest == self.last_key;
-        if figures_agree && bounds_agree {
+        if figures_agree && note_agrees && bounds_agree {
             return Ok(());
         }
         let detail = "the footer's figures are not those of the entries";

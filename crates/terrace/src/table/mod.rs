@@ -38,6 +38,7 @@ mod sample;
 mod sketch;
 mod sketches;
 mod source;
+mod superseded;
 mod table_file;
 mod tally;
 mod unread;
@@ -56,6 +57,7 @@ pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};
 pub(crate) use reader::{CursorOptions, TableReader, TableValue, read_properties};
 pub(crate) use sketch::{Sketch, SmallSketch};
+pub(crate) use superseded::Superseded;
 pub(crate) use unread::Unread;
 pub(crate) use writer::TableWriter;
 

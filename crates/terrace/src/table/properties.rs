@@ -12,6 +12,7 @@ use super::filter::{FilterForm, FilterKind};
 use super::format::{BlockHandle, Malformed};
 use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
+use super::superseded::Superseded;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
 use crate::key::{InternalKey, KeyspaceId, MAX_KEYSPACE, MAX_STORED_SEQUENCE, SequenceNumber};
 
@@ -40,7 +41,9 @@ mod field {
     pub(super) const FILTER_KIND: u64 = 18;
     pub(super) const OLDEST_TOMBSTONE: u64 = 19;
     pub(super) const IDENTITY: u64 = 20;
+    /// The last one that a reader has to know; those behind it are skippable.
     pub(super) const LAST_KNOWN: u64 = IDENTITY;
+    pub(super) const SUPERSEDED: u64 = 25;
 }
 
 /// How a table is written.
@@ -102,6 +105,8 @@ pub(crate) struct TableProperties {
     /// When the oldest tombstone, of an entry or a range, reached its first table, in seconds since 1970.
     /// `None` without tombstones, and where nobody knows.
     pub(crate) oldest_tombstone_seconds: Option<u64>,
+    /// `None` without superseded versions, and in tables of before the note. Bytes are of keys and values.
+    pub(crate) superseded: Option<Superseded>,
     /// The length of the file; not stored.
     pub(crate) file_bytes: u64,
 }
@@ -185,6 +190,11 @@ impl TableProperties {
             put_varint(&mut out, seconds);
         }
         bytes(&mut out, field::IDENTITY, &self.identity.to_le_bytes());
+        // Without it, the versions stay until a policy merges them.
+        if let Some(superseded) = &self.superseded {
+            put_varint(&mut out, field::SUPERSEDED << 1 | 1);
+            put_bytes(&mut out, &superseded.encode());
+        }
         out
     }
 
@@ -228,12 +238,22 @@ impl TableProperties {
                 Some(_) => Some(fields.number(field::OLDEST_TOMBSTONE)?),
                 None => None,
             };
+            let entries = fields.number(field::ENTRIES)?;
+            let user_key_bytes = fields.number(field::USER_KEY_BYTES)?;
+            let value_bytes = fields.number(field::VALUE_BYTES)?;
+            let superseded = match fields.get(field::SUPERSEDED) {
+                Some(bytes) => {
+                    let most_bytes = user_key_bytes.saturating_add(value_bytes);
+                    Some(Superseded::decode(bytes, entries, most_bytes)?)
+                }
+                None => None,
+            };
             let properties = TableProperties {
                 keyspace: (keyspace != 0).then_some(KeyspaceId(keyspace))?,
-                entries: fields.number(field::ENTRIES)?,
+                entries,
                 tombstones: fields.number(field::TOMBSTONES)?,
-                user_key_bytes: fields.number(field::USER_KEY_BYTES)?,
-                value_bytes: fields.number(field::VALUE_BYTES)?,
+                user_key_bytes,
+                value_bytes,
                 smallest: key(field::SMALLEST)?,
                 largest: key(field::LARGEST)?,
                 smallest_sequence: fields.number(field::SMALLEST_SEQUENCE)?,
@@ -248,6 +268,7 @@ impl TableProperties {
                 key_sample,
                 range_tombstones,
                 oldest_tombstone_seconds,
+                superseded,
                 file_bytes,
             };
             properties.is_complete().then_some(properties)
@@ -272,6 +293,10 @@ impl TableProperties {
         }
         let has_tombstones = self.tombstones > 0 || self.range_tombstones.is_some();
         if self.oldest_tombstone_seconds.is_some() && !has_tombstones {
+            return false;
+        }
+        let largest_by = self.superseded.map(|superseded| superseded.largest_by);
+        if largest_by > Some(self.largest_sequence) {
             return false;
         }
         let of_entries = [
@@ -386,6 +411,7 @@ mod tests {
             key_sample: None,
             range_tombstones: None,
             oldest_tombstone_seconds: None,
+            superseded: None,
             file_bytes: 9000,
         }
     }
@@ -442,8 +468,17 @@ mod tests {
             oldest_tombstone_seconds: Some(1_764_000_000),
             ..sample(None)
         };
+        let superseded = TableProperties {
+            superseded: Some(Superseded {
+                versions: 1000,
+                bytes: 70_000,
+                largest_by: 1 << 55,
+            }),
+            ..sample(None)
+        };
         let all = [
             aged,
+            superseded,
             sample(None),
             sample(Some(handle)),
             fused,
@@ -453,6 +488,31 @@ mod tests {
         for properties in all {
             let decoded = TableProperties::decode(&properties.encode(), 9000);
             assert_eq!(decoded, Ok(properties));
+        }
+    }
+
+    #[test]
+    fn a_footer_that_notes_more_superseded_versions_than_it_may_hold_is_damaged() {
+        let decode = |versions, bytes, largest_by| {
+            let properties = TableProperties {
+                superseded: Some(Superseded {
+                    versions,
+                    bytes,
+                    largest_by,
+                }),
+                ..sample(None)
+            };
+            TableProperties::decode(&properties.encode(), 9000)
+        };
+        assert!(decode(1, 1, 1).is_ok());
+        for (versions, bytes, largest_by) in [
+            (0, 1, 1),
+            (1001, 1, 1),
+            (1, 70_001, 1),
+            (1, 1, 0),
+            (1, 1, (1 << 55) + 1),
+        ] {
+            assert!(decode(versions, bytes, largest_by).is_err());
         }
     }
 

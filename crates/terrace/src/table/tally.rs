@@ -1,6 +1,7 @@
 //! The figures of a footer, counted entry by entry: by the writer to state them, by the check to
 //! compare them.
 
+use super::superseded::Superseded;
 use crate::key::{InternalKey, Kind, SequenceNumber};
 
 #[derive(Default)]
@@ -13,10 +14,17 @@ pub(super) struct Tally {
     pub(super) smallest: Vec<u8>,
     pub(super) smallest_sequence: SequenceNumber,
     pub(super) largest_sequence: SequenceNumber,
+    pub(super) superseded: Option<Superseded>,
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, key: InternalKey<'_>, value: &[u8]) {
+    /// Counts an entry; `superseded_by` is the number of what is next newer for its key, if anything is.
+    pub(super) fn count(
+        &mut self,
+        key: InternalKey<'_>,
+        value: &[u8],
+        superseded_by: Option<SequenceNumber>,
+    ) {
         if self.entries == 0 {
             key.encode_into(&mut self.smallest);
         }
@@ -25,6 +33,10 @@ impl Tally {
         self.tombstones += u64::from(key.tag.kind() == Some(Kind::Delete));
         self.user_key_bytes += key.user_key.len() as u64;
         self.value_bytes += value.len() as u64;
+        if let Some(by) = superseded_by {
+            let bytes = (key.user_key.len() + value.len()) as u64;
+            Superseded::count(&mut self.superseded, bytes, by);
+        }
     }
 
     /// Counts the numbers of all range tombstones, which are no entries, behind all entries.

@@ -100,6 +100,17 @@ impl<'a> TableWriter<'a> {
 
     /// Adds a version, which must come after the last one added.
     pub(crate) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
+        self.add_under(key, value, None)
+    }
+
+    /// Adds a version like [`TableWriter::add`]. `range` is the lowest number above its own of a range
+    /// tombstone over its key that the table will hold.
+    pub(crate) fn add_under(
+        &mut self,
+        key: InternalKey<'_>,
+        value: &[u8],
+        range: Option<SequenceNumber>,
+    ) -> Result<()> {
         if key.user_key.len() > MAX_KEY_BYTES || value.len() as u64 > MAX_VALUE_BYTES {
             return Err(Error::invalid(format!(
                 "a table cannot hold a key of {} bytes with a value of {} bytes",
@@ -115,6 +126,8 @@ impl<'a> TableWriter<'a> {
             )));
         }
         let new_user_key = is_first || last.user_key != key.user_key;
+        let newer = (!new_user_key).then(|| last.sequence());
+        let superseded_by = newer.into_iter().chain(range).min();
         if self.ends_before(key, value) {
             self.end_data_block(Some(key))?;
         }
@@ -122,7 +135,7 @@ impl<'a> TableWriter<'a> {
         if new_user_key && !self.options.filter.is_none() {
             self.filter.add(hash);
         }
-        self.tally.count(key, value);
+        self.tally.count(key, value, superseded_by);
         self.data.add(key, value);
         Ok(())
     }
@@ -225,6 +238,7 @@ impl<'a> TableWriter<'a> {
                 .oldest_tombstone_seconds
                 .filter(|_| tally.tombstones > 0 || range_tombstones.is_some()),
             range_tombstones,
+            superseded: tally.superseded,
             file_bytes: 0,
         };
         let offset = self.output.offset();

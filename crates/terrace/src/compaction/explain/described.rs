@@ -382,6 +382,7 @@ fn unwritten(number: u64) -> TableMeta {
         max_sequence: 1,
         assigned: false,
         oldest_tombstone_seconds: None,
+        superseded: None,
         tier: 1,
     }
 }

@@ -345,6 +345,7 @@ impl SimulatedLevels {
             tombstones: tombstones.round() as u64,
             range_tombstones: 0,
             oldest_tombstone_seconds: None,
+            superseded: None,
             bounds: keys.range(),
             narrowed: false,
             min_sequence: content.span.from as u64 + 1,

@@ -31,6 +31,7 @@ use crate::levels::{
     TableAdded, TableMeta, check_age_rule,
 };
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::table::Superseded;
 
 pub(super) const KEYS: u8 = 16;
 /// Versions that make a slice.
@@ -133,6 +134,7 @@ impl TableSink for Sink<'_> {
                 .count() as u64,
             range_tombstones: ranges.len() as u64,
             oldest_tombstone_seconds: Some(0),
+            superseded: noted(&contents),
             min_sequence: sequences().min().unwrap(),
             max_sequence: sequences().max().unwrap(),
             ..meta(*self.next_number, "", "")
@@ -140,6 +142,24 @@ impl TableSink for Sink<'_> {
         *self.next_number += 1;
         Ok(Some((table, contents)))
     }
+}
+
+/// The superseded versions of a table of so many versions, counted as a reader would.
+fn noted(Contents { entries, ranges }: &Contents) -> Option<Superseded> {
+    let numbers = |entry: &Entry| {
+        let of_key = entries.iter().filter(|other| other.0 == entry.0);
+        let newer = of_key.map(|other| other.1.sequence());
+        let covers = |range: &&RangeTombstone| range.start <= entry.0 && entry.0 < range.end;
+        let ranges = ranges.iter().filter(covers).map(|range| range.sequence);
+        let newer = newer.chain(ranges);
+        newer.filter(|&n| n > entry.1.sequence()).min()
+    };
+    let by: Vec<u64> = entries.iter().filter_map(numbers).collect();
+    by.iter().max().map(|&largest_by| Superseded {
+        versions: by.len() as u64,
+        bytes: by.len() as u64,
+        largest_by,
+    })
 }
 
 pub(super) const POLICIES: usize = 5;

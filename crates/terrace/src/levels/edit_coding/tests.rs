@@ -84,6 +84,37 @@ fn the_age_of_tombstones_outlives_a_rewrite_and_may_be_skipped() {
 }
 
 #[test]
+fn the_note_of_superseded_versions_outlives_a_rewrite_and_may_be_skipped() {
+    let noted = |versions, bytes, largest_by| {
+        let mut added = added(flush_place(1), 7, "a", "z");
+        added.table.superseded = Some(Superseded {
+            versions,
+            bytes,
+            largest_by,
+        });
+        Edit {
+            tables_added: vec![added],
+            ..Edit::default()
+        }
+    };
+    // The table has 10 entries, 100 bytes, and the number 8 as its largest.
+    let edit = noted(10, 100, 8);
+    assert!(
+        edit.to_string()
+            .contains("10 superseded of 100 bytes by 8 at most")
+    );
+    let state = applied(&new_state(), &edit);
+    let again = Edit::decode(&state.as_edit().encode()).unwrap();
+    assert_eq!(again.tables_added, edit.tables_added);
+    let tag = u8::try_from(table::SUPERSEDED << 1 | 1).unwrap();
+    let stored = [tag, 3, 10, 100, 8];
+    assert!(edit.encode().ends_with(&stored));
+    for impossible in [noted(11, 100, 8), noted(10, 101, 8), noted(10, 100, 9)] {
+        assert!(Edit::decode(&impossible.encode()).is_err());
+    }
+}
+
+#[test]
 fn no_table_has_the_number_0_for_all_its_entries() {
     let edit = |sequence| {
         let mut added = added(flush_place(1), 7, "a", "z");

@@ -13,6 +13,7 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
         tombstones: 0,
         range_tombstones: 0,
         oldest_tombstone_seconds: None,
+        superseded: None,
         bounds: KeyRange::inclusive("a", "b"),
         narrowed: false,
         min_sequence: 1,

@@ -182,3 +182,31 @@ fn the_golden_table_with_ranges_is_what_is_written_and_read_today() {
     table.verify().unwrap();
     assert_eq!(read_ranges(&table), ranges());
 }
+
+#[test]
+fn a_note_of_superseded_versions_is_held_against_entries_and_ranges() {
+    let versions = [
+        version(b"a", 9, Kind::Put, b"new"),
+        version(b"a", 4, Kind::Put, b"old"),
+        version(b"b", 3, Kind::Put, b"hidden"),
+    ];
+    let verified = |range: RangeTombstone| {
+        let storage = memory();
+        let mut writer = create_at(&storage, PATH, options(Compression::None, 64)).unwrap();
+        let [new, old, hidden] = &versions;
+        writer.add(internal(new), &new.2).unwrap();
+        writer.add(internal(old), &old.2).unwrap();
+        writer
+            .add_under(internal(hidden), &hidden.2, Some(7))
+            .unwrap();
+        writer
+            .add_range_tombstone(&range.start, &range.end, range.sequence)
+            .unwrap();
+        let noted = writer.finish().unwrap().superseded.unwrap();
+        assert_eq!((noted.versions, noted.bytes, noted.largest_by), (2, 11, 9));
+        open(&storage).unwrap().verify()
+    };
+    verified(tombstone("b", "c", 7)).unwrap();
+    let elsewhere = verified(tombstone("c", "d", 7)).unwrap_err();
+    assert!(elsewhere.to_string().contains("figures"), "{elsewhere}");
+}
