@@ -286,6 +286,15 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             format!("{percent} %"),
             format!("{due_at} %"),
         ],
+        Measured::Superseded {
+            level,
+            percent,
+            due_at,
+        } => [
+            format!("level {level}: superseded versions"),
+            format!("{percent} %"),
+            format!("{due_at} %"),
+        ],
         Measured::TombstoneAge {
             level,
             seconds,

@@ -27,6 +27,28 @@ pub(crate) enum Keys<'a> {
     Range(&'a [u8], &'a [u8]),
 }
 
+/// The stripe of a number: how many snapshots are below it.
+fn stripe_of(snapshots: &[SequenceNumber], sequence: SequenceNumber) -> usize {
+    snapshots.partition_point(|&snapshot| snapshot < sequence)
+}
+
+/// Whether no reader can tell a version from the newer one of its key: both are in one stripe, and a snapshot is
+/// above them.
+fn is_shadowed(snapshots: &[SequenceNumber], older_stripe: usize, newer_stripe: usize) -> bool {
+    older_stripe == newer_stripe && newer_stripe < snapshots.len()
+}
+
+/// Whether a merge drops a version beside a newer one of its key, of the number `by`. `snapshots` is as in
+/// [`DropRules`]. If it drops the version `sequence`, then also all between the two.
+pub(crate) fn drops_superseded(
+    snapshots: &[SequenceNumber],
+    sequence: SequenceNumber,
+    by: SequenceNumber,
+) -> bool {
+    let (older, newer) = (stripe_of(snapshots, sequence), stripe_of(snapshots, by));
+    is_shadowed(snapshots, older, newer)
+}
+
 /// Decides version by version, in key order, newest first.
 pub(crate) struct DropRules<'a> {
     /// Ascending; the last is the visible number.
@@ -65,7 +87,7 @@ impl<'a> DropRules<'a> {
         let stripe = self.stripe_of(key.sequence());
         let newer_than_all = stripe == self.snapshots.len();
         let is_new = self.is_new_user_key(key);
-        let shadowed = !is_new && stripe == self.stripe && !newer_than_all;
+        let shadowed = !is_new && is_shadowed(self.snapshots, stripe, self.stripe);
         if is_new {
             let user_key = self.user_key.get_or_insert_default();
             user_key.clear();
@@ -76,24 +98,18 @@ impl<'a> DropRules<'a> {
             && stripe == 0
             && !newer_than_all
             && !(self.older_elsewhere)(Keys::One(key.user_key));
-        !shadowed && !hides_nothing && !self.is_in_deleted_range(key, stripe)
+        !shadowed && !hides_nothing && !self.is_in_deleted_range(key)
     }
 
     fn stripe_of(&self, sequence: SequenceNumber) -> usize {
-        self.snapshots
-            .partition_point(|&snapshot| snapshot < sequence)
+        stripe_of(self.snapshots, sequence)
     }
 
     /// Whether a range tombstone of the same stripe hides a version.
-    fn is_in_deleted_range(&self, key: &InternalKey<'_>, stripe: usize) -> bool {
-        if self.ranges.is_empty() {
-            return false;
-        }
-        // None for what is newer than all snapshots.
-        self.snapshots.get(stripe).is_some_and(|&last| {
-            let newest = self.ranges.newest_covering(key.user_key, last);
-            newest.is_some_and(|newest| newest.sequence > key.sequence())
-        })
+    fn is_in_deleted_range(&self, key: &InternalKey<'_>) -> bool {
+        let sequence = key.sequence();
+        let by = self.ranges.oldest_above(key.user_key, sequence);
+        by.is_some_and(|by| drops_superseded(self.snapshots, sequence, by))
     }
 
     /// Whether one range tombstone hides everything that a table holds from `start` up to `end`,

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use self::store::{KEYS, POLICIES, Store, policy};
 use super::MergingCursor;
+use super::policy::superseded::are_droppable;
 use super::slices::Slice;
 use crate::key::{Kind, Tag};
 use crate::levels::testing::levels;
@@ -101,6 +102,83 @@ proptest! {
             store.check();
             rounds += 1;
             prop_assert!(rounds < 200, "the policy never comes to rest");
+        }
+    }
+}
+
+proptest! {
+    /// A merge of a due table drops all that makes it due.
+    #[test]
+    fn a_table_is_due_only_if_writing_it_anew_drops_all_that_it_notes(
+        writes in prop::collection::vec((0..KEYS, 0..10u8, any::<bool>()), 1..60),
+        live in prop::collection::vec(any::<bool>(), 60),
+        one_is_older in any::<bool>(),
+    ) {
+        let mut store = Store::new(policy(0, 100, 1 << 20));
+        for (key, kind, takes_snapshot) in writes {
+            match kind {
+                0 => store.delete_range(key..key + 5),
+                1 => store.write(key, false),
+                _ => store.write(key, true),
+            }
+            if takes_snapshot {
+                store.snapshots.push(store.visible());
+            }
+        }
+        store.flush();
+        let (_, table) = levels(&store.state.version).tables().next().unwrap();
+        let table = std::sync::Arc::clone(table);
+        let mut live = live.into_iter();
+        store.snapshots.retain(|_| live.next() == Some(true));
+        if !are_droppable(&table, &store.stripes()) {
+            store.snapshots.clear();
+        }
+        store.snapshots.extend(one_is_older.then_some(0));
+        let is_due = are_droppable(&table, &store.stripes());
+        prop_assert_eq!(is_due, table.superseded.is_some());
+        let Some(noted) = table.superseded else {
+            return Ok(());
+        };
+        let inputs = MergingCursor::new(vec![store.cursor(&table)]);
+        let ranges = store.contents[&table.number].ranges.clone();
+        // Something older lies below, so that tombstones stay.
+        let tables = store.run_merge(inputs, ranges, &Slice::ALL, u64::MAX, &|_| true);
+        let entries: u64 = tables.iter().map(|(table, _)| table.entries).sum();
+        prop_assert_eq!(table.entries - entries, noted.versions);
+        prop_assert!(tables.iter().all(|(table, _)| table.superseded.is_none()));
+    }
+}
+
+/// What a snapshot needs is not merged again and again, and goes when the snapshot is gone.
+#[test]
+fn superseded_versions_that_a_snapshot_needs_are_left_in_peace() {
+    for number in 0..POLICIES {
+        for in_range in [false, true] {
+            let mut store = Store::new(policy(number, 3, 1 << 20));
+            (0..KEYS).for_each(|key| store.write(key, true));
+            store.snapshots.push(store.visible());
+            match in_range {
+                true => store.delete_range(0..KEYS),
+                false => (0..KEYS).for_each(|key| store.write(key, true)),
+            }
+            store.flush();
+            let mut merges = 0;
+            while store.compact() {
+                store.check();
+                merges += 1;
+                assert!(merges < 20, "policy {number} never comes to rest");
+            }
+            let entries = |store: &Store| -> u64 {
+                let tables = levels(&store.state.version).tables();
+                tables.map(|(_, table)| table.entries).sum()
+            };
+            let live = if in_range { 0 } else { u64::from(KEYS) };
+            assert_eq!(entries(&store), live + u64::from(KEYS));
+            store.snapshots.clear();
+            while store.compact() {
+                store.check();
+            }
+            assert_eq!(entries(&store), live, "policy {number}");
         }
     }
 }

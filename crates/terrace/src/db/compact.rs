@@ -21,7 +21,6 @@ use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
-use crate::compaction::policy::tombstones::Seen;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, recount, slice_bytes, slice_edit};
 use crate::compaction::space::{Space, part_that_stays};
@@ -34,6 +33,7 @@ use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::monitor::{Known, is_setback};
+use crate::db::tombstones::SeenBeside;
 use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, Version};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
@@ -62,7 +62,7 @@ impl Store {
         }
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
-        let seen = self.seen_tombstones();
+        let seen = self.seen_beside();
         let choose = |claims: &[(KeyspaceId, Claim)]| self.choose(claims, &known, &seen);
         let work = self.jobs.next(choose)?;
         // It holds tables that a merge may make obsolete.
@@ -82,7 +82,7 @@ impl Store {
         &self,
         claims: &[(KeyspaceId, Claim)],
         known: &Known,
-        seen: &Arc<Seen>,
+        seen: &SeenBeside,
     ) -> Result<Option<(KeyspaceId, Choice)>> {
         let version = Arc::clone(&self.view.load().version);
         self.backlog

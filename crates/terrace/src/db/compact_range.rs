@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
+use crate::compaction::policy::superseded::are_droppable;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
 use crate::db::keyspaces::live;
 use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
-use crate::{KeyspaceId, Result};
+use crate::{KeyspaceId, Result, SequenceNumber};
 
 impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
@@ -49,7 +50,8 @@ impl Store {
         let choose = || {
             let version = Arc::clone(&self.view.load().version);
             let levels = version.keyspace(keyspace)?;
-            whole_range(levels, range)
+            let snapshots = self.snapshots.stripes(|| self.visible());
+            whole_range(levels, range, &snapshots)
         };
         let Some(begun) = self.jobs.begin_asked_for(keyspace, ticket, choose) else {
             return self.wait_if_asked_for(ticket);
@@ -75,15 +77,20 @@ impl Store {
     }
 }
 
-/// The merge of everything in a range; `None` if it would change nothing.
-fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
+/// The merge of everything in a range; `None` if it would change nothing. Beside these snapshots, the last of them
+/// the visible number.
+fn whole_range(
+    levels: &KeyspaceLevels,
+    range: Bounds<'_>,
+    snapshots: &[SequenceNumber],
+) -> Option<Choice> {
     let mut hull = KeyRange::hull(
         levels
             .tables()
             .map(|(_, table)| &table.bounds)
             .filter(|bounds| bounds.meets(range)),
     )?;
-    let inputs = loop {
+    let mut inputs = loop {
         let overlapping = levels
             .tables()
             .filter(|(_, table)| table.bounds.overlaps(&hull));
@@ -103,13 +110,26 @@ fn whole_range(levels: &KeyspaceLevels, range: Bounds<'_>) -> Option<Choice> {
     let is_settled = inputs.iter().all(|Input { place, table }| {
         *place == output && table.tombstones == 0 && table.range_tombstones == 0
     });
-    (!is_settled).then_some(Choice {
+    if is_settled {
+        inputs = due_part(inputs, snapshots);
+    }
+    (!inputs.is_empty()).then_some(Choice {
         reason: Reason::AskedFor,
         kind: ChoiceKind::Merge,
         inputs,
         output,
         predicted: None,
     })
+}
+
+/// Of the tables of a sub-level, in order, those from the first to the last whose superseded versions no snapshot
+/// needs: the outputs may span what lies between.
+fn due_part(mut inputs: Vec<Input>, snapshots: &[SequenceNumber]) -> Vec<Input> {
+    let is_due = |input: &Input| are_droppable(&input.table, snapshots);
+    let end = inputs.iter().rposition(is_due).map_or(0, |last| last + 1);
+    inputs.truncate(end);
+    let first = inputs.iter().position(is_due).unwrap_or(end);
+    inputs.split_off(first)
 }
 
 /// The oldest place of all, but for level 0: what is there goes to the base below, if there may be one.
@@ -141,7 +161,7 @@ mod tests {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let chosen = |tables| {
             let version = version(tables);
-            let choice = whole_range(levels(&version), everything)?;
+            let choice = whole_range(levels(&version), everything, &[])?;
             check_legal(levels(&version), &choice).unwrap();
             Some((numbers(&choice).len(), choice.output))
         };
@@ -167,7 +187,7 @@ mod tests {
         ];
         let version = version(apart);
         let range = (Bound::Included(&b"a"[..]), Bound::Included(&b"b"[..]));
-        let choice = whole_range(levels(&version), range).unwrap();
+        let choice = whole_range(levels(&version), range, &[]).unwrap();
         assert_eq!(choice.output, flush_place(7));
     }
 
@@ -181,15 +201,15 @@ mod tests {
             added(Place::base(2), 5, "m", "p"),
         ]);
         let range = (Bound::Included(&b"d"[..]), Bound::Excluded(&b"e"[..]));
-        let choice = whole_range(levels(&version), range).unwrap();
+        let choice = whole_range(levels(&version), range, &[]).unwrap();
         assert_eq!(numbers(&choice), [1, 3, 4]);
         assert_eq!(choice.output, Place::base(2));
         check_legal(levels(&version), &choice).unwrap();
 
         let nothing = (Bound::Excluded(&b"k"[..]), Bound::Excluded(&b"m"[..]));
-        assert!(whole_range(levels(&version), nothing).is_none());
+        assert!(whole_range(levels(&version), nothing, &[]).is_none());
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let choice = whole_range(levels(&version), everything).unwrap();
+        let choice = whole_range(levels(&version), everything, &[]).unwrap();
         assert_eq!(numbers(&choice), [1, 2, 3, 4, 5]);
         check_legal(levels(&version), &choice).unwrap();
     }

@@ -6,9 +6,9 @@ use crate::compaction::claim::Claim;
 use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::explain::record::describe;
 use crate::compaction::explain::{Description, Explanation, Settings, UnderWay};
-use crate::compaction::policy::tombstones::Seen;
 use crate::db::Store;
 use crate::db::monitor::Known;
+use crate::db::tombstones::SeenBeside;
 use crate::levels::KeyspaceLevels;
 use crate::{Error, KeyspaceId, Result};
 
@@ -17,7 +17,7 @@ struct Moment {
     keyspaces: Vec<Arc<KeyspaceLevels>>,
     under_way: Vec<(KeyspaceId, Claim, UnderWay)>,
     known: Known,
-    seen: Arc<Seen>,
+    seen: SeenBeside,
 }
 
 impl Store {
@@ -46,7 +46,7 @@ impl Store {
     fn moment(&self) -> Moment {
         // Files may have to be read.
         let known = self.known_duplicates();
-        let seen = self.seen_tombstones();
+        let seen = self.seen_beside();
         // The board before the version: claims are too large for a moment and never too small.
         let under_way = self.jobs.under_way();
         let version = Arc::clone(&self.view.load().version);

@@ -146,6 +146,7 @@ impl Store {
         let read_buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
         let arena_loan = ArenaLoan::new(read_buffer.as_ref());
         let opening = Opening::new();
+        let snapshots = Arc::new(SnapshotList::new(mark));
         let store = Arc::new(Store {
             path: path.to_path_buf(),
             durability,
@@ -175,7 +176,7 @@ impl Store {
             )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
-            snapshots: Arc::new(SnapshotList::new(mark)),
+            snapshots: Arc::clone(&snapshots),
             pins: Pins::new(options.pinned_bytes),
             sources: Sources::default(),
             queue: CommitQueue::new(group_limits(&options), mark),
@@ -191,7 +192,8 @@ impl Store {
             arena_loan,
             background: Background::new(options.background, options.compaction_threads),
             persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
-            tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tombstones),
+            tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tables)
+                .with_bell(Arc::clone(snapshots.bell())),
             jobs: Jobs::default(),
             compactions: CompactionHistory::default(),
             events: EventLog::new(options.event_listener.clone(), opening, mark),
@@ -255,8 +257,9 @@ impl Store {
         if let Some(interval) = self.options.persist_every {
             Timer::start(self, |store| &store.persist_timer, interval)?;
         }
-        match pause_between_looks(&self.options) {
-            Some(pause) if self.options.background == options::Background::Threads => {
+        match self.options.background {
+            options::Background::Threads => {
+                let pause = pause_between_looks(&self.options);
                 Timer::start(self, |store| &store.tombstone_timer, pause)
             }
             _ => Ok(()),

@@ -4,24 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::Store;
+use crate::db::bell::Bell;
 use crate::db::write::WriteOptions;
+use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Condvar, Mutex};
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
+
+/// The least time from one step to the next where the bell asks for it.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The thread that does it, if there is to be one.
 pub(crate) struct Timer {
     name: &'static str,
     step: fn(&Store),
-    state: Mutex<State>,
-    stopped: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    is_stopped: bool,
-    handle: Option<JoinHandle<()>>,
+    handle: Mutex<Option<JoinHandle<()>>>,
+    bell: Arc<Bell>,
 }
 
 impl Timer {
@@ -29,9 +27,14 @@ impl Timer {
         Timer {
             name,
             step,
-            state: Mutex::default(),
-            stopped: Condvar::new(),
+            handle: Mutex::default(),
+            bell: Arc::default(),
         }
+    }
+
+    /// The same timer, which this bell wakes, too: once a second at most.
+    pub(crate) fn with_bell(self, bell: Arc<Bell>) -> Self {
+        Timer { bell, ..self }
     }
 
     /// `of` finds the timer in the store.
@@ -48,18 +51,13 @@ impl Timer {
                 let operation = terrace_storage::Operation::Open;
                 terrace_storage::Error::new(operation, timer.name.as_ref(), error)
             })?;
-        timer.state.lock().handle = Some(handle);
+        *timer.handle.lock() = Some(handle);
         Ok(())
     }
 
     fn run(&self, store: &Store, interval: Duration) {
-        let mut state = self.state.lock();
-        while !state.is_stopped {
-            self.stopped.wait_for(&mut state, interval);
-            if state.is_stopped {
-                return;
-            }
-            drop(state);
+        while self.bell.listen(interval) {
+            let has_rung = self.bell.take();
             // A panic has poisoned the store, which the next writer sees.
             let _ = store.guard(self.name, || {
                 (self.step)(store);
@@ -69,17 +67,16 @@ impl Timer {
             if store.is_inherited() {
                 return;
             }
-            state = self.state.lock();
+            if has_rung && !self.bell.sleep(LEAST_PAUSE) {
+                return;
+            }
         }
     }
 
     /// Ends the thread. It is not inside the store any more when this returns.
     pub(crate) fn stop(&self) {
-        let mut state = self.state.lock();
-        state.is_stopped = true;
-        self.stopped.notify_all();
-        let handle = state.handle.take();
-        drop(state);
+        self.bell.end();
+        let handle = self.handle.lock().take();
         // The last owner may be dropped by the thread itself.
         if let Some(handle) = handle.filter(|handle| handle.thread().id() != thread::current().id())
         {
@@ -112,6 +109,7 @@ impl Store {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::{Db, Options};
@@ -120,6 +118,32 @@ mod tests {
         static TIMER: LazyLock<Timer> =
             LazyLock::new(|| Timer::new("faulty", |_| panic!("a tick")));
         &TIMER
+    }
+
+    static STEPS: AtomicU64 = AtomicU64::new(0);
+
+    fn rung(_: &Store) -> &Timer {
+        fn step(store: &Store) {
+            STEPS.fetch_add(1, Ordering::Relaxed);
+            rung(store).bell.ring();
+        }
+        static TIMER: LazyLock<Timer> = LazyLock::new(|| Timer::new("rung", step));
+        &TIMER
+    }
+
+    #[test]
+    fn a_bell_asks_for_a_step_once_a_second() {
+        let db = Db::open("/store", Options::in_memory()).unwrap();
+        let begun = std::time::Instant::now();
+        Timer::start(db.store(), rung, Duration::from_secs(3600)).unwrap();
+        rung(db.store()).bell.ring();
+        while STEPS.load(Ordering::Relaxed) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(100));
+        rung(db.store()).stop();
+        let (steps, seconds) = (STEPS.load(Ordering::Relaxed), begun.elapsed().as_secs());
+        assert!(steps <= 1 + seconds, "{steps} in {seconds} seconds");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use terrace_storage::ForkMark;
 
 use crate::SequenceNumber;
+use crate::db::bell::Bell;
 use crate::sync::Mutex;
 
 /// The live snapshots of a store: numbers with how often each is held.
@@ -17,6 +18,8 @@ use crate::sync::Mutex;
 pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, usize>>,
     mark: ForkMark,
+    /// Rung when a number is not held any more.
+    bell: Arc<Bell>,
 }
 
 impl SnapshotList {
@@ -24,7 +27,13 @@ impl SnapshotList {
         SnapshotList {
             live: Mutex::default(),
             mark,
+            bell: Arc::default(),
         }
+    }
+
+    /// Returns the bell that tells of numbers that are not held any more.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 
     /// Makes a snapshot that keeps nothing: a forked child can read nothing by it.
@@ -79,6 +88,8 @@ impl Drop for Held {
             *count -= 1;
             if *count == 0 {
                 live.remove(&self.sequence);
+                drop(live);
+                self.list.bell.ring();
             }
         }
     }

@@ -6,8 +6,8 @@
 //! that do. They change only with the levels, so they are kept as long as these do not, and what was read of two
 //! tables as long as both are listed as they were.
 //!
-//! Nothing wakes a merge when time passes, or when a snapshot is dropped. A timer does, some times within the age
-//! that the options give.
+//! Nothing wakes a merge when time passes. A timer does, some times within the age that the options give, and when
+//! a snapshot is dropped, at most once a second.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -16,8 +16,9 @@ use std::time::Duration;
 use terrace_storage::Purpose;
 
 use crate::Result;
+use crate::compaction::policy::superseded::{self, Superseded};
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
-use crate::compaction::policy::{Input, described_by};
+use crate::compaction::policy::{Input, Policy, described_by};
 use crate::db::Store;
 use crate::levels::{KeyRange, KeyspaceLevels, Table, Version};
 use crate::options::Options;
@@ -29,6 +30,12 @@ use crate::table::CursorOptions;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Looks within the age at which tombstones are old.
 const LOOKS: u64 = 8;
+
+/// What is known of the levels beside the policy's own knowledge.
+pub(crate) struct SeenBeside {
+    pub(crate) tombstones: Arc<Seen>,
+    pub(crate) superseded: Arc<superseded::Seen>,
+}
 
 /// Kept between two looks at the levels.
 #[derive(Default)]
@@ -61,6 +68,17 @@ impl Pair {
 }
 
 impl Store {
+    /// Returns what the triggers beside the policy go by, of the present version. Files may be read.
+    pub(crate) fn seen_beside(&self) -> SeenBeside {
+        // The version before the snapshots: all that it holds is at or below a number visible by then, or stays.
+        let tombstones = self.seen_tombstones();
+        let superseded = Arc::new(self.seen_superseded());
+        SeenBeside {
+            tombstones,
+            superseded,
+        }
+    }
+
     /// Of the present version. Files may be read.
     pub(crate) fn seen_tombstones(&self) -> Arc<Seen> {
         let version = Arc::clone(&self.view.load().version);
@@ -72,18 +90,22 @@ impl Store {
         })
     }
 
-    /// The policy of the options for a keyspace, and what holds for its tombstones.
+    /// The policy of the options for a keyspace, and the triggers that hold under every policy.
     pub(crate) fn policy_of(
         &self,
         levels: &KeyspaceLevels,
         level0_is_paid_for: bool,
-        seen: &Arc<Seen>,
-    ) -> Tombstones {
-        Tombstones {
+        seen: &SeenBeside,
+    ) -> Superseded<Box<dyn Policy>> {
+        let tombstones = Tombstones {
             inner: described_by(&self.options, self.form_of(levels), level0_is_paid_for),
             percent: self.options.tombstone_percent,
             age_seconds: self.options.tombstone_age_seconds,
-            seen: Arc::clone(seen),
+            seen: Arc::clone(&seen.tombstones),
+        };
+        Superseded {
+            inner: Box::new(tombstones),
+            seen: Arc::clone(&seen.superseded),
         }
     }
 
@@ -196,22 +218,22 @@ impl Store {
         Ok(older.entries.saturating_mul(inside) / (keys.len() as u64).max(1))
     }
 
-    /// Time has passed, and perhaps a snapshot.
-    pub(crate) fn look_at_tombstones(&self) {
-        self.background.compaction_wanted(self);
+    /// Time has passed, or a snapshot is gone: wakes the merges, unless no table can have become due by that.
+    pub(crate) fn look_at_tables(&self) {
+        let version = Arc::clone(&self.view.load().version);
+        let mut tables = version.tables().map(|(_, table)| table);
+        if tables.any(|table| table.has_tombstones() || table.superseded.is_some()) {
+            self.background.compaction_wanted(self);
+        }
     }
 }
 
-/// How often somebody has to look; `None` if nothing would come of it.
-pub(crate) fn pause_between_looks(options: &Options) -> Option<Duration> {
+/// How often somebody has to look.
+pub(crate) fn pause_between_looks(options: &Options) -> Duration {
     let age_seconds = options.tombstone_age_seconds;
-    match (options.tombstone_percent, age_seconds) {
-        (0, 0) => None,
-        (_, 0) => Some(LONGEST_PAUSE),
-        _ => {
-            let pause = Duration::from_secs((age_seconds / LOOKS).max(1));
-            Some(pause.min(LONGEST_PAUSE))
-        }
+    match age_seconds {
+        0 => LONGEST_PAUSE,
+        _ => Duration::from_secs((age_seconds / LOOKS).max(1)).min(LONGEST_PAUSE),
     }
 }
 

@@ -255,6 +255,15 @@ fn measured(measure: &Measure) -> Measured {
             percent,
             due_at: due,
         },
+        &Measure::Superseded {
+            level,
+            percent,
+            due,
+        } => Measured::Superseded {
+            level,
+            percent,
+            due_at: due,
+        },
         &Measure::TombstoneAge {
             level,
             seconds,

@@ -257,6 +257,15 @@ pub enum Measured {
         /// Such a share makes them due.
         due_at: u64,
     },
+    /// Tables of a level hold superseded versions that no snapshot needs any more.
+    Superseded {
+        /// The level.
+        level: u8,
+        /// Their share of the tables' bytes, in percent.
+        percent: u64,
+        /// Such a share makes them due.
+        due_at: u64,
+    },
     /// Tables of a level hold an old tombstone.
     TombstoneAge {
         /// The level.

@@ -37,6 +37,8 @@ pub(crate) enum Measure {
     Tombstones { level: u8, percent: u64, due: u64 },
     /// Tables with an old tombstone, and the age that makes it so.
     TombstoneAge { level: u8, seconds: u64, due: u64 },
+    /// Tables with superseded versions that no snapshot needs, and the share of bytes that makes them due.
+    Superseded { level: u8, percent: u64, due: u64 },
 }
 
 /// Where a candidate stands.
@@ -91,7 +93,9 @@ impl Candidate {
             } => (duplicates.rate() - 1.0) / (threshold - 1.0),
             Measure::Score { score, least, .. } => score / least,
             Measure::OtherPolicy { .. } => 1.0,
-            Measure::Tombstones { percent, due, .. } => *percent as f64 / (*due).max(1) as f64,
+            Measure::Tombstones { percent, due, .. } | Measure::Superseded { percent, due, .. } => {
+                *percent as f64 / (*due).max(1) as f64
+            }
             Measure::TombstoneAge { seconds, due, .. } => *seconds as f64 / (*due).max(1) as f64,
         }
     }

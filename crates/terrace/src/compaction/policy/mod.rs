@@ -5,6 +5,7 @@ pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
 pub(crate) mod score;
+pub(crate) mod superseded;
 pub(crate) mod tiered;
 pub(crate) mod tombstones;
 
@@ -246,6 +247,8 @@ pub(crate) enum Reason {
     Tombstones { level: u8, percent: u64 },
     /// A tombstone has been in tables for so long.
     TombstoneAge { level: u8, seconds: u64 },
+    /// So many percent of the bytes of some tables are superseded versions that no snapshot needs.
+    Superseded { level: u8, percent: u64 },
     /// Somebody asked for it.
     AskedFor,
 }
@@ -306,6 +309,10 @@ impl fmt::Display for Reason {
             Reason::TombstoneAge { level, seconds } => {
                 write!(f, "level {level} has tombstones of {seconds} seconds")
             }
+            Reason::Superseded { level, percent } => write!(
+                f,
+                "of tables of level {level} {percent} % are superseded, and no snapshot needs it"
+            ),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

@@ -10,6 +10,10 @@
 //! 1: 5[a-m]300,entries=100,tombstones=60,ranges=1,hidden=7,since=900,first=3,last=40
 //!                                 its entries, tombstones, what its ranges hide, when the oldest reached
 //!                                 a table, and its numbers
+//! superseded snapshots=40,90 set_back=5
+//!                                 live snapshots, the visible number last; tables that are not to be tried again
+//! 1: 5[a-m]300,superseded=9,superseded_bytes=80,by=38
+//!                                 its superseded versions, their bytes, and the largest number by which
 //! 1.3: 4[a-m]300                  table 4 of a sub-level of level 1 whose oldest flush is 3
 //! under way: 5 6 -> 2             a merge of tables 5 and 6 into level 2's base
 //! under way: 4 -> 2.3             one into a sub-level
@@ -21,6 +25,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use super::superseded::Superseded;
 use super::tombstones::{Seen, Tombstones};
 use super::*;
 use crate::compaction::estimates::{Duplicates, Estimates};
@@ -60,12 +65,24 @@ fn tables(line: &str) -> Vec<TableAdded> {
                 "first" => added.table.min_sequence = value,
                 "last" => added.table.max_sequence = value,
                 "hidden" => {}
+                "superseded" => noted(&mut added).versions = value,
+                "superseded_bytes" => noted(&mut added).bytes = value,
+                "by" => noted(&mut added).largest_by = value,
                 _ => panic!("no figure {name}"),
             }
         }
         added
     };
     tables.split_whitespace().map(table).collect()
+}
+
+fn noted(added: &mut TableAdded) -> &mut crate::table::Superseded {
+    let nothing = crate::table::Superseded {
+        versions: 0,
+        bytes: 0,
+        largest_by: 0,
+    };
+    added.table.superseded.get_or_insert(nothing)
 }
 
 fn policy(line: &str) -> Box<dyn Policy> {
@@ -129,6 +146,25 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
             opened_seconds: number("opened").or(number("now")).unwrap_or(0),
             oldest_snapshot: number("snapshot").unwrap_or(u64::MAX),
             hidden: Arc::new(hidden.collect()),
+        }),
+    })
+}
+
+/// What stands before the snapshots; without it no superseded version is looked for.
+const SUPERSEDED: &str = "superseded ";
+
+fn with_superseded(inner: Box<dyn Policy>, line: &str) -> Box<dyn Policy> {
+    let list = |name: &str| -> Vec<u64> {
+        let mut options = line.split_whitespace();
+        let value = options.find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
+        let numbers = value.into_iter().flat_map(|value| value.split(','));
+        numbers.map(|number| number.parse().unwrap()).collect()
+    };
+    Box::new(Superseded {
+        inner,
+        seen: Arc::new(superseded::Seen {
+            snapshots: list("snapshots"),
+            set_back: list("set_back").into_iter().collect(),
         }),
     })
 }
@@ -247,6 +283,8 @@ fn read_case(case: &str) -> (Box<dyn Policy>, Version, Vec<Claim>, Rates) {
             chooses = policy(line);
         } else if let Some(line) = line.strip_prefix(TOMBSTONES) {
             chooses = with_tombstones(chooses, line, case);
+        } else if let Some(line) = line.strip_prefix(SUPERSEDED) {
+            chooses = with_superseded(chooses, line);
         } else if !line.starts_with('#') && !line.starts_with(ANSWER) {
             listed.extend(tables(line));
         }

@@ -35,7 +35,7 @@ use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 
 /// Tables of a sub-level that go at once, at most: a merge under way keeps level 0 from the keys of it.
-const MOST_TABLES: usize = 8;
+pub(super) const MOST_TABLES: usize = 8;
 /// Times its own entries, and what its ranges hide, that a full level 0 may drag along.
 const LEVEL0_RATIO: u64 = 4;
 

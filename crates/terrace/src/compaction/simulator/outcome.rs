@@ -237,6 +237,7 @@ fn name(reason: Reason) -> String {
         Reason::OtherPolicy { .. } => "another policy's levels".into(),
         Reason::Tombstones { level, .. } => format!("tombstones in level {level}"),
         Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),
+        Reason::Superseded { level, .. } => format!("superseded versions in level {level}"),
         Reason::AskedFor => "asked for".into(),
     }
 }

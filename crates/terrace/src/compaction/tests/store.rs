@@ -17,6 +17,7 @@ use crate::compaction::policy::candidate::Candidate;
 use crate::compaction::policy::dedup::Dedup;
 use crate::compaction::policy::leveled::Leveled;
 use crate::compaction::policy::score::Score;
+use crate::compaction::policy::superseded;
 use crate::compaction::policy::tiered::{LastLevel, Tiered};
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
@@ -288,7 +289,7 @@ impl Store {
     }
 
     /// The live snapshots and the visible number.
-    fn stripes(&self) -> Vec<u64> {
+    pub(super) fn stripes(&self) -> Vec<u64> {
         let mut stripes = self.snapshots.clone();
         stripes.push(self.visible());
         stripes.sort_unstable();
@@ -380,8 +381,15 @@ impl Store {
         self.policy.seen = Arc::new(self.seen());
         let levels = Arc::clone(levels(&self.state.version));
         let claims: Vec<Claim> = self.jobs.iter().map(Job::claim).collect();
-        let picked = self.policy.pick(&levels, &claims, &Exact(self));
-        let candidates = self.policy.candidates(&levels, &claims, &Exact(self));
+        let policy = superseded::Superseded {
+            inner: &self.policy as &dyn Policy,
+            seen: Arc::new(superseded::Seen {
+                snapshots: self.stripes(),
+                set_back: BTreeSet::new(),
+            }),
+        };
+        let picked = policy.pick(&levels, &claims, &Exact(self));
+        let candidates = policy.candidates(&levels, &claims, &Exact(self));
         let first = candidates.iter().find_map(Candidate::choice);
         let told = |choice: Option<&Choice>| choice.map(ToString::to_string);
         assert_eq!(told(first), told(picked.as_ref()), "what is explained");

@@ -214,6 +214,13 @@ impl Monitor {
         setbacks.of(levels.id).collect()
     }
 
+    /// Returns the tables of a keyspace that lie where a merge was a setback, and too little has come since.
+    pub(crate) fn set_back_tables(&self, levels: &KeyspaceLevels) -> Vec<u64> {
+        let mut setbacks = self.setbacks.lock();
+        setbacks.forget_all_but(levels);
+        setbacks.tables(levels)
+    }
+
     /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.
     pub(crate) fn compare(&self, ended: &Ended, past: &Compaction) {
         let is_setback = self.setbacks.lock().compare(ended, past);

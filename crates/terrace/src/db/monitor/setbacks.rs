@@ -45,6 +45,22 @@ impl Setbacks {
         })
     }
 
+    /// The tables of sub-levels in ranges of keys that have too few versions still.
+    pub(super) fn tables(&self, levels: &KeyspaceLevels) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        for (place, sub_level) in levels.sub_levels() {
+            let ranges = self.needed.get(&(levels.id, place.sub_level));
+            for needed in ranges.into_iter().flatten() {
+                let tables = sub_level.overlapping(&needed.range);
+                let versions: u64 = tables.iter().map(|table| table.entries).sum();
+                if versions < needed.versions {
+                    numbers.extend(tables.iter().map(|table| table.number));
+                }
+            }
+        }
+        numbers
+    }
+
     pub(super) fn is_set_back(&self, keyspace: KeyspaceId, run: &Run) -> bool {
         let versions = run.versions();
         let mut needed = self.needed_by(keyspace, run);
@@ -154,6 +170,11 @@ mod tests {
         assert!(!setbacks.is_set_back(id, &run(1)));
         assert!(setbacks.compare(&ended, &dropping(10)));
         assert!(setbacks.is_set_back(id, &run(21)), "112 are needed");
+        let alone = |entries| {
+            let version = version(vec![sized(young, 4, 900), sized(old, 3, entries)]);
+            setbacks.tables(levels(&version))
+        };
+        assert_eq!((alone(111), alone(112)), (vec![3], Vec::new()));
         assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
         assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
         assert!(!setbacks.is_set_back(id, &run(22)));

@@ -1,0 +1,193 @@
+//! Superseded versions that a snapshot held, under any policy: they are dropped when the snapshot is gone.
+//!
+//! A merge beside a snapshot keeps what the snapshot sees. Then it lies beside the newer version in one table,
+//! where no policy looks for it: below is nothing that it overlaps, and no sub-level is too many. So each table
+//! notes its superseded versions ([`crate::table::Superseded`]). When no snapshot is left that needs one of them, and
+//! they are a quarter of the table's bytes, the table is written anew in its place.
+//!
+//! Such a merge waits until nothing else may begin, and is no debt that slows writers down. The function by which
+//! merges drop a version decides which tables are due ([`drops_superseded`]): so a table is due only if the merge
+//! drops all that is noted, and no table is written anew for ever. A merge that drops less than half of that is a
+//! setback all the same, and its tables wait for more.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::SequenceNumber;
+use crate::compaction::claim::Claim;
+use crate::compaction::drop_rules::drops_superseded;
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::tombstones::MOST_TABLES;
+use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
+use crate::compaction::run::Run;
+use crate::levels::{KeyspaceLevels, Table};
+
+/// Percentage of a table's bytes from which on its superseded versions make it due.
+pub(crate) const DUE_PERCENT: u64 = 25;
+
+/// Any policy, and the rule for superseded versions beside it.
+pub(crate) struct Superseded<P> {
+    pub(crate) inner: P,
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// The snapshots, and the tables that are not to be tried again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Ascending; the last is the visible number.
+    pub(crate) snapshots: Vec<SequenceNumber>,
+    /// Tables of places where a merge dropped less than half of what was noted.
+    pub(crate) set_back: BTreeSet<u64>,
+}
+
+/// Whether a merge of the table alone drops all of its superseded versions.
+pub(crate) fn are_droppable(table: &Table, snapshots: &[SequenceNumber]) -> bool {
+    // Every version of the table is at or above its smallest number.
+    table.superseded.is_some_and(|superseded| {
+        drops_superseded(snapshots, table.min_sequence, superseded.largest_by)
+    })
+}
+
+/// Percentage of the tables' bytes that are superseded.
+fn percent<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> u64 {
+    let (superseded, all) = tables.fold((0u64, 0u64), |(superseded, all), table| {
+        let bytes = table.superseded.map_or(0, |noted| noted.bytes);
+        (
+            superseded.saturating_add(bytes),
+            all.saturating_add(table.size_bytes),
+        )
+    });
+    u64::try_from(u128::from(superseded) * 100 / u128::from(all.max(1))).unwrap_or(100)
+}
+
+fn percent_of(inputs: &[Input]) -> u64 {
+    percent(inputs.iter().map(|input| &input.table))
+}
+
+/// The merge of neighbouring tables of a sub-level in their place.
+fn in_place(inputs: Vec<Input>) -> Option<Choice> {
+    let output = inputs.first()?.place;
+    let tables = inputs.iter().map(|input| &input.table);
+    // The note is that of the file.
+    let is_whole = !tables.clone().any(|table| table.narrowed);
+    let noted = tables.clone().filter_map(|table| table.superseded);
+    let predicted = Duplicates {
+        versions: tables.map(|table| table.entries as f64).sum(),
+        droppable: noted.map(|noted| noted.versions as f64).sum(),
+    };
+    Some(Choice {
+        reason: Reason::Superseded {
+            level: output.level,
+            percent: percent_of(&inputs),
+        },
+        // Moved, they would keep what they are chosen for.
+        kind: ChoiceKind::Merge,
+        output,
+        predicted: is_whole.then_some(predicted),
+        inputs,
+    })
+}
+
+impl Seen {
+    fn is_due(&self, table: &Arc<Table>) -> bool {
+        are_droppable(table, &self.snapshots)
+            && percent(std::iter::once(table)) >= DUE_PERCENT
+            && !self.set_back.contains(&table.number)
+    }
+
+    /// The due tables of each sub-level, neighbours together; first those with the largest share.
+    fn parts(&self, levels: &KeyspaceLevels) -> Vec<Vec<Input>> {
+        let mut parts = Vec::new();
+        for (place, sub_level) in levels.sub_levels() {
+            let neighbours = sub_level
+                .tables
+                .chunk_by(|a, b| self.is_due(a) && self.is_due(b));
+            let due = neighbours.filter(|tables| tables.first().is_some_and(|t| self.is_due(t)));
+            let due = due.flat_map(|tables| tables.chunks(MOST_TABLES));
+            parts.extend(due.map(|tables| {
+                let inputs = tables.iter().map(|table| Input::new(place, table));
+                inputs.collect::<Vec<_>>()
+            }));
+        }
+        parts.sort_by_key(|inputs| Reverse(percent_of(inputs)));
+        parts
+    }
+}
+
+impl<'p, P: Deref<Target = dyn Policy + 'p>> Superseded<P> {
+    /// Whether the policy wants nothing, be it that it waits for merges under way.
+    fn is_idle(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> bool {
+        under_way.is_empty() || self.inner.pick(levels, &[], estimates).is_none()
+    }
+}
+
+impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded<P> {
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let usual = self.inner.pick(levels, under_way, estimates);
+        if usual.is_some() {
+            return usual;
+        }
+        let parts = self.seen.parts(levels);
+        if parts.is_empty() || !self.is_idle(levels, under_way, estimates) {
+            return None;
+        }
+        let mut choices = parts.into_iter().filter_map(in_place);
+        choices.find_map(|choice| unless_claimed(choice, under_way))
+    }
+
+    /// What is superseded stands last.
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let mut all = self.inner.candidates(levels, under_way, estimates);
+        let is_picked = all.iter().any(|candidate| candidate.choice().is_some());
+        let may_begin = !is_picked && self.is_idle(levels, under_way, estimates);
+        all.extend(self.seen.parts(levels).into_iter().filter_map(|inputs| {
+            let measure = Measure::Superseded {
+                level: inputs.first()?.place.level,
+                percent: percent_of(&inputs),
+                due: DUE_PERCENT,
+            };
+            let choice = in_place(inputs).filter(|_| may_begin);
+            let choice = choice.and_then(|choice| unless_claimed(choice, under_way));
+            Some(Candidate {
+                measure,
+                standing: choice.map_or(Standing::Waits, Standing::Ready),
+            })
+        }));
+        all
+    }
+
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
+        self.inner.debt_bytes(levels)
+    }
+
+    fn overdue(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> f64 {
+        self.inner.overdue(levels, under_way, estimates)
+    }
+
+    fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {
+        self.inner.runs(levels)
+    }
+}

@@ -1,0 +1,79 @@
+//! What the store tells the policies of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and
+//! the tables that are not to be tried again.
+
+use crate::compaction::policy::superseded::Seen;
+use crate::db::Store;
+
+impl Store {
+    /// Of the present version.
+    pub(crate) fn seen_superseded(&self) -> Seen {
+        let view = self.view.load();
+        let keyspaces = view.version.keyspaces.values();
+        Seen {
+            set_back: keyspaces
+                .flat_map(|levels| self.monitor.set_back_tables(levels))
+                .collect(),
+            snapshots: self.snapshots.stripes(|| self.visible()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::compaction::estimates::Duplicates;
+    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
+    use crate::db::compaction_history::{Began, Compaction};
+    use crate::db::jobs::Ended;
+    use crate::db::jobs::under_way::Progress;
+    use crate::levels::KeyRange;
+    use crate::{Background, Db, KeyspaceId, Options};
+
+    #[test]
+    fn a_table_whose_merge_dropped_too_little_is_not_tried_again() {
+        let options = Options {
+            level0_merge: 10,
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        for key in 0..100u8 {
+            db.put(&[key], b"value").unwrap();
+        }
+        db.flush().unwrap();
+        let store = db.store();
+        let version = Arc::clone(&store.view.load().version);
+        let levels = version.keyspace(KeyspaceId::DEFAULT).unwrap();
+        let (output, table) = levels.tables().next().unwrap();
+        assert!(store.seen_superseded().set_back.is_empty());
+        let choice = Arc::new(Choice {
+            reason: Reason::Superseded {
+                level: 0,
+                percent: 50,
+            },
+            kind: ChoiceKind::Merge,
+            inputs: Vec::new(),
+            output,
+            predicted: Some(Duplicates::new(100, 50.0, 0)),
+        });
+        let ended = Ended {
+            job: 1,
+            keyspace: levels.id,
+            progress: Progress::begun(1, &choice),
+            range: KeyRange::inclusive("", "~"),
+            choice: Arc::clone(&choice),
+            installed: 1,
+            slices: 1,
+        };
+        let nothing_dropped = Compaction {
+            entries: 100,
+            dropped: 0,
+            setback: true,
+            ..Began::now(1, &choice).past()
+        };
+        store.monitor.compare(&ended, &nothing_dropped);
+        let set_back = store.seen_superseded().set_back;
+        assert!(set_back.into_iter().eq([table.number]));
+    }
+}
