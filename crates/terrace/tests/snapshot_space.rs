@@ -215,3 +215,24 @@ fn a_snapshot_that_is_let_go_wakes_the_merges() {
     }
     assert_eq!(bench.entries(), u64::from(KEYS));
 }
+
+#[test]
+fn an_old_snapshot_is_told_with_what_it_keeps() {
+    let (bench, snapshot) = Bench::held(Leveled, 2);
+    let oldest = bench.db.statistics().oldest_snapshot.unwrap();
+    assert_eq!(oldest.sequence, snapshot.sequence());
+    let bytes: u64 = bench.db.statistics().levels.iter().map(|l| l.bytes).sum();
+    // Half of all versions, beside what filters and indexes take.
+    assert!(
+        (bytes / 3..=bytes / 2).contains(&oldest.kept_bytes),
+        "{oldest:?} of {bytes}"
+    );
+    let explained = bench.db.explain_compaction().keyspaces.remove(0);
+    assert_eq!(explained.oldest_snapshot, Some(oldest));
+    assert_eq!(explained.choice, None);
+    drop(snapshot);
+    assert_eq!(bench.db.statistics().oldest_snapshot, None);
+    let explained = bench.db.explain_compaction().keyspaces.remove(0);
+    let reason = explained.choice.unwrap().reason;
+    assert!(reason.contains("no snapshot needs it"), "{reason}");
+}

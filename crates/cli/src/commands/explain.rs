@@ -106,6 +106,15 @@ fn keyspace(explained: &KeyspaceExplanation) -> String {
         ));
     }
     text.push_str(&weighed(explained));
+    let oldest = explained.oldest_snapshot.filter(|oldest| oldest.tables > 0);
+    if let Some(oldest) = oldest {
+        text.push_str(&format!(
+            "the oldest snapshot, at number {}, keeps about {} of superseded versions in {}\n",
+            count(oldest.sequence),
+            bytes(oldest.kept_bytes),
+            things(oldest.tables, "table"),
+        ));
+    }
     for setback in &explained.setbacks {
         text.push_str(&format!(
             "put off: merging {} freed less than predicted; it needs {} and has {}\n",

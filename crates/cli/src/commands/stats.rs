@@ -125,6 +125,16 @@ fn as_text(statistics: &Statistics) -> String {
     if statistics.debt_bytes > 0 {
         text.line("merges still to write", bytes(statistics.debt_bytes));
     }
+    if let Some(oldest) = &statistics.oldest_snapshot {
+        let shown = format!(
+            "{}, the oldest at number {}; it keeps {} in {}",
+            count(statistics.snapshots as u64),
+            count(oldest.sequence),
+            bytes(oldest.kept_bytes),
+            things(oldest.tables, "table"),
+        );
+        text.line("live snapshots", shown);
+    }
     if statistics.tables_to_delete > 0 {
         text.line(
             "files still to delete",

@@ -6,6 +6,7 @@ pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod estimates;
 pub mod explain;
+pub(crate) mod kept;
 pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod merging;

@@ -80,6 +80,7 @@ impl Store {
             estimates: &moment.known,
             shown: &self.read_sketches(levels),
             setbacks: self.monitor.setbacks_of(levels),
+            oldest_snapshot: self.snapshots.oldest(),
         };
         ask(asked, is_paid_for)
     }

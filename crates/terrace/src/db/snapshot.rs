@@ -65,6 +65,11 @@ impl SnapshotList {
         stripes
     }
 
+    /// Returns the lowest number that is held.
+    pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
+        self.live.lock().keys().next().copied()
+    }
+
     /// How many numbers are held.
     pub(crate) fn len(&self) -> usize {
         self.live.lock().len()

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use terrace_storage::{IoStatistics, Storage};
 
+use crate::compaction::kept::OldestSnapshot;
 use crate::compaction::policy::described_by;
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
@@ -144,6 +145,9 @@ pub struct Statistics {
     pub poisoned: Option<Error>,
     /// Live snapshots, iterators' own included.
     pub snapshots: usize,
+    /// The oldest of them, with the superseded versions that stay on the disk for it; `None` without any.
+    #[serde(default)]
+    pub oldest_snapshot: Option<OldestSnapshot>,
     /// What the opening found.
     pub recovery: Recovery,
 }
@@ -428,6 +432,7 @@ impl Store {
                 .then(|| self.options.direct_io && self.storage.can_poll()),
             poisoned: self.poisoned(),
             snapshots: self.snapshots.len(),
+            oldest_snapshot: self.oldest_snapshot_of(&view.version),
             recovery: self.recovery.clone(),
         }
     }

@@ -1,8 +1,10 @@
 //! What the store tells the policies of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and
 //! the tables that are not to be tried again.
 
+use crate::compaction::kept::OldestSnapshot;
 use crate::compaction::policy::superseded::Seen;
 use crate::db::Store;
+use crate::levels::Version;
 
 impl Store {
     /// Of the present version.
@@ -15,6 +17,13 @@ impl Store {
                 .collect(),
             snapshots: self.snapshots.stripes(|| self.visible()),
         }
+    }
+
+    /// Returns the oldest snapshot with what it keeps in all keyspaces.
+    pub(crate) fn oldest_snapshot_of(&self, version: &Version) -> Option<OldestSnapshot> {
+        let tables = version.tables().map(|(_, table)| &**table);
+        let sequence = self.snapshots.oldest()?;
+        Some(OldestSnapshot::of(sequence, tables))
     }
 }
 

@@ -68,6 +68,19 @@ impl Statistics {
         }
         text.gauge("snapshots", "Live snapshots, those of iterators included.");
         text.sample("snapshots", &[], self.snapshots);
+        let oldest = self.oldest_snapshot;
+        text.gauge(
+            "oldest_snapshot_sequence_number",
+            "Number of the oldest live snapshot, 0 without one.",
+        );
+        let sequence = oldest.map_or(0, |oldest| oldest.sequence);
+        text.sample("oldest_snapshot_sequence_number", &[], sequence);
+        text.gauge(
+            "snapshot_kept_bytes",
+            "Bytes of superseded versions that stay in tables until the oldest snapshot is dropped.",
+        );
+        let kept_bytes = oldest.map_or(0, |oldest| oldest.kept_bytes);
+        text.sample("snapshot_kept_bytes", &[], kept_bytes);
     }
 
     fn write_memory(&self, text: &mut Text) {

@@ -105,6 +105,7 @@ impl<'a> Described<'a> {
             estimates: &AsPolicyKnows(self),
             shown: self,
             setbacks: Vec::new(),
+            oldest_snapshot: None,
         };
         Ok(asked.explain())
     }

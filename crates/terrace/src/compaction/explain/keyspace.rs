@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::explain::{
     ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, Measured, Plan, PlanInput, PlanKind,
     Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
+use crate::compaction::kept::OldestSnapshot;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
@@ -31,6 +33,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) shown: &'a dyn Estimates,
     /// Sub-levels by their names, with the versions that a run with them needs.
     pub(crate) setbacks: Vec<(u64, u64)>,
+    /// The oldest snapshot, if there is one.
+    pub(crate) oldest_snapshot: Option<SequenceNumber>,
 }
 
 impl Settings {
@@ -85,6 +89,10 @@ impl Asked<'_> {
             candidates: weighed,
             candidates_left_out: left_out.len(),
             setbacks: self.setbacks_shown(),
+            oldest_snapshot: self.oldest_snapshot.map(|sequence| {
+                let tables = levels.tables().map(|(_, table)| &**table);
+                OldestSnapshot::of(sequence, tables)
+            }),
             settings: self.settings,
         }
     }

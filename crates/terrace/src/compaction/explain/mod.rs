@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::description::Description;
 use crate::CompactionPolicy;
+pub use crate::compaction::kept::OldestSnapshot;
 
 /// What a store's policy would begin now, keyspace by keyspace. The first keyspace that has a choice is
 /// served first.
@@ -78,6 +79,9 @@ pub struct KeyspaceExplanation {
     pub candidates_left_out: usize,
     /// Sub-levels whose last merge freed less than predicted.
     pub setbacks: Vec<Setback>,
+    /// The oldest live snapshot, with what it keeps in this keyspace; `None` without one, and of a [`Description`].
+    #[serde(default)]
+    pub oldest_snapshot: Option<OldestSnapshot>,
 }
 
 /// The policy of a keyspace, with those of its settings that it looks at.
