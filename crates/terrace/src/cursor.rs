@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::Result;
-use crate::key::InternalKey;
+use crate::key::{InternalKey, SequenceNumber};
 use crate::table::TableValue;
 
 /// A position among versions in [`InternalKey`] order, or past either end (not valid).
@@ -20,6 +20,15 @@ pub(crate) trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// One version back. Only while valid.
     fn prev(&mut self) -> Result<()>;
+    /// On, over versions with numbers below `below`, of keys before `end`: as many of these as
+    /// can be passed at once, the present one at least. Only while the present version is one.
+    fn pass_hidden(&mut self, _below: SequenceNumber, _end: &[u8]) -> Result<()> {
+        self.next()
+    }
+    /// Back, as [`Cursor::pass_hidden`] goes on, over keys from `start` on.
+    fn pass_hidden_back(&mut self, _below: SequenceNumber, _start: &[u8]) -> Result<()> {
+        self.prev()
+    }
     /// Only while valid; otherwise an empty key.
     fn key(&self) -> InternalKey<'_>;
     /// Only while valid; otherwise empty.
@@ -59,6 +68,14 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
         (**self).prev()
     }
 
+    fn pass_hidden(&mut self, below: SequenceNumber, end: &[u8]) -> Result<()> {
+        (**self).pass_hidden(below, end)
+    }
+
+    fn pass_hidden_back(&mut self, below: SequenceNumber, start: &[u8]) -> Result<()> {
+        (**self).pass_hidden_back(below, start)
+    }
+
     fn key(&self) -> InternalKey<'_> {
         (**self).key()
     }
@@ -74,4 +91,33 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn hold_value(&self, held: &mut Option<TableValue>) {
         (**self).hold_value(held);
     }
+}
+
+/// Steps that this thread's cursors and lookups have taken from one version to the next, for tests
+/// with bars.
+#[cfg(test)]
+pub(crate) mod steps {
+    use std::cell::Cell;
+
+    thread_local! {
+        static TAKEN: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn add(steps: u64) {
+        TAKEN.set(TAKEN.get() + steps);
+    }
+
+    /// The steps that `work` takes, and what it gives.
+    pub(crate) fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
+        let before = TAKEN.get();
+        let done = work();
+        (TAKEN.get() - before, done)
+    }
+}
+
+/// Counts a step, in tests only.
+#[inline(always)]
+pub(crate) fn count_step() {
+    #[cfg(test)]
+    steps::add(1);
 }

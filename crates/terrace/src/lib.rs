@@ -42,6 +42,7 @@ mod levels;
 mod made_once;
 mod options;
 mod parallel;
+mod peaks;
 mod persist_method;
 mod randomness;
 mod range_tombstones;

@@ -13,7 +13,10 @@
 //! A set never changes. Whoever gathers tombstones one by one (`write_buffer/range_deletes.rs`)
 //! keeps several.
 
+use std::sync::OnceLock;
+
 use crate::SequenceNumber;
+use crate::peaks::Peaks;
 
 /// A deleted range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,9 @@ pub(crate) struct RangeTombstones {
     name_ends: Box<[u32]>,
     /// Positions in `tombstones`; within a node ascending, so the newest first.
     names: Box<[u32]>,
+    /// Of each segment the oldest number that covers it, the highest of all if none does; made when
+    /// somebody asks how far the ranges reach together.
+    oldest: OnceLock<(Box<[SequenceNumber]>, Peaks)>,
     memory_bytes: u64,
 }
 
@@ -103,6 +109,7 @@ impl RangeTombstones {
             tombstones,
             name_ends,
             names,
+            oldest: OnceLock::new(),
             memory_bytes: 0,
         };
         set.memory_bytes = set.count_memory();
@@ -116,7 +123,9 @@ impl RangeTombstones {
             + size_of_val(&*self.edges)
             + size_of_val(&*self.tombstones)
             + size_of_val(&*self.name_ends)
-            + size_of_val(&*self.names);
+            + size_of_val(&*self.names)
+            // `oldest`, whether it is made or not, with its levels.
+            + self.edges.len() * (size_of::<SequenceNumber>() + 1);
         bytes as u64
     }
 
@@ -197,6 +206,59 @@ impl RangeTombstones {
             node /= 2;
         }
         self.covering(newest?)
+    }
+
+    /// The lowest number of a tombstone; 0 without any.
+    pub(crate) fn oldest_sequence(&self) -> SequenceNumber {
+        self.tombstones.last().map_or(0, |oldest| oldest.sequence)
+    }
+
+    /// The first key from `key` on that no tombstone at or below `snapshot` covers; `None` if that is
+    /// `key`.
+    pub(crate) fn covered_until(&self, key: &[u8], snapshot: SequenceNumber) -> Option<&[u8]> {
+        let segment = self.edges_to(key).checked_sub(1)?;
+        let (oldest, peaks) = self.oldest_of_segments();
+        let value = |at: usize| oldest.get(at).copied().unwrap_or(0);
+        let behind = peaks.next_above(segment, snapshot, value);
+        let behind = behind.unwrap_or(oldest.len());
+        (behind > segment)
+            .then(|| self.edges.get(behind).map(|edge| &**edge))
+            .flatten()
+    }
+
+    /// The first of the keys right before `key` that tombstones at or below `snapshot` cover without
+    /// a gap; `None` if there are none.
+    pub(crate) fn covered_from(&self, key: &[u8], snapshot: SequenceNumber) -> Option<&[u8]> {
+        let before = self.edges.partition_point(|edge| **edge < *key);
+        let (oldest, peaks) = self.oldest_of_segments();
+        if before > oldest.len() {
+            return None;
+        }
+        let value = |at: usize| oldest.get(at).copied().unwrap_or(0);
+        let gap = peaks.last_above(before, snapshot, value);
+        let first = gap.map_or(0, |gap| gap + 1);
+        (first < before)
+            .then(|| self.edges.get(first).map(|edge| &**edge))
+            .flatten()
+    }
+
+    fn oldest_of_segments(&self) -> &(Box<[SequenceNumber]>, Peaks) {
+        self.oldest.get_or_init(|| {
+            let segments = self.edges.len().saturating_sub(1);
+            // From the root down: what covers a node covers its children.
+            let mut oldest = vec![SequenceNumber::MAX; 2 * segments];
+            for node in 1..oldest.len() {
+                let own = self.names_of(node).last();
+                let own = own.map_or(SequenceNumber::MAX, |&name| self.sequence(name));
+                let above = oldest.get(node / 2).copied().unwrap_or(own);
+                if let Some(place) = oldest.get_mut(node) {
+                    *place = own.min(above);
+                }
+            }
+            let oldest: Box<[_]> = oldest.split_off(segments).into();
+            let peaks = Peaks::new(oldest.len(), |at| oldest.get(at).copied().unwrap_or(0));
+            (oldest, peaks)
+        })
     }
 
     /// The tombstones, the newest first.
@@ -297,6 +359,29 @@ pub(crate) mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ranges_reach_together_as_far_as_no_key_is_left_out(
+            list in any_tombstones(),
+            questions in prop::collection::vec((0u8..30, 0u64..42), 1..60),
+        ) {
+            let set = RangeTombstones::new(list.clone());
+            for (key, snapshot) in questions {
+                let is_covered = |key: u8| {
+                    let mut seen = list.iter().filter(|one| one.sequence <= snapshot);
+                    seen.any(|one| (one.start.as_slice()..&one.end).contains(&&[key][..]))
+                };
+                let until = (key..).find(|&key| !is_covered(key)).unwrap();
+                let found = set.covered_until(&[key], snapshot);
+                prop_assert_eq!(found.map(<[u8]>::to_vec), (until > key).then(|| vec![until]));
+                let mut from = key;
+                while from > 0 && is_covered(from - 1) {
+                    from -= 1;
+                }
+                let found = set.covered_from(&[key], snapshot);
+                prop_assert_eq!(found.map(<[u8]>::to_vec), (from < key).then(|| vec![from]));
+            }
+        }
+
         #[test]
         fn a_set_answers_as_a_list_does(
             mut list in any_tombstones(),

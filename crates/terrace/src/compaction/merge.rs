@@ -91,7 +91,7 @@ pub(crate) fn merge<S: TableSink>(
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        // In the MemTable that a flush reads these stand among the versions, too.
+        // A source may list these among its versions, too, at their first keys.
         let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
         if !is_range && rules.keeps(&key, mergeable(&key, versions)?) {
             match hiding.oldest_above(key.user_key, key.sequence()) {

@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 
 use crate::Result;
-use crate::cursor::Cursor;
-use crate::key::{InternalKey, Tag};
+use crate::cursor::{Cursor, count_step};
+use crate::key::{InternalKey, SequenceNumber, Tag};
 use crate::table::TableValue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,7 @@ impl<C: Cursor> MergingCursor<C> {
         direction: Direction,
         mut position: impl FnMut(usize, &mut C) -> Result<()>,
     ) -> Result<()> {
+        count_step();
         self.heap.clear();
         self.direction = direction;
         for (index, source) in self.sources.iter_mut().enumerate() {
@@ -67,6 +68,7 @@ impl<C: Cursor> MergingCursor<C> {
 
     /// Moves the current source one step and puts it where it now belongs.
     fn step(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+        count_step();
         let Some(source) = self.source().and_then(|index| self.sources.get_mut(index)) else {
             return Ok(());
         };
@@ -212,6 +214,20 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     fn prev(&mut self) -> Result<()> {
         match self.direction {
             Direction::Backward => self.step(C::prev),
+            Direction::Forward => self.turn(Direction::Backward),
+        }
+    }
+
+    fn pass_hidden(&mut self, below: SequenceNumber, end: &[u8]) -> Result<()> {
+        match self.direction {
+            Direction::Forward => self.step(|source| source.pass_hidden(below, end)),
+            Direction::Backward => self.turn(Direction::Forward),
+        }
+    }
+
+    fn pass_hidden_back(&mut self, below: SequenceNumber, start: &[u8]) -> Result<()> {
+        match self.direction {
+            Direction::Backward => self.step(|source| source.pass_hidden_back(below, start)),
             Direction::Forward => self.turn(Direction::Backward),
         }
     }

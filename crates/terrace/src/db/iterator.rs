@@ -448,16 +448,16 @@ impl Search {
                 return Ok(false);
             }
             if key.sequence() > snapshot {
-                versions.next()?;
+                skip_newer(versions, snapshot, &mut self.key)?;
                 continue;
             }
             let cover = cover.of_key(&self.store, key.user_key, snapshot)?;
             if let Some(cover) = cover.filter(|cover| key.sequence() < cover.sequence) {
                 if versions.source().is_some_and(|at| at > cover.source) {
-                    versions.skip_forward(cover.source + 1, before_versions_of(&cover.end))?;
+                    versions.skip_forward(cover.source + 1, before_versions_of(&cover.all_end))?;
                 } else {
-                    replace(&mut self.key, versions.key().user_key);
-                    skip_key(versions, &self.key)?;
+                    let (below, _, end) = cover.in_layer(key.sequence());
+                    versions.pass_hidden(below, end)?;
                 }
                 continue;
             }
@@ -479,16 +479,24 @@ impl Search {
         } = source;
         let snapshot = self.snapshot.sequence();
         while versions.valid() {
-            let user_key = versions.key().user_key;
+            let key = versions.key();
+            let user_key = key.user_key;
             if !self.options.above_lower(user_key) {
                 return Ok(false);
             }
             let cover = cover.of_key(&self.store, user_key, snapshot)?;
-            if let Some(cover) = cover
-                && versions.source().is_some_and(|at| at > cover.source)
-            {
-                versions.skip_backward(cover.source + 1, before_versions_of(&cover.start))?;
-                continue;
+            if let Some(cover) = cover {
+                let source = versions.source();
+                if source.is_some_and(|at| at > cover.source) {
+                    let start = before_versions_of(&cover.all_start);
+                    versions.skip_backward(cover.source + 1, start)?;
+                    continue;
+                }
+                if source == Some(cover.source) && key.sequence() < cover.sequence {
+                    let (below, start, _) = cover.in_layer(key.sequence());
+                    versions.pass_hidden_back(below, start)?;
+                    continue;
+                }
             }
             let hidden_below = cover.map_or(0, |cover| cover.sequence);
             replace(&mut self.key, user_key);
@@ -508,7 +516,10 @@ impl Search {
     ) -> Result<bool> {
         let snapshot = self.snapshot.sequence();
         let mut live = false;
-        while versions.valid() && versions.key().user_key == self.key.as_slice() {
+        for _ in 0..STEPS {
+            if !versions.valid() || versions.key().user_key != self.key.as_slice() {
+                return Ok(live);
+            }
             let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
                 live =
@@ -519,6 +530,20 @@ impl Search {
             }
             versions.prev()?;
         }
+        if !versions.valid() || versions.key().user_key != self.key.as_slice() {
+            return Ok(live);
+        }
+        // From the other side: the first that the snapshot sees is the newest.
+        versions.seek(InternalKey::seek(&self.key, snapshot))?;
+        let key = versions.key();
+        live = versions.valid()
+            && key.user_key == self.key.as_slice()
+            && key.sequence() >= hidden_below
+            && self.store.is_put(key.tag, || versions.file())?;
+        if live {
+            self.value.show(versions);
+        }
+        seek_last_before(versions, before_versions_of(&self.key))?;
         Ok(live)
     }
 }
@@ -584,10 +609,29 @@ fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
     }
 }
 
-/// To the first version of another key, past those of `key`, of which one may be the present one. A few steps are cheaper than a
-/// seek; many versions of one key are not.
+/// A few steps are cheaper than a seek; many versions of one key are not.
+const STEPS: usize = 8;
+
+/// From a version that is newer than the snapshot to one that is not, or of another key. `buffer`
+/// takes the key.
+fn skip_newer(
+    versions: &mut Versions,
+    snapshot: SequenceNumber,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    replace(buffer, versions.key().user_key);
+    for _ in 0..STEPS {
+        versions.next()?;
+        let key = versions.key();
+        if !versions.valid() || key.sequence() <= snapshot || key.user_key != buffer.as_slice() {
+            return Ok(());
+        }
+    }
+    versions.seek(InternalKey::seek(buffer, snapshot))
+}
+
+/// To the first version of another key, past those of `key`, of which one may be the present one.
 fn skip_key(versions: &mut Versions, key: &[u8]) -> Result<()> {
-    const STEPS: usize = 8;
     for _ in 0..STEPS {
         if !versions.valid() || versions.key().user_key != key {
             return Ok(());
@@ -626,3 +670,6 @@ impl Iterator for Entries {
         Some(Ok(entry))
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;

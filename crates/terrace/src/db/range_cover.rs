@@ -23,9 +23,27 @@ pub(crate) struct Cover {
     pub(crate) source: usize,
     /// Versions in that layer with lower numbers are hidden.
     pub(crate) sequence: SequenceNumber,
-    /// The range, in which every version in older layers is hidden.
+    /// The tombstone's range.
     pub(crate) start: Vec<u8>,
     pub(crate) end: Vec<u8>,
+    /// How far the layer's tombstones reach together, with no key left out: every version in older
+    /// layers is hidden there, whichever tombstone it is that hides it.
+    pub(crate) all_start: Vec<u8>,
+    pub(crate) all_end: Vec<u8>,
+    /// The lowest number of a tombstone in the layer: versions in it with lower numbers are hidden
+    /// as far as all of them reach.
+    pub(crate) all_sequence: SequenceNumber,
+}
+
+impl Cover {
+    /// What to pass over from a version of the layer's own, which the tombstone hides, with a number
+    /// of its own: versions below which number, from which key up to which.
+    pub(crate) fn in_layer(&self, sequence: SequenceNumber) -> (SequenceNumber, &[u8], &[u8]) {
+        match sequence < self.all_sequence {
+            true => (self.all_sequence, &self.all_start, &self.all_end),
+            false => (self.sequence, &self.start, &self.end),
+        }
+    }
 }
 
 /// The range tombstones in a view of one keyspace, read at one number.
@@ -170,7 +188,7 @@ impl Layer {
                 // Those of the younger sets are newer.
                 let newest = covers.next();
                 covers.for_each(drop);
-                Ok(newest)
+                Ok(newest.map(|newest| reach_together(newest, sets, key, snapshot)))
             }
             Ranges::SubLevel { sub_level, read } => {
                 let Some((at, table)) = table_near(sub_level, key, within) else {
@@ -186,9 +204,13 @@ impl Layer {
                 let (smallest, end) = (&table.bounds.smallest, table.bounds.end());
                 let cover = cover_in(set, source, key, snapshot, within);
                 within.narrow(Some(smallest), Some(&end));
+                let sets = std::slice::from_ref(set);
+                let cover = cover.map(|cover| reach_together(cover, sets, key, snapshot));
                 Ok(cover.map(|cover| Cover {
                     start: cover.start.max(smallest.clone()),
-                    end: cover.end.min(end),
+                    end: cover.end.min(end.clone()),
+                    all_start: cover.all_start.max(smallest.clone()),
+                    all_end: cover.all_end.min(end),
                     ..cover
                 }))
             }
@@ -210,7 +232,39 @@ fn cover_in(
         sequence: found.sequence,
         start: found.start.to_vec(),
         end: found.end.to_vec(),
+        all_start: found.start.to_vec(),
+        all_end: found.end.to_vec(),
+        all_sequence: 0,
     })
+}
+
+/// Extends a cover to what the sets of its layer cover around a key without a gap.
+fn reach_together(
+    mut cover: Cover,
+    sets: &[Arc<RangeTombstones>],
+    key: &[u8],
+    snapshot: SequenceNumber,
+) -> Cover {
+    /// Sets that take turns at making it longer are left at that.
+    const ROUNDS: usize = 16;
+    let mut end: &[u8] = key;
+    let mut start: &[u8] = &cover.start;
+    for _ in 0..ROUNDS {
+        let (end_before, start_before) = (end, start);
+        for set in sets {
+            end = set.covered_until(end, snapshot).unwrap_or(end);
+            start = set.covered_from(start, snapshot).unwrap_or(start);
+        }
+        if (end, start) == (end_before, start_before) {
+            break;
+        }
+    }
+    let (start, end) = (start.to_vec(), end.to_vec());
+    cover.all_end = end.max(cover.all_end);
+    cover.all_start = start;
+    let oldest = sets.iter().map(|set| set.oldest_sequence()).min();
+    cover.all_sequence = oldest.unwrap_or(0);
+    cover
 }
 
 /// The table of a sub-level that holds range tombstones and may hold `key`, with its position.

@@ -8,7 +8,7 @@ use super::table_meta::{KeyRange, Table};
 use super::version::SubLevel;
 use crate::Result;
 use crate::cursor::Cursor;
-use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use crate::key::{InternalKey, MAX_SEQUENCE, SequenceNumber, Tag};
 use crate::table::TableValue;
 
 /// What a cursor walks: a whole sub-level, shared with the version, or a list of its own.
@@ -74,6 +74,14 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
             self.current = Some((index, cursor));
         }
         Ok(true)
+    }
+
+    /// Whether all that the present table holds is from before a number, but for the deleted range
+    /// of that number.
+    fn present_within(&self, below: SequenceNumber) -> bool {
+        let at = self.current.as_ref().map(|(at, _)| *at);
+        let table = at.and_then(|at| self.tables.list().get(at));
+        table.is_some_and(|table| table.max_sequence <= below)
     }
 
     fn with_current(&mut self, act: impl FnOnce(&mut Clipped<C>) -> Result<()>) -> Result<()> {
@@ -145,6 +153,25 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor
     fn prev(&mut self) -> Result<()> {
         self.with_current(Clipped::prev)?;
         self.settle_backward()
+    }
+
+    fn pass_hidden(&mut self, below: SequenceNumber, end: &[u8]) -> Result<()> {
+        match self.present_within(below) {
+            true => self.seek(InternalKey::seek(end, MAX_SEQUENCE)),
+            false => self.next(),
+        }
+    }
+
+    fn pass_hidden_back(&mut self, below: SequenceNumber, start: &[u8]) -> Result<()> {
+        if !self.present_within(below) {
+            return self.prev();
+        }
+        // What follows `start` in the table is hidden, too: there is something to come back from.
+        self.seek(InternalKey::seek(start, MAX_SEQUENCE))?;
+        match self.valid() {
+            true => self.prev(),
+            false => self.seek_to_last(),
+        }
     }
 
     fn key(&self) -> InternalKey<'_> {

@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 use crate::write_buffer::index::{Entry, Run, Runs};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
-use crate::{KeyspaceId, Result};
+use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// The most records decoded ahead of a scan.
 const MOST_AHEAD: usize = 16;
@@ -163,6 +163,34 @@ impl Cursor for MemTableCursor {
         if self.valid() {
             self.select_previous();
         }
+        Ok(())
+    }
+
+    fn pass_hidden(&mut self, below: SequenceNumber, end: &[u8]) -> Result<()> {
+        let end = InternalKey::seek(end, MAX_SEQUENCE);
+        for head in &mut self.heads {
+            let shown = self.table.next_from(&head.run, head.position, below);
+            let behind = self.table.lower_bound(&head.run, end);
+            let position = shown.unwrap_or(head.run.len()).min(behind);
+            if position > head.position {
+                head.move_to(position);
+            }
+        }
+        self.select_next();
+        Ok(())
+    }
+
+    fn pass_hidden_back(&mut self, below: SequenceNumber, start: &[u8]) -> Result<()> {
+        let start = InternalKey::seek(start, MAX_SEQUENCE);
+        for head in &mut self.heads {
+            let shown = self.table.last_before(&head.run, head.position, below);
+            let first = self.table.lower_bound(&head.run, start);
+            let position = shown.map_or(0, |shown| shown + 1).max(first);
+            if position < head.position {
+                head.move_to(position);
+            }
+        }
+        self.select_previous();
         Ok(())
     }
 

@@ -25,7 +25,8 @@ mod run;
 use std::sync::Arc;
 
 use crate::SequenceNumber;
-use crate::key::Tag;
+use crate::cursor::count_step;
+use crate::key::{InternalKey, Kind, Tag};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::write_buffer::record::Record;
@@ -40,6 +41,11 @@ pub(crate) use run::{Place, Run};
 /// entries and the first tables come on top once. Runs that are replaced when they are merged stay
 /// for as long as somebody reads them, beside this bound; [`Index::memory_bytes`] has them, too.
 pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
+
+/// A get walks so many versions of a key before it looks for a shorter way.
+const STEPS: usize = 8;
+/// So many steps take as long as to sort one entry.
+const SORTED_IN_STEPS: u64 = 4;
 
 /// Where records are read from: the arena's image.
 pub(crate) trait RecordBytes {
@@ -65,10 +71,12 @@ pub(crate) trait RecordBytes {
         self.keyspace_and_key(offset).1
     }
 
-    /// The keyspace of the record at `offset`.
+    /// The keyspace of the record at `offset`, and whether it is of one key: a deleted range is not.
     #[inline]
-    fn keyspace(&self, offset: u32) -> u32 {
-        self.keyspace_and_key(offset).0
+    fn keyspace_of_key(&self, offset: u32) -> (u32, bool) {
+        Record::decode(self.bytes_from(offset))
+            .map(|record| (record.keyspace, record.kind != Kind::RangeDelete))
+            .unwrap_or_default()
     }
 
     /// Keyspace and key of the record at `offset`; 0 and empty where none was inserted.
@@ -119,6 +127,8 @@ pub(crate) struct Index {
     /// Entries that are in the order.
     count: AtomicU32,
     filling: Mutex<(u32, Filling)>,
+    /// Steps of gets at older snapshots since entries were sorted for one.
+    walked: AtomicU64,
 }
 
 impl Index {
@@ -133,6 +143,7 @@ impl Index {
             first_sequence: AtomicU64::new(0),
             count: AtomicU32::new(0),
             filling: Mutex::new((0, filling)),
+            walked: AtomicU64::new(0),
         }
     }
 
@@ -169,26 +180,85 @@ impl Index {
     ) -> Option<Entry> {
         let is_key = |number| self.is_key(number, keyspace, key, records);
         let mut number = self.table.get(Spot::new(keyspace, hash), is_key)?;
-        loop {
+        for _ in 0..STEPS {
             let (offset, older) = self.entries.get(number)?;
             let sequence = self.sequence(number);
             if sequence <= snapshot {
                 return records.entry(offset, sequence);
             }
+            count_step();
             number = older?;
         }
+        self.get_far_back(number, (keyspace, key), snapshot, records)
+    }
+
+    /// The same where many versions are newer than the snapshot, `number` being one of the key's.
+    /// While nobody has sorted what the snapshot sees, gets walk on from version to version; what
+    /// they walk pays for it to be sorted.
+    #[cold]
+    fn get_far_back(
+        &self,
+        mut number: u32,
+        (keyspace, key): (u32, &[u8]),
+        snapshot: SequenceNumber,
+        records: &impl RecordBytes,
+    ) -> Option<Entry> {
+        // All that the snapshot sees lies below; the present entry is newer, and in the order or
+        // about to be.
+        let seen = (snapshot + 1).checked_sub(self.first_sequence.load(Ordering::Relaxed))?;
+        let seen = u32::try_from(seen).unwrap_or(u32::MAX).min(self.len());
+        let price = u64::from(self.order.uncovered(seen)) * SORTED_IN_STEPS;
+        let paid = self.walked.load(Ordering::Relaxed);
+        for steps in 0..price.saturating_sub(paid) {
+            let (offset, older) = self.entries.get(number)?;
+            let sequence = self.sequence(number);
+            let next = match older {
+                Some(older) if sequence > snapshot => older,
+                _ => {
+                    self.walked.fetch_add(steps, Ordering::Relaxed);
+                    let is_seen = sequence <= snapshot;
+                    return is_seen.then(|| records.entry(offset, sequence)).flatten();
+                }
+            };
+            count_step();
+            number = next;
+        }
+        if price > 0 {
+            self.walked.store(0, Ordering::Relaxed);
+        }
+        let runs = self.runs_of(seen, records);
+        let newest = |run: &Arc<Run>| {
+            let tag = InternalKey::seek(key, snapshot).tag;
+            let tag_of = |place: &Place| self.entry(place, records).map_or(Tag(0), |e| e.tag);
+            let at = run.lower_bound(key, tag, records, tag_of);
+            count_step();
+            let place = run.get(at)?;
+            (records.key(place.record_offset) == key).then_some(*place)
+        };
+        let found = runs.of(keyspace).iter().filter_map(newest);
+        self.entry(&found.max_by_key(|place| place.number)?, records)
     }
 
     /// All entries that are in the order when this is called, perhaps more, as sorted runs.
     pub(crate) fn runs(&self, records: &impl RecordBytes) -> Arc<Runs> {
+        self.runs_of(self.len(), records)
+    }
+
+    /// Sorted runs over the first `count` entries at least.
+    fn runs_of(&self, count: u32, records: &impl RecordBytes) -> Arc<Runs> {
         let record_offset = |number| Some(self.entries.get(number)?.0);
-        self.order.runs(self.len(), record_offset, records)
+        self.order.runs(count, record_offset, records)
     }
 
     /// The entry at a place in a run.
     #[inline]
     pub(crate) fn entry(&self, place: &Place, records: &impl RecordBytes) -> Option<Entry> {
         records.entry(place.record_offset, self.sequence(place.number))
+    }
+
+    /// The number of the entry with a sequence number, or where it would be.
+    pub(crate) fn number_of(&self, sequence: SequenceNumber) -> u64 {
+        sequence.saturating_sub(self.first_sequence.load(Ordering::Relaxed))
     }
 
     fn sequence(&self, number: u32) -> SequenceNumber {

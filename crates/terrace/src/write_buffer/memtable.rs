@@ -217,6 +217,21 @@ impl MemTable {
         })
     }
 
+    /// The first position in a run from `from` on whose number is not below `below`.
+    pub(super) fn next_from(&self, run: &Run, from: usize, below: SequenceNumber) -> Option<usize> {
+        run.next_from(from, self.index.number_of(below))
+    }
+
+    /// The last position in a run before `before` whose number is not below `below`.
+    pub(super) fn last_before(
+        &self,
+        run: &Run,
+        before: usize,
+        below: SequenceNumber,
+    ) -> Option<usize> {
+        run.last_before(before, self.index.number_of(below))
+    }
+
     fn bytes(&self, offset: u32, length: u32) -> &[u8] {
         self.arena
             .read(offset as usize, length as usize)

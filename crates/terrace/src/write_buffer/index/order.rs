@@ -53,6 +53,9 @@ impl Runs {
     }
 
     fn push(&mut self, keyspace: u32, run: Run) {
+        if run.len() == 0 && !self.of(keyspace).is_empty() {
+            return;
+        }
         let at = self.find(keyspace).unwrap_or_else(|at| {
             self.keyspaces.insert(at, (keyspace, Vec::new()));
             at
@@ -92,6 +95,11 @@ impl Order {
     /// Bytes of all runs, those included that only readers still hold.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many of the first `count` entries are in no run.
+    pub(super) fn uncovered(&self, count: u32) -> u32 {
+        count.saturating_sub(self.runs.load().covered)
     }
 
     /// Runs over at least the first `count` entries. `record_offset` gives where the record of an
@@ -137,16 +145,17 @@ impl Order {
             let Some(offset) = record_offset(number) else {
                 continue;
             };
-            let keyspace = records.keyspace(offset);
-            let place = Place::new(offset, number);
+            let (keyspace, is_of_key) = records.keyspace_of_key(offset);
+            // A deleted range is no version to be met in order; its keyspace is named all the same.
+            let place = is_of_key.then(|| Place::new(offset, number));
             // Records of one keyspace mostly follow each other.
             match fresh.iter_mut().rev().find(|(known, _)| *known == keyspace) {
-                Some((_, places)) => places.push(place),
+                Some((_, places)) => places.extend(place),
                 None => {
                     // Mostly there is one keyspace only.
                     let capacity = if fresh.is_empty() { count - number } else { 1 };
                     let mut places = Vec::with_capacity(capacity as usize);
-                    places.push(place);
+                    places.extend(place);
                     fresh.push((keyspace, places));
                 }
             }

@@ -4,10 +4,11 @@
 //! keys of the run have in common, so that most comparisons stay in the run.
 
 use std::cmp::Ordering as Order;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::key::Tag;
+use crate::peaks::Peaks;
 use crate::write_buffer::index::RecordBytes;
 
 /// An entry in a run.
@@ -33,6 +34,8 @@ pub(crate) struct Run {
     /// What all keys begin with.
     common: Box<[u8]>,
     places: Vec<Place>,
+    /// The greatest numbers of its parts, for those who pass over entries by number.
+    peaks: OnceLock<Peaks>,
     /// Where this run's bytes are counted.
     memory_bytes: Arc<AtomicU64>,
 }
@@ -42,6 +45,7 @@ impl Run {
         let run = Run {
             common,
             places,
+            peaks: OnceLock::new(),
             memory_bytes: Arc::clone(memory_bytes),
         };
         memory_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
@@ -49,7 +53,8 @@ impl Run {
     }
 
     fn bytes(&self) -> u64 {
-        (self.places.capacity() * size_of::<Place>() + self.common.len()) as u64
+        let peaks = self.peaks.get().map_or(0, Peaks::memory_bytes);
+        (self.places.capacity() * size_of::<Place>() + self.common.len()) as u64 + peaks
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -64,6 +69,35 @@ impl Run {
     pub(crate) fn places_from(&self, position: usize, count: usize) -> &[Place] {
         let rest = self.places.get(position..).unwrap_or_default();
         rest.get(..count).unwrap_or(rest)
+    }
+
+    /// The first position from `from` on of an entry whose number is at least `least`.
+    pub(crate) fn next_from(&self, from: usize, least: u64) -> Option<usize> {
+        match least.checked_sub(1) {
+            None => (from < self.len()).then_some(from),
+            Some(limit) => self.peaks().next_above(from, limit, |at| self.number(at)),
+        }
+    }
+
+    /// The last position before `before` of an entry whose number is at least `least`.
+    pub(crate) fn last_before(&self, before: usize, least: u64) -> Option<usize> {
+        match least.checked_sub(1) {
+            None => before.min(self.len()).checked_sub(1),
+            Some(limit) => self.peaks().last_above(before, limit, |at| self.number(at)),
+        }
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        self.get(at).map_or(0, |place| u64::from(place.number))
+    }
+
+    fn peaks(&self) -> &Peaks {
+        self.peaks.get_or_init(|| {
+            let peaks = Peaks::new(self.len(), |at| self.number(at));
+            self.memory_bytes
+                .fetch_add(peaks.memory_bytes(), Ordering::Relaxed);
+            peaks
+        })
     }
 
     /// Sorts places that have no prefix yet.
