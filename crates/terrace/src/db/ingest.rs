@@ -214,6 +214,7 @@ impl Store {
                 view.flushed_sequence = sequence;
             });
             self.raise_floor(keyspace, sequence);
+            self.empty_stretches.forget(keyspace);
             writer.last_sequence = sequence;
             self.counters
                 .user_bytes

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::empty_stretch::{Keys, Stretch};
 use crate::db::fork::leak;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
@@ -145,6 +146,8 @@ impl DbIterator {
                 snapshot,
                 key: Vec::new(),
                 value: RowValue::default(),
+                noted_from: Vec::new(),
+                passed_key: Vec::new(),
             },
             direction: Direction::Forward,
             valid: false,
@@ -395,6 +398,44 @@ struct Search {
     snapshot: Snapshot,
     key: Vec<u8>,
     value: RowValue,
+    /// Where the move began to note what it passes over.
+    noted_from: Vec<u8>,
+    /// The key passed over last, of which nothing is visible.
+    passed_key: Vec<u8>,
+}
+
+/// What a move has passed over.
+#[derive(Default)]
+struct Passed {
+    count: u32,
+    /// Keys passed over since they are noted: between `Search::noted_from` and `passed_key`.
+    notes: u32,
+}
+
+impl Passed {
+    /// After so many keys for nothing a move asks whether it is in a stretch of which that is known.
+    const LOOK: u32 = 8;
+    /// A stretch is remembered, or made longer, for so many.
+    const LEAST_NOTES: u32 = 16;
+
+    fn note(&mut self) {
+        self.count += 1;
+        self.notes += 1;
+    }
+
+    /// Whether it is time to look for a stretch, which is once a move.
+    fn is_to_look(&self) -> bool {
+        self.count == Passed::LOOK
+    }
+
+    fn begin_notes(&mut self) {
+        self.count = Passed::LOOK + 1;
+        self.notes = 0;
+    }
+
+    fn is_worth_telling(&self) -> bool {
+        self.count > Passed::LOOK && self.notes >= Passed::LEAST_NOTES
+    }
 }
 
 impl Search {
@@ -438,6 +479,67 @@ impl Search {
 
     /// From a place within the bounds on: what comes is not below the lower one.
     fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
+        let mut passed = Passed::default();
+        let found = self.pass_forward(source, &mut passed)?;
+        if passed.is_worth_telling() {
+            let to = behind(&self.passed_key);
+            self.tell_of_stretch(self.noted_from.clone(), to);
+        }
+        Ok(found)
+    }
+
+    #[cold]
+    fn tell_of_stretch(&self, from: Vec<u8>, to: Vec<u8>) {
+        let seen = Keys { from, to };
+        let snapshot = self.snapshot.sequence();
+        if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
+            let stretches = &self.store.empty_stretches;
+            let written = || self.store.written_if_idle();
+            stretches.offer(self.keyspace, seen, snapshot, written);
+        }
+    }
+
+    /// The stretch without visible keys that the merge stands in.
+    fn stretch_at(&self, versions: &Versions) -> Option<Arc<Stretch>> {
+        let (key, snapshot) = (versions.key().user_key, self.snapshot.sequence());
+        self.store
+            .empty_stretches
+            .around(self.keyspace, key, snapshot)
+    }
+
+    /// Goes on behind a stretch without visible keys, if the merge stands in one.
+    #[cold]
+    fn look_forward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+        passed.begin_notes();
+        match self.stretch_at(versions) {
+            Some(stretch) => {
+                replace(&mut self.noted_from, &stretch.keys.from);
+                versions.seek(before_versions_of(&stretch.keys.to))
+            }
+            None => {
+                replace(&mut self.noted_from, versions.key().user_key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on before it, to come from the other side.
+    #[cold]
+    fn look_backward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+        passed.begin_notes();
+        match self.stretch_at(versions) {
+            Some(stretch) => {
+                replace(&mut self.noted_from, &stretch.keys.to);
+                seek_last_before(versions, before_versions_of(&stretch.keys.from))
+            }
+            None => {
+                self.noted_from = behind(versions.key().user_key);
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_forward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
         let Source {
             versions, cover, ..
         } = source;
@@ -456,8 +558,13 @@ impl Search {
                 if versions.source().is_some_and(|at| at > cover.source) {
                     versions.skip_forward(cover.source + 1, before_versions_of(&cover.all_end))?;
                 } else {
+                    passed.note();
+                    replace(&mut self.passed_key, key.user_key);
                     let (below, _, end) = cover.in_layer(key.sequence());
                     versions.pass_hidden(below, end)?;
+                    if passed.is_to_look() && versions.valid() {
+                        self.look_forward(versions, passed)?;
+                    }
                 }
                 continue;
             }
@@ -468,12 +575,26 @@ impl Search {
                 return Ok(true);
             }
             skip_key(versions, &self.key)?;
+            passed.note();
+            std::mem::swap(&mut self.key, &mut self.passed_key);
+            if passed.is_to_look() && versions.valid() {
+                self.look_forward(versions, passed)?;
+            }
         }
         Ok(false)
     }
 
     /// From a place within the bounds back: what comes is not above the upper one.
     fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
+        let mut passed = Passed::default();
+        let found = self.pass_backward(source, &mut passed)?;
+        if passed.is_worth_telling() {
+            self.tell_of_stretch(self.passed_key.clone(), self.noted_from.clone());
+        }
+        Ok(found)
+    }
+
+    fn pass_backward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
         let Source {
             versions, cover, ..
         } = source;
@@ -502,6 +623,11 @@ impl Search {
             replace(&mut self.key, user_key);
             if self.pass_key_backward(versions, hidden_below)? {
                 return Ok(true);
+            }
+            passed.note();
+            std::mem::swap(&mut self.key, &mut self.passed_key);
+            if passed.is_to_look() && versions.valid() {
+                self.look_backward(versions, passed)?;
             }
         }
         Ok(false)
@@ -594,6 +720,11 @@ fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -> Result<()
     } else {
         versions.seek_to_last()
     }
+}
+
+/// The first key behind a key.
+fn behind(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 /// The place before every version of a key.

@@ -103,6 +103,7 @@ impl Store {
             };
             self.record_and_show(&mut ledger, edit)?;
             self.raise_floor(id, writer.last_sequence + 1);
+            self.empty_stretches.forget(id);
             Ok(id)
         })?;
         self.jobs.forget(dropped, |built| {

@@ -19,6 +19,7 @@ pub(crate) mod conflict;
 pub(crate) mod delete_range;
 pub(crate) mod deletions;
 pub(crate) mod directory;
+pub(crate) mod empty_stretch;
 pub(crate) mod events;
 mod explain;
 pub(crate) mod files;
@@ -75,6 +76,7 @@ use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
+use crate::db::empty_stretch::EmptyStretches;
 use crate::db::events::{EventLog, trace};
 use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
@@ -111,7 +113,7 @@ use crate::{Error, Result, SequenceNumber};
 /// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
 /// under any of them; under it nothing is but the history of compactions, the last of all. The state
 /// of a worker is locked under any of them, and nothing under it. Readers take none of them, but that
-/// they try the loan's. An event listener runs without them, except that a leader that was stopped
+/// they try the loan's and `writer`. An event listener runs without them, except that a leader that was stopped
 /// tells of it while it leads and holds `writer`: there the listener may not wait.
 pub(crate) struct Store {
     /// Where the directory was when it was opened: for messages only.
@@ -145,6 +147,7 @@ pub(crate) struct Store {
     pub(crate) obsolete: Arc<ObsoleteTables>,
     /// `None` if it is off.
     pub(crate) read_buffer: Option<ReadBuffer>,
+    pub(crate) empty_stretches: EmptyStretches,
 
     /// What readers see.
     pub(crate) view: PresentView,

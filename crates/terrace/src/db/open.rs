@@ -19,6 +19,7 @@ use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
 use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
+use crate::db::empty_stretch::EmptyStretches;
 use crate::db::events::{EventLog, trace};
 use crate::db::flush::ToFlush;
 use crate::db::fork::Counted;
@@ -164,6 +165,7 @@ impl Store {
             tables: open_tables(&directory, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
             read_buffer,
+            empty_stretches: EmptyStretches::default(),
             obsolete,
             view: PresentView::new(View::new(
                 memtables,

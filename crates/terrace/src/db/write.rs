@@ -3,7 +3,8 @@
 //! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
 //! the store is behind, makes room, appends the group as one frame, persists it where that was
 //! asked for, inserts it into the index, forwards it to the read buffer, and only then raises the
-//! visible number. The order of the last four is what readers and recovery rely on: what is visible
+//! visible number. Stretches without visible keys that it writes into end with the forward
+//! (`empty_stretch.rs`). The order of the last four is what readers and recovery rely on: what is visible
 //! is in the index and no older version in the read buffer, what is in the index is in the arena,
 //! and what is acknowledged as persistent was persisted with every write before it.
 
@@ -246,6 +247,7 @@ impl Store {
             // The frame is stored but cannot be read: nothing may be written on top of it.
             .map_err(|error| self.poison(error))?;
         self.forward(payload, first_sequence..=last_sequence);
+        self.empty_stretches.tell(payload, first_sequence);
         Ok(())
     }
 

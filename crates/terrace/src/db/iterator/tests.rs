@@ -1,7 +1,12 @@
 //! How many steps moves take where much is hidden, and a model of what they show.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use proptest::prelude::*;
+
 use crate::cursor::steps;
-use crate::{Db, IterOptions, Options, ReadOptions, Snapshot};
+use crate::{Background, Db, DbIterator, IterOptions, Options, ReadOptions, Snapshot};
 
 /// Versions of one key, and rows under one range.
 const MANY: u32 = 20_000;
@@ -206,4 +211,274 @@ fn nested_ranges_are_looked_up_and_not_walked() {
         let (most, _) = moves(&db, &IterOptions::default(), &key(RANGES));
         assert!(most <= FEW, "{most} steps, {case}");
     }
+}
+
+/// What is done to a store of the model's between moves.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8),
+    /// Takes so many from the front of what is there, or from the back.
+    Pop(u8, bool),
+    DeleteRange(u8, u8),
+    Ingest(u8),
+    Flush,
+    Compact,
+    Snapshot,
+    LetGo,
+    /// Moves an iterator that was opened before; and opens a new one.
+    Move(u8, u8),
+    Open,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => any::<u8>().prop_map(Step::Put),
+        6 => (1u8..60, any::<bool>()).prop_map(|(count, front)| Step::Pop(count, front)),
+        1 => (any::<u8>(), 1u8..90).prop_map(|(from, length)| Step::DeleteRange(from, length)),
+        1 => any::<u8>().prop_map(Step::Ingest),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+        2 => Just(Step::Snapshot),
+        1 => Just(Step::LetGo),
+        6 => (0u8..6, any::<u8>()).prop_map(|(kind, key)| Step::Move(kind, key)),
+        2 => Just(Step::Open),
+    ]
+}
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// An iterator, the rows it is to show, and the key it stands on.
+struct Opened {
+    iterator: DbIterator,
+    rows: Rows,
+    at: Option<Vec<u8>>,
+}
+
+impl Opened {
+    fn new(db: &Db, snapshot: Option<&(Snapshot, Rows)>, rows: &Rows) -> Self {
+        Opened {
+            iterator: db
+                .iter(snapshot.map_or_else(IterOptions::default, |(held, _)| at(held)))
+                .unwrap(),
+            rows: snapshot.map_or(rows, |(_, rows)| rows).clone(),
+            at: None,
+        }
+    }
+
+    fn go(&mut self, kind: u8, sought: u8) {
+        let (rows, key) = (&self.rows, vec![sought]);
+        let from = |key: &Vec<u8>| rows.range(key.clone()..).next();
+        let until = |key: &Vec<u8>| rows.range(..=key.clone()).next_back();
+        let behind = |key: &Vec<u8>| {
+            let bounds = (Bound::Excluded(key.clone()), Bound::Unbounded);
+            rows.range(bounds).next()
+        };
+        let before = |key: &Vec<u8>| rows.range(..key.clone()).next_back();
+        let (moved, wanted) = match kind {
+            0 => (self.iterator.seek_to_first(), rows.iter().next()),
+            1 => (self.iterator.seek_to_last(), rows.iter().next_back()),
+            2 => (self.iterator.seek(&key), from(&key)),
+            3 => (self.iterator.seek_for_prev(&key), until(&key)),
+            4 => (self.iterator.next(), self.at.as_ref().and_then(behind)),
+            _ => (self.iterator.prev(), self.at.as_ref().and_then(before)),
+        };
+        moved.unwrap();
+        let iterator = &self.iterator;
+        let shown = iterator.valid().then(|| (iterator.key(), iterator.value()));
+        assert_eq!(shown, wanted.map(|(key, value)| (&key[..], &value[..])));
+        self.at = iterator.valid().then(|| iterator.key().to_vec());
+    }
+}
+
+fn take(db: &Db, rows: &mut Rows, from_front: bool) {
+    let (shown, wanted) = match from_front {
+        true => (db.first().unwrap(), rows.pop_first()),
+        false => (db.last().unwrap(), rows.pop_last()),
+    };
+    assert_eq!(shown, wanted);
+    if let Some((key, _)) = wanted {
+        db.delete(&key).unwrap();
+    }
+}
+
+fn run_model(steps: Vec<Step>) {
+    let options = Options {
+        background: Background::Inline,
+        ..Options::in_memory()
+    };
+    let db = Db::open("/store", options).unwrap();
+    let mut rows = Rows::new();
+    for key in 0..=255u8 {
+        db.put(&[key], b"first").unwrap();
+        rows.insert(vec![key], b"first".to_vec());
+    }
+    let mut snapshots: Vec<(Snapshot, Rows)> = Vec::new();
+    let mut opened = vec![Opened::new(&db, None, &rows)];
+    for (number, step) in steps.into_iter().enumerate() {
+        let value = number.to_string().into_bytes();
+        match step {
+            Step::Put(key) => {
+                db.put(&[key], &value).unwrap();
+                rows.insert(vec![key], value);
+            }
+            Step::Pop(count, from_front) => {
+                (0..count).for_each(|_| take(&db, &mut rows, from_front));
+            }
+            Step::DeleteRange(from, length) => {
+                let to = from.saturating_add(length);
+                db.delete_range(&[from], &[to]).unwrap();
+                rows.retain(|key, _| key[0] < from || to <= key[0]);
+            }
+            Step::Ingest(key) => {
+                let mut ingestion = db.ingest().unwrap();
+                ingestion.put(&[key], &value).unwrap();
+                ingestion.finish().unwrap();
+                rows.insert(vec![key], value);
+            }
+            Step::Flush => db.flush().unwrap(),
+            Step::Compact => db.compact_range(..).unwrap(),
+            Step::Snapshot => snapshots.push((db.snapshot(), rows.clone())),
+            Step::LetGo => {
+                snapshots.pop();
+                opened.truncate(4);
+            }
+            Step::Move(kind, key) => {
+                let which = number % opened.len();
+                opened[which].go(kind, key);
+            }
+            Step::Open => {
+                let of_snapshot = snapshots.len().checked_sub(1).filter(|_| number % 2 == 0);
+                let of_snapshot = of_snapshot.map(|_| &snapshots[number % snapshots.len()]);
+                opened.push(Opened::new(&db, of_snapshot, &rows));
+            }
+        }
+        // New ones, at each snapshot, from either end and from the midst.
+        for snapshot in snapshots.iter().map(Some).chain([None]) {
+            let mut fresh = Opened::new(&db, snapshot, &rows);
+            for (kind, key) in [(0, 0), (4, 0), (1, 0), (5, 0), (2, number as u8), (3, 128)] {
+                fresh.go(kind, key);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn iterators_show_the_rows_whatever_stretches_are_remembered(
+        steps in prop::collection::vec(any_step(), 1..80),
+    ) {
+        run_model(steps);
+    }
+}
+
+/// Takes a queue's entries one after the other; the steps of a pop, on average.
+fn steps_of_a_pop(entries: u32, pushes: bool, old_snapshot: bool, flushes: bool) -> u64 {
+    let db = store();
+    for number in 0..entries {
+        db.put(&key(number), &[7; 10]).unwrap();
+    }
+    let _held = old_snapshot.then(|| db.snapshot());
+    let mut steps = 0;
+    for number in 0..entries {
+        if pushes {
+            db.put(&key(entries + number), &[7; 10]).unwrap();
+        }
+        if flushes && number % (entries / 4) == 0 {
+            db.flush().unwrap();
+        }
+        let (taken, first) = steps::of(|| db.first().unwrap());
+        assert_eq!(first.unwrap().0, key(number));
+        steps += taken;
+        db.delete(&key(number)).unwrap();
+    }
+    let (taken, first) = steps::of(|| db.first().unwrap());
+    assert_eq!(first.is_some(), pushes);
+    (steps + taken) / u64::from(entries)
+}
+
+#[test]
+fn a_pop_passes_over_few_entries_however_many_were_taken() {
+    let cases = [(true, true), (false, false), (true, false), (false, true)];
+    for (entries, wanted) in [(5_000, 4), (20_000, 4), (200_000, 1)] {
+        for &(pushes, old_snapshot) in &cases[..wanted] {
+            let steps = steps_of_a_pop(entries, pushes, old_snapshot, entries < 100_000);
+            let case = format!("{entries} entries, pushes: {pushes}, a snapshot: {old_snapshot}");
+            assert!(steps <= FEW, "{steps} steps a pop, {case}");
+        }
+    }
+}
+
+#[test]
+fn a_stack_is_popped_as_a_queue_is() {
+    const ENTRIES: u32 = 20_000;
+    let db = store();
+    for number in 0..ENTRIES {
+        db.put(&key(number), b"").unwrap();
+    }
+    let (steps, ()) = steps::of(|| {
+        for number in (0..ENTRIES).rev() {
+            let last = db.last().unwrap();
+            assert_eq!(last.unwrap().0, key(number));
+            db.delete(&key(number)).unwrap();
+        }
+    });
+    assert!(steps <= FEW * u64::from(ENTRIES), "{steps} steps");
+}
+
+/// Takes all that a queue holds, and gives what a look into the empty one costs.
+fn emptied(entries: u32) -> Db {
+    let db = store();
+    for number in 0..entries {
+        db.put(&key(number), b"").unwrap();
+    }
+    while let Some((key, _)) = db.first().unwrap() {
+        db.delete(&key).unwrap();
+    }
+    db
+}
+
+#[test]
+fn what_is_written_into_a_stretch_is_seen_and_what_is_behind_it_leaves_it() {
+    const ENTRIES: u32 = 1_000;
+    let db = emptied(ENTRIES);
+    let first = || db.first().unwrap().map(|(key, _)| key);
+    let looks = || steps::of(first);
+    assert!(looks().0 <= FEW);
+    let before = db.snapshot();
+    // A delete, and a put behind the last entry, are no reason to walk.
+    db.delete(&key(3)).unwrap();
+    db.put(&key(ENTRIES), b"").unwrap();
+    let (steps, shown) = looks();
+    assert_eq!(shown, Some(key(ENTRIES).to_vec()));
+    assert!(steps <= FEW, "{steps} steps");
+    // A put into it.
+    db.put(&key(ENTRIES / 2), b"").unwrap();
+    assert_eq!(first(), Some(key(ENTRIES / 2).to_vec()));
+    db.delete(&key(ENTRIES / 2)).unwrap();
+    assert_eq!(first(), Some(key(ENTRIES).to_vec()));
+    assert!(looks().0 <= FEW);
+    // An ingest into it.
+    let mut ingestion = db.ingest().unwrap();
+    ingestion.put(&key(ENTRIES / 3), b"").unwrap();
+    ingestion.finish().unwrap();
+    assert_eq!(first(), Some(key(ENTRIES / 3).to_vec()));
+    let mut old = db.iter(at(&before)).unwrap();
+    old.seek_to_first().unwrap();
+    assert!(!old.valid());
+}
+
+#[test]
+fn a_reader_before_a_stretch_sees_what_was_there() {
+    const ENTRIES: u32 = 1_000;
+    let db = store();
+    for number in 0..ENTRIES {
+        db.put(&key(number), b"").unwrap();
+    }
+    let before = db.snapshot();
+    while let Some((key, _)) = db.first().unwrap() {
+        db.delete(&key).unwrap();
+    }
+    let shown = db.iter(at(&before)).unwrap().entries();
+    assert_eq!(shown.count(), ENTRIES as usize);
 }
