@@ -95,7 +95,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
 /// Steps that this thread's cursors and lookups have taken from one version to the next, for tests
 /// with bars.
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 pub(crate) mod steps {
     use std::cell::Cell;
 
@@ -118,6 +118,6 @@ pub(crate) mod steps {
 /// Counts a step, in tests only.
 #[inline(always)]
 pub(crate) fn count_step() {
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "shuttle")))]
     steps::add(1);
 }
