@@ -156,7 +156,7 @@ impl Store {
         }
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
         let spare_bytes = self.next_arena_bytes();
-        self.region.keep_from(spare_bytes);
+        self.keep_slots_from(spare_bytes)?;
         let slot = self.reserve(spare_bytes)?;
         let mut ledger = self.ledger.lock();
         let spare = self.new_arena(&mut ledger, slot)?;
@@ -164,6 +164,16 @@ impl Store {
         arenas.spares.push_back(spare);
         arenas.urgent = false;
         Ok(true)
+    }
+
+    /// Removes free slots that are too small by now. Files go by their names: only while the directory
+    /// is this owner's, or a copy that was restored into it would lose its arenas.
+    fn keep_slots_from(&self, smallest_bytes: u64) -> Result<()> {
+        let ledger = self.ledger.lock();
+        let manifest = ledger.manifest.as_ref().ok_or(Error::Closed)?;
+        self.check_ownership(manifest)?;
+        self.region.keep_from(smallest_bytes);
+        Ok(())
     }
 
     /// Whoever may have turned this true asks the spare worker again: a rollover, the end of a flush,
