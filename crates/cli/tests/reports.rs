@@ -55,8 +55,10 @@ fn levels_are_drawn_with_the_youngest_first() {
 #[test]
 fn tombstones_and_bases_are_shown() {
     let shell = Shell::with_tables();
-    shell.out(&["del", "oslo"]);
-    shell.out(&["flush"]);
+    let db = terrace::Db::open(shell.store(), Shell::options()).unwrap();
+    db.delete(b"oslo").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
     let picture = shell.out(&["levels"]);
     assert!(
         picture.ends_with("                  about 2.33 versions a key, 1 tombstone\n"),

@@ -89,10 +89,18 @@ impl Shell {
         serde_json::from_str(&self.out(arguments)).unwrap()
     }
 
+    /// Options by which each flush leaves a table: with larger arenas the next would take it along.
+    pub fn options() -> terrace::Options {
+        terrace::Options {
+            arena_bytes: 1 << 20,
+            ..terrace::Options::default()
+        }
+    }
+
     /// A store with tables on disk: some cities, twice.
     pub fn with_tables() -> Self {
         let shell = Shell::new();
-        let db = terrace::Db::open(shell.store(), terrace::Options::default()).unwrap();
+        let db = terrace::Db::open(shell.store(), Shell::options()).unwrap();
         for _ in 0..2 {
             for (city, country) in [
                 ("lisbon", "Portugal"),

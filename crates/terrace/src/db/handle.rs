@@ -276,7 +276,9 @@ impl Db {
     /// level with a sketch that cannot be read has no estimate.
     ///
     /// ```
-    /// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// let mut options = terrace::Options::in_memory();
+    /// options.arena_bytes = 1 << 20; // With larger ones a flush takes tiny tables along.
+    /// let db = terrace::Db::open("/store", options)?;
     /// for _ in 0..3 {
     ///     db.put(b"key", b"value")?;
     ///     db.flush()?;
