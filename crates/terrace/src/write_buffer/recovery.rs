@@ -331,7 +331,7 @@ mod tests {
             ..arena(&[])
         };
         assert!(judge(std::slice::from_ref(&blank), 0, 0).is_ok());
-        assert!(judge(&[arena(&[]), blank.clone()], 0, 0).is_ok());
+        assert!(judge(&[arena(&[]), blank], 0, 0).is_ok());
         let damage = judge(&[blank, arena(&[])], 0, 0).unwrap_err();
         assert_eq!((damage.arena, damage.offset), (Some(0), 0));
     }
