@@ -258,6 +258,13 @@ impl Region {
         self.slots.lock().smallest_free(capacity_bytes).is_some()
     }
 
+    /// Returns the size of the free slot that [`Region::reserve`] would take for `capacity_bytes` now.
+    #[must_use]
+    pub fn free_slot_bytes(&self, capacity_bytes: u64) -> Option<u64> {
+        let (_, length_bytes) = self.slots.lock().smallest_free(capacity_bytes)?;
+        Some(length_bytes)
+    }
+
     /// Keeps no free slot below this size from now on. Those that are free are removed; what cannot
     /// be removed now is found at the next opening.
     pub fn keep_from(&self, smallest_bytes: u64) {

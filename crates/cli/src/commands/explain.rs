@@ -185,6 +185,7 @@ fn planned(explained: &KeyspaceExplanation, plan: &Plan) -> String {
     let tables = |count: usize| things(count as u64, "table");
     let verb = match plan.kind {
         PlanKind::Move => "move",
+        PlanKind::Removal => "remove",
         _ => "merge",
     };
     let number = plan.inputs.iter().map(|input| input.tables.len()).sum();
@@ -196,11 +197,11 @@ fn planned(explained: &KeyspaceExplanation, plan: &Plan) -> String {
         )
     });
     let inputs: Vec<String> = inputs.collect();
-    let mut text = format!(
-        "{verb} {} into {to}, because {}\n",
-        tables(number),
-        plan.reason
-    );
+    let to = match plan.kind {
+        PlanKind::Removal => String::new(),
+        _ => format!(" into {to}"),
+    };
+    let mut text = format!("{verb} {}{to}, because {}\n", tables(number), plan.reason);
     text.push_str(&format!(
         "  takes   {}: {}, {}\n",
         inputs.join(", "),
@@ -209,6 +210,7 @@ fn planned(explained: &KeyspaceExplanation, plan: &Plan) -> String {
     ));
     text.push_str(
         &match (plan.kind, plan.written_bytes, plan.dropped_entries) {
+            (PlanKind::Removal, ..) => "  writes  nothing: the tables go by an edit\n".to_owned(),
             (PlanKind::Move, ..) => "  writes  nothing: the files stay as they are\n".to_owned(),
             (_, Some(written), Some(dropped)) => format!(
                 "  writes  about {}, and drops about {}\n",
@@ -312,6 +314,11 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             format!("level {level}: oldest tombstone"),
             format!("{seconds} s"),
             format!("{due_at} s"),
+        ],
+        Measured::Hidden { level, tables } => [
+            format!("level {level}: hidden by deleted ranges"),
+            things(*tables as u64, "table"),
+            "any".to_owned(),
         ],
         _ => [
             "what this release does not know".to_owned(),

@@ -37,23 +37,26 @@ fn line(cells: &[String; 8], why: &str) -> String {
 }
 
 fn cells(past: &Compaction, now: SystemTime) -> [String; 8] {
-    let is_move = past.kind == CompactionKind::Move;
+    let is_merge = past.kind == CompactionKind::Merge;
     let inputs: Vec<String> = past.input_levels.iter().map(u8::to_string).collect();
-    let unless_moved = |shown: String| if is_move { "-".to_owned() } else { shown };
+    let if_merged = |shown: String| if is_merge { shown } else { "-".to_owned() };
     let ended = past.began + past.duration;
     [
         count(past.job),
         since(now.duration_since(ended).unwrap_or_default()),
         format!("{:.1?}", past.duration),
-        format!("{}→{}", inputs.join(","), past.output_level),
+        match past.kind {
+            CompactionKind::Removal => inputs.join(","),
+            _ => format!("{}→{}", inputs.join(","), past.output_level),
+        },
         bytes(past.input_bytes),
-        if is_move {
-            "moved".to_owned()
-        } else {
-            bytes(past.output_bytes)
+        match past.kind {
+            CompactionKind::Move => "moved".to_owned(),
+            CompactionKind::Removal => "removed".to_owned(),
+            _ => bytes(past.output_bytes),
         },
         past.predicted_dropped.map_or("-".to_owned(), count),
-        unless_moved(count(past.dropped)),
+        if_merged(count(past.dropped)),
     ]
 }
 

@@ -223,10 +223,15 @@ fn work(text: &mut Sections, statistics: &Statistics) {
     text.heading("Since the opening");
     text.line("keys and values written", bytes(statistics.user_bytes));
     text.line(
-        "flushes, merges, moves",
-        [statistics.flushes, statistics.merges, statistics.moves]
-            .map(count)
-            .join(", "),
+        "flushes, merges, moves, removals",
+        [
+            statistics.flushes,
+            statistics.merges,
+            statistics.moves,
+            statistics.removals,
+        ]
+        .map(count)
+        .join(", "),
     );
     if statistics.merged_entries > 0 {
         let shown = format!(
@@ -270,6 +275,12 @@ fn work(text: &mut Sections, statistics: &Statistics) {
             statistics.longest_stall
         ),
     );
+    if statistics.lacks_reserve {
+        text.line(
+            "new values are refused",
+            "the disk is full, and its reserve is used up; delete something, or free space",
+        );
+    }
     if let Some(cause) = &statistics.poisoned {
         text.line("writes are refused", cause.to_string());
     }

@@ -92,6 +92,11 @@ impl SimulatedStorage {
         self.disk.lock().capacity_bytes = capacity_bytes;
     }
 
+    /// Returns the size of the disk.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.disk.lock().capacity_bytes
+    }
+
     /// Renames a directory, with everything in it, to a path where none is. Directories that are open
     /// stay open. Durable at once.
     pub fn rename_directory(&self, from: &Path, to: &Path) -> Result<()> {

@@ -96,6 +96,14 @@ pub(crate) fn slice_bytes(
     share.clamp(table_bytes.min(most_bytes), most_bytes)
 }
 
+/// Returns the size of slices where so much of the disk is free: each is written beside its inputs, as
+/// many at a time as there are workers, and twice that is to be there.
+pub(crate) fn slice_bytes_within(each_bytes: u64, workers: usize, free_bytes: u64) -> u64 {
+    const MIN_BYTES: u64 = 256 << 10;
+    let share = free_bytes / (workers as u64 * 2).max(1);
+    each_bytes.min(share.max(MIN_BYTES))
+}
+
 /// Divides all keys into slices of about `slice_bytes` each, the last one up to half as large
 /// again.
 pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
@@ -191,6 +199,15 @@ mod tests {
             bytes,
         };
         keys.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn on_a_full_disk_slices_are_small() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(slice_bytes_within(64 * MIB, 2, 1000 * MIB), 64 * MIB);
+        assert_eq!(slice_bytes_within(64 * MIB, 2, 40 * MIB), 10 * MIB);
+        assert_eq!(slice_bytes_within(64 * MIB, 2, 0), MIB / 4);
+        assert_eq!(slice_bytes_within(100, 2, 0), 100);
     }
 
     #[test]

@@ -21,8 +21,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
-use crate::levels::{ArenaIssued, Edit};
-use crate::write_buffer::arena_size::{SPARE_BELOW_SIXTEENTHS, next_arena_bytes};
+use crate::levels::{ArenaHome, ArenaIssued, Edit};
+use crate::write_buffer::arena_size::{
+    SPARE_BELOW_SIXTEENTHS, affordable_bytes, in_tables, next_arena_bytes, smallest_arena_bytes,
+};
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
@@ -92,8 +94,8 @@ impl Store {
             if let Some(spare) = self.arenas.lock().spares.front() {
                 return Ok(Arc::clone(spare));
             }
-            if let Some(error) = failed {
-                return Err(error);
+            if let Some(error) = failed.take() {
+                self.wait_for_space(error)?;
             }
             self.make_urgent();
             failed = self.background.wait_for_spare(self).err();
@@ -101,6 +103,18 @@ impl Store {
             self.check_process()?;
             self.check_writable()?;
         }
+    }
+
+    /// A spare found no space: the flush under way may give some.
+    ///
+    /// # Errors
+    /// `error` if nothing is flushed, and the flush's own.
+    fn wait_for_space(&self, error: Error) -> Result<()> {
+        let is_flushing = self.view.load().memtables.len() > 1;
+        if error.is_no_space() && is_flushing && self.background.wait_for_flush(self)? {
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// Waits until one more arena may hold unflushed writes.
@@ -154,8 +168,9 @@ impl Store {
         if !self.is_time_for_a_spare() {
             return Ok(false);
         }
+        self.check_reserve()?;
         // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
-        let spare_bytes = self.next_arena_bytes();
+        let spare_bytes = self.affordable(self.next_arena_bytes())?;
         self.keep_slots_from(spare_bytes)?;
         let slot = self.reserve(spare_bytes)?;
         let mut ledger = self.ledger.lock();
@@ -212,6 +227,69 @@ impl Store {
             .max(self.next_arena_bytes());
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
         self.wait_for_room(capacity_bytes)?;
+        self.check_reserve()?;
+        self.new_memtable(capacity_bytes, index_bytes)
+    }
+
+    /// The smallest arena that takes a frame, on a full disk: for one that only deletes, or for a flush.
+    pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+        let capacity_bytes = capacity_for_payload(payload_bytes as u64)
+            .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
+            .max(smallest_arena_bytes(self.options.arena_bytes));
+        let index_bytes = MemTable::index_bytes_for(u64::from(records));
+        self.wait_for_room(capacity_bytes)?;
+        self.new_memtable(capacity_bytes, index_bytes)
+    }
+
+    /// Returns the size that the next arena may have, of at most `wanted_bytes`: such that what it and
+    /// all others hold finds room in tables.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    fn affordable(&self, wanted_bytes: u64) -> Result<u64> {
+        let unflushed_bytes = self.unflushed_bytes();
+        let takes_file = matches!(self.arena_home, ArenaHome::Store);
+        let affordable = |wanted_bytes, takes_file| -> Result<Option<u64>> {
+            let free_bytes = self.directory.free_space_bytes()?;
+            let bytes = affordable_bytes(wanted_bytes, takes_file, unflushed_bytes, free_bytes);
+            Ok(bytes)
+        };
+        let free_slot_bytes = self.region.free_slot_bytes(wanted_bytes);
+        let takes_file_now = takes_file && free_slot_bytes.is_none();
+        // A free slot is taken as it is, and may be larger.
+        let first_bytes = free_slot_bytes.unwrap_or(wanted_bytes);
+        if affordable(first_bytes, takes_file_now)? == Some(first_bytes) {
+            return Ok(wanted_bytes);
+        }
+        // Free slots are too large by now, and their blocks are needed.
+        self.keep_slots_from(u64::MAX)?;
+        affordable(wanted_bytes, takes_file)?.ok_or_else(|| Error::NoSpace {
+            path: self.directory.path().to_path_buf(),
+            needed_bytes: smallest_arena_bytes(wanted_bytes) * 2 + unflushed_bytes,
+        })
+    }
+
+    fn unflushed_bytes(&self) -> u64 {
+        let view = self.view.load();
+        let unflushed = view.memtables.iter();
+        unflushed.map(|table| table.arena().capacity_bytes()).sum()
+    }
+
+    /// Returns the bytes of tables that all arenas may become.
+    pub(crate) fn unflushed_table_bytes(&self) -> u64 {
+        in_tables(self.unflushed_bytes())
+    }
+
+    /// Returns the size of the first arena of an opening: on a full disk the smallest, so that
+    /// something can be deleted.
+    pub(crate) fn affordable_first(&self, wanted_bytes: u64) -> Result<u64> {
+        match self.affordable(wanted_bytes) {
+            Err(error) if error.is_no_space() => Ok(smallest_arena_bytes(wanted_bytes)),
+            bytes => bytes,
+        }
+    }
+
+    fn new_memtable(&self, capacity_bytes: u64, index_bytes: u64) -> Result<MemTable> {
         let slot = self.reserve(capacity_bytes)?;
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();

@@ -137,6 +137,22 @@ impl<'a> Group<'a> {
             }
         }
     }
+
+    /// Whether all that is to be written only deletes.
+    pub(crate) fn makes_room(&self) -> bool {
+        self.batches().all(WriteBatch::makes_room)
+    }
+
+    /// Refuses every request that stores a value; `error` is that of a full disk.
+    pub(crate) fn refuse_values(&mut self, error: &Error) {
+        let is_refused = |at: usize| self.refused.iter().any(|(refused, _)| *refused == at);
+        let requests = self.requests.iter().enumerate();
+        let values =
+            requests.filter(|(at, request)| !request.batch.makes_room() && !is_refused(*at));
+        let values: Vec<_> = values.map(|(at, _)| (at, error.clone())).collect();
+        self.refused.extend(values);
+        self.refused.sort_by_key(|(at, _)| *at);
+    }
 }
 
 enum Waiting {

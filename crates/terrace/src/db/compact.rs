@@ -22,7 +22,9 @@ use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
-use crate::compaction::slices::{Sample, Slice, divide, recount, slice_bytes, slice_edit};
+use crate::compaction::slices::{
+    Sample, Slice, divide, recount, slice_bytes, slice_bytes_within, slice_edit,
+};
 use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::cursor::Cursor;
@@ -34,7 +36,7 @@ use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::monitor::{Known, is_setback};
 use crate::db::tombstones::SeenBeside;
-use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, Version};
+use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, TableRemoved, Version};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
 use crate::time_profile::{Path, Stage};
@@ -43,7 +45,7 @@ use crate::{Error, KeyspaceId, Result};
 impl Store {
     /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
-        let done = self.compact();
+        let done = self.with_reserve(|| self.compact());
         self.background.deletion_wanted(self);
         if let Err(error) = &done {
             self.jobs.ended(Err(error.clone()));
@@ -125,12 +127,13 @@ impl Store {
         let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(begun).map(|()| true),
+            ChoiceKind::Removal => self.remove_tables(begun).map(|()| true),
             ChoiceKind::Merge => self.divide(begun),
         };
         if matches!(done, Ok(false)) {
             return done;
         }
-        let is_over = done.is_err() || begun.choice.kind == ChoiceKind::Move;
+        let is_over = done.is_err() || begun.choice.kind != ChoiceKind::Merge;
         let done = self.unless_dropped(begun.keyspace, done.map(|_| ()));
         let done = done.map(|()| true);
         if is_over {
@@ -171,6 +174,27 @@ impl Store {
         Ok(())
     }
 
+    /// Removes tables that nobody sees any more, by one edit.
+    fn remove_tables(&self, begun: &Begun) -> Result<()> {
+        let keyspace = begun.keyspace;
+        let inputs = begun.choice.inputs.iter();
+        let numbers: Vec<u64> = inputs.clone().map(|input| input.table.number).collect();
+        let removed = |&number| TableRemoved { keyspace, number };
+        self.install_edit(Edit {
+            tables_removed: numbers.iter().map(removed).collect(),
+            ..Edit::default()
+        })?;
+        self.counters
+            .removals
+            .fetch_add(numbers.len() as u64, Ordering::Relaxed);
+        self.events.record(EventKind::TablesRemoved {
+            keyspace,
+            tables: numbers,
+            bytes: inputs.map(|input| input.table.size_bytes).sum(),
+        });
+        Ok(())
+    }
+
     /// Divides a merge into slices and puts them on the board; false if it is put off, since what it needs is
     /// not free beside others.
     fn divide(&self, begun: &Begun) -> Result<bool> {
@@ -194,6 +218,9 @@ impl Store {
             self.form_of(levels).table_bytes,
             self.options.slice_bytes,
         );
+        let free_bytes = self.directory.free_space_bytes()?;
+        let each_bytes =
+            slice_bytes_within(each_bytes, self.options.compaction_threads, free_bytes);
         let ends = if self.options.compaction_policy.is_by_duplicates() {
             let keys = wanted(levels, choice);
             with_distances(keys, &samples, part_that_stays(choice))
@@ -351,6 +378,8 @@ impl Store {
         };
         let installed = self.install_slice(built);
         if let Err(error) = &installed {
+            // The slice is gone; what is chosen next has the space.
+            self.gives_reserve_for(error);
             self.jobs.ended(Err(error.clone()));
         }
         self.background.deletion_wanted(self);
@@ -476,13 +505,23 @@ impl Store {
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
     fn check_space(&self, needed_bytes: u64) -> Result<()> {
-        match self.has_space(needed_bytes)? {
+        let needed_bytes = self.beside_unflushed(needed_bytes);
+        match self.is_free(needed_bytes)? {
             true => Ok(()),
             false => Err(self.no_space(needed_bytes)),
         }
     }
 
     fn has_space(&self, needed_bytes: u64) -> Result<bool> {
+        self.is_free(self.beside_unflushed(needed_bytes))
+    }
+
+    /// What waits in arenas needs room in tables, too, and comes first.
+    fn beside_unflushed(&self, needed_bytes: u64) -> u64 {
+        needed_bytes.saturating_add(self.unflushed_table_bytes())
+    }
+
+    fn is_free(&self, needed_bytes: u64) -> Result<bool> {
         let is_free = || -> Result<bool> { Ok(self.directory.free_space_bytes()? >= needed_bytes) };
         if is_free()? {
             return Ok(true);

@@ -68,6 +68,8 @@ pub enum CompactionKind {
     Merge,
     /// They change their level as they are.
     Move,
+    /// They go: deleted ranges hide all that they hold.
+    Removal,
 }
 
 /// A job from its beginning on. Of what it was chosen for it keeps no table: while a merge goes on, those that it
@@ -111,6 +113,7 @@ fn chosen(job: u64, choice: &Choice, began: SystemTime) -> Compaction {
         kind: match choice.kind {
             ChoiceKind::Move => CompactionKind::Move,
             ChoiceKind::Merge => CompactionKind::Merge,
+            ChoiceKind::Removal => CompactionKind::Removal,
         },
         input_levels: levels.into_iter().collect(),
         output_level: choice.output.level,

@@ -58,7 +58,11 @@ impl Store {
             self.pause();
             return Ok(true);
         }
-        if self.tables_to_delete() == 0 || !self.owns_tables() {
+        if self.tables_to_delete() == 0 {
+            self.look_after_reserve();
+            return Ok(false);
+        }
+        if !self.owns_tables() {
             return Ok(false);
         }
         let mut waiting = self.deletions.waiting.lock();

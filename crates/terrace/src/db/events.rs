@@ -149,6 +149,26 @@ pub enum EventKind {
         /// Their level now.
         output_level: u8,
     },
+    /// Tables of which deleted ranges hide everything are listed no longer.
+    TablesRemoved {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Their numbers.
+        tables: Vec<u64>,
+        /// The bytes of their files.
+        bytes: u64,
+    },
+    /// The disk is full, and the reserve went to whatever makes room: new values are refused until it is
+    /// made again.
+    ReserveGivenBack {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A reserve is there again.
+    ReserveMade {
+        /// Its size.
+        bytes: u64,
+    },
     /// Files of tables that nobody lists any more are deleted.
     TablesDeleted {
         /// Their numbers.
@@ -187,6 +207,9 @@ impl EventKind {
             EventKind::SliceFailed { .. } => "slice_failed",
             EventKind::MergeEnded { .. } => "merge_ended",
             EventKind::TablesMoved { .. } => "tables_moved",
+            EventKind::TablesRemoved { .. } => "tables_removed",
+            EventKind::ReserveGivenBack { .. } => "reserve_given_back",
+            EventKind::ReserveMade { .. } => "reserve_made",
             EventKind::TablesDeleted { .. } => "tables_deleted",
             EventKind::WritersStopped { .. } => "writers_stopped",
             EventKind::StepFailed { .. } => "step_failed",
@@ -299,6 +322,21 @@ impl fmt::Display for EventKind {
                 f,
                 "tables {tables:?} of keyspace {keyspace} moved to level {output_level}"
             ),
+            EventKind::TablesRemoved {
+                keyspace,
+                tables,
+                bytes,
+            } => write!(
+                f,
+                "tables {tables:?} of keyspace {keyspace}, {bytes} bytes, removed: deleted ranges hide them"
+            ),
+            EventKind::ReserveGivenBack { bytes } => write!(
+                f,
+                "the disk is full: the reserve of {bytes} bytes was given back, and new values are refused"
+            ),
+            EventKind::ReserveMade { bytes } => {
+                write!(f, "a reserve of {bytes} bytes was made again")
+            }
             EventKind::TablesDeleted { tables } => write!(f, "tables {tables:?} deleted"),
             EventKind::WritersStopped { cause, time } => {
                 write!(f, "writers stopped for {time:?}: {cause}")

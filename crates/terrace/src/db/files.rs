@@ -6,6 +6,9 @@ use crate::key::MAX_SEQUENCE;
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";
 
+/// Blocks that a full disk gives back; see `reserve.rs`.
+pub(crate) const RESERVE: &str = "RESERVE";
+
 /// The largest number in a file's name; a larger one leaves no room for the next.
 const MAX_NUMBER: u64 = u64::MAX / 2;
 
@@ -68,7 +71,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
     let name = without_damaged(name);
-    [LOCK, SOCKET, NEW_SOCKET].contains(&name)
+    [LOCK, RESERVE, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
@@ -101,6 +104,7 @@ mod tests {
         }
         for ours in [
             "LOCK",
+            "RESERVE",
             "inspect",
             "inspect.new",
             "CURRENT",

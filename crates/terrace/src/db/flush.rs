@@ -72,7 +72,7 @@ impl Store {
     /// The flush worker's step: the oldest sealed arena goes to tables.
     pub(crate) fn flush_step(&self) -> Result<bool> {
         self.check_poison()?;
-        let flushed = self.flush_oldest();
+        let flushed = self.with_reserve(|| self.flush_oldest());
         if let Ok(true) = flushed {
             // Not before this thread has let go of the flushed arena: a spare takes its slot.
             self.background.spare_wanted(self);
@@ -293,8 +293,11 @@ impl Store {
 
     /// Seals the active arena, although it is not full.
     pub(crate) fn seal_active(&self, writer: &mut Writer) -> Result<()> {
-        let spare = self.take_spare()?;
-        let fresh = MemTable::new(spare, self.options.arena_index_bytes, self.hash_seed);
+        let fresh = match self.take_spare() {
+            // What is flushed is to make room.
+            Err(error) if error.is_no_space() => self.with_reserve(|| self.smallest_arena(0, 0))?,
+            spare => MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed),
+        };
         self.roll_over(writer, Arc::new(fresh))
     }
 

@@ -54,7 +54,12 @@ impl Store {
     /// does a panic, before the ledger is free: nothing may come behind half a record.
     pub(crate) fn record(&self, ledger: &mut Ledger, edit: Edit) -> Result<()> {
         self.check_poison()?;
-        self.guard("manifest edit", || self.record_edit(ledger, edit))
+        self.guard("manifest edit", || {
+            match self.record_edit(ledger, edit.clone()) {
+                Err(error) if self.gives_reserve_for(&error) => self.record_edit(ledger, edit),
+                recorded => recorded,
+            }
+        })
     }
 
     fn record_edit(&self, ledger: &mut Ledger, mut edit: Edit) -> Result<()> {

@@ -45,6 +45,7 @@ pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod region_home;
 pub(crate) mod regions;
+pub(crate) mod reserve;
 pub(crate) mod sizes;
 pub(crate) mod snapshot;
 pub(crate) mod sources;
@@ -88,6 +89,7 @@ use crate::db::ownership::Ownership;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
+use crate::db::reserve::Reserve;
 use crate::db::snapshot::{Snapshot, SnapshotList};
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
@@ -170,6 +172,7 @@ pub(crate) struct Store {
     pub(crate) tombstone_timer: Timer,
     pub(crate) jobs: Jobs,
     pub(crate) compactions: CompactionHistory,
+    pub(crate) reserve: Reserve,
     pub(crate) events: EventLog,
     /// Persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,

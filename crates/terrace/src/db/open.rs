@@ -35,6 +35,7 @@ use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, TakenArena, check_evidence};
 use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
+use crate::db::reserve::Reserve;
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::sparing_storage::SparingStorage;
@@ -198,6 +199,7 @@ impl Store {
                 .with_bell(Arc::clone(snapshots.bell())),
             jobs: Jobs::default(),
             compactions: CompactionHistory::default(),
+            reserve: Reserve::default(),
             events: EventLog::new(options.event_listener.clone(), opening, mark),
             persist_on_seal: AtomicBool::new(false),
             deletions: Deletions::default(),
@@ -228,6 +230,7 @@ impl Store {
         store.weigh_blocks(&store.view.load().version);
         if !store.options.read_only {
             store.prepare_for_writes();
+            store.find_reserve()?;
             store.check_persist_every()?;
             // Before the manifest is written, which will show no dropped end any more.
             unlisted.keep(&*store.directory)?;
@@ -238,7 +241,8 @@ impl Store {
             // Slots that are too small by now go where the others become free.
             store.region.keep_from(first_bytes);
             store.guard("recovery", || store.finish_recovery(recovered))?;
-            store.begin_writing(first_bytes)?;
+            let first_bytes = store.affordable_first(first_bytes)?;
+            store.with_reserve(|| store.begin_writing(first_bytes))?;
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;
@@ -251,6 +255,7 @@ impl Store {
             }
             store.background.spare_wanted(&store);
             store.background.compaction_wanted(&store);
+            store.background.deletion_wanted(&store);
         }
         Ok(store)
     }
@@ -287,8 +292,11 @@ impl Store {
             .copied()
             .collect();
         let needed_bytes = recovered.arenas.iter().map(TakenArena::frame_bytes).sum();
-        let to_flush = ToFlush::Found(&recovered.arenas);
-        self.flush_all(to_flush, retired, recovered.last_sequence)
+        let flush = || {
+            let to_flush = ToFlush::Found(&recovered.arenas);
+            self.flush_all(to_flush, retired.clone(), recovered.last_sequence)
+        };
+        self.with_reserve(flush)
             .map_err(|error| self.name_need(error, needed_bytes))?;
         for slot in self.region.slots().map_err(region_error)? {
             if !slot.header.is_left_alone() {

@@ -35,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) merges: AtomicU64,
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
+    pub(crate) removals: AtomicU64,
     pub(crate) setbacks: AtomicU64,
     /// Merges of a range of keys only.
     pub(crate) range_merges: AtomicU64,
@@ -125,6 +126,9 @@ pub struct Statistics {
     pub slices: u64,
     /// Tables moved without being read.
     pub moves: u64,
+    /// Tables removed without being read, since deleted ranges hid all that they held.
+    #[serde(default)]
+    pub removals: u64,
     /// Tables that nobody lists any more, whose files are still to be deleted.
     #[serde(default)]
     pub tables_to_delete: u64,
@@ -143,6 +147,12 @@ pub struct Statistics {
     /// Why writes are refused, if they are.
     #[serde(with = "serial::error_text")]
     pub poisoned: Option<Error>,
+    /// Bytes of the file `RESERVE`, which a full disk gives back to whatever makes room.
+    #[serde(default)]
+    pub reserve_bytes: u64,
+    /// Whether a full disk took the reserve: new values are refused until it is made again.
+    #[serde(default)]
+    pub lacks_reserve: bool,
     /// Live snapshots, iterators' own included.
     pub snapshots: usize,
     /// The oldest of them, with the superseded versions that stay on the disk for it; `None` without any.
@@ -423,6 +433,7 @@ impl Store {
             dropped_entries: self.counters.dropped_entries.load(Ordering::Relaxed),
             slices: self.counters.slices.load(Ordering::Relaxed),
             moves: self.counters.moves.load(Ordering::Relaxed),
+            removals: self.counters.removals.load(Ordering::Relaxed),
             tables_to_delete: self.tables_to_delete() as u64,
             retries,
             last_error,
@@ -431,6 +442,8 @@ impl Store {
                 .poll_reads
                 .then(|| self.options.direct_io && self.storage.can_poll()),
             poisoned: self.poisoned(),
+            reserve_bytes: self.reserve_bytes(),
+            lacks_reserve: self.lacks_reserve(),
             snapshots: self.snapshots.len(),
             oldest_snapshot: self.oldest_snapshot_of(&view.version),
             recovery: self.recovery.clone(),

@@ -4,7 +4,7 @@
 //! A range tombstone is one record, whatever it hides. So of each table that has some, the entries of older
 //! tables under them are counted: all of a table that lies within a range, else the share of its index keys
 //! that do. They change only with the levels, so they are kept as long as these do not, and what was read of two
-//! tables as long as both are listed as they were.
+//! tables as long as both are listed as they were. Beside them stand the tables that ranges hide whole.
 //!
 //! Nothing wakes a merge when time passes. A timer does, some times within the age that the options give, and when
 //! a snapshot is dropped, at most once a second.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use terrace_storage::Purpose;
 
-use crate::Result;
+use crate::compaction::policy::removal::hidden_from;
 use crate::compaction::policy::superseded::{self, Superseded};
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Input, Policy, described_by};
@@ -25,6 +25,7 @@ use crate::options::Options;
 use crate::range_tombstones::RangeTombstones;
 use crate::sync::Mutex;
 use crate::table::CursorOptions;
+use crate::{Result, SequenceNumber};
 
 /// The longest time between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -48,8 +49,7 @@ pub(crate) struct SeenTombstones {
 struct Hidden {
     /// In which it was counted; it is not kept for that.
     version: Weak<Version>,
-    /// By the numbers of the ranges' tables.
-    entries: Arc<BTreeMap<u64, u64>>,
+    ranges: HiddenByRanges,
     /// Of which those are the sums: by the numbers of the ranges' table and of the older one.
     pairs: BTreeMap<(u64, u64), Pair>,
 }
@@ -58,6 +58,17 @@ struct Hidden {
 struct Pair {
     tables: [Weak<Table>; 2],
     entries: u64,
+    /// The number of the youngest of the ranges, if they hide everything.
+    hidden_from: Option<SequenceNumber>,
+}
+
+/// What the policies are told.
+#[derive(Clone, Default)]
+struct HiddenByRanges {
+    /// By the numbers of the ranges' tables.
+    entries: Arc<BTreeMap<u64, u64>>,
+    /// By the numbers of the older tables; see [`Seen::hidden_from`].
+    from: Arc<BTreeMap<u64, SequenceNumber>>,
 }
 
 impl Pair {
@@ -82,11 +93,13 @@ impl Store {
     /// Of the present version. Files may be read.
     pub(crate) fn seen_tombstones(&self) -> Arc<Seen> {
         let version = Arc::clone(&self.view.load().version);
+        let ranges = self.hidden_by_ranges(&version);
         Arc::new(Seen {
             now_seconds: self.clock.unix_seconds(),
             opened_seconds: self.opened_seconds,
             oldest_snapshot: self.oldest_snapshot(),
-            hidden: self.hidden_by_ranges(&version),
+            hidden: ranges.entries,
+            hidden_from: ranges.from,
         })
     }
 
@@ -125,17 +138,15 @@ impl Store {
         stripes.first().copied().unwrap_or(0)
     }
 
-    fn hidden_by_ranges(&self, version: &Arc<Version>) -> Arc<BTreeMap<u64, u64>> {
-        if self.options.tombstone_percent == 0 {
-            return Arc::default();
-        }
+    fn hidden_by_ranges(&self, version: &Arc<Version>) -> HiddenByRanges {
         let mut known = self.seen_tombstones.hidden.lock();
         if Weak::as_ptr(&known.version) == Arc::as_ptr(version) {
-            return Arc::clone(&known.entries);
+            return known.ranges.clone();
         }
         let before = std::mem::take(&mut known.pairs);
         let mut pairs = BTreeMap::new();
         let mut hidden = BTreeMap::new();
+        let mut hidden_from = BTreeMap::<u64, SequenceNumber>::new();
         for levels in version.keyspaces.values() {
             let with_ranges = levels
                 .tables()
@@ -149,6 +160,10 @@ impl Store {
                     match counted {
                         Ok((name, pair)) => {
                             entries = entries.saturating_add(pair.entries);
+                            if let Some(from) = pair.hidden_from {
+                                let known = hidden_from.entry(name.1).or_insert(from);
+                                *known = from.min(*known);
+                            }
                             pairs.insert(name, pair);
                         }
                         // What cannot be read counts for nothing until the levels change.
@@ -160,10 +175,13 @@ impl Store {
         }
         *known = Hidden {
             version: Arc::downgrade(version),
-            entries: Arc::new(hidden),
+            ranges: HiddenByRanges {
+                entries: Arc::new(hidden),
+                from: Arc::new(hidden_from),
+            },
             pairs,
         };
-        Arc::clone(&known.entries)
+        known.ranges.clone()
     }
 
     /// About the entries of the second table that the ranges of the first hide, as they were seen before or read
@@ -176,17 +194,22 @@ impl Store {
         let [table, older] = tables;
         let name = (table.number, older.number);
         let seen = before.get(&name).filter(|pair| pair.is_of(tables));
-        let entries = match seen {
-            Some(pair) => pair.entries,
-            None => {
-                let open = table.open(&self.tables)?;
-                let ranges = open.range_tombstones();
-                let under = ranges.map(|ranges| self.entries_under(ranges, &table.bounds, older));
-                under.transpose()?.unwrap_or(0)
-            }
+        let (entries, hidden_from) = match seen {
+            Some(pair) => (pair.entries, pair.hidden_from),
+            None => match table.open(&self.tables)?.range_tombstones() {
+                Some(ranges) => match hidden_from(ranges, &table.bounds, older) {
+                    Some(from) => (older.entries, Some(from)),
+                    None => (self.entries_under(ranges, &table.bounds, older)?, None),
+                },
+                None => (0, None),
+            },
         };
-        let tables = tables.map(Arc::downgrade);
-        Ok((name, Pair { tables, entries }))
+        let pair = Pair {
+            tables: tables.map(Arc::downgrade),
+            entries,
+            hidden_from,
+        };
+        Ok((name, pair))
     }
 
     fn entries_under(
@@ -195,15 +218,12 @@ impl Store {
         bounds: &KeyRange,
         older: &Arc<Table>,
     ) -> Result<u64> {
+        if self.options.tombstone_percent == 0 {
+            return Ok(0);
+        }
         let is_hidden =
             |key: &[u8]| bounds.contains(key) && ranges.newest_covering(key, u64::MAX).is_some();
         let (first, end) = (&older.bounds.smallest, older.bounds.end());
-        let covering = ranges.newest_covering(first, u64::MAX);
-        if bounds.encloses(&older.bounds)
-            && covering.is_some_and(|range| end.as_slice() <= range.end)
-        {
-            return Ok(older.entries);
-        }
         let mut segments = ranges.segments();
         let is_touched = segments.any(|(segment, start, stop)| {
             let meets = start < end.as_slice() && stop > first.as_slice();
@@ -255,6 +275,7 @@ mod tests {
         let pair = Pair {
             tables: [&ranges, &older].map(Arc::downgrade),
             entries: 7,
+            hidden_from: None,
         };
         assert!(pair.is_of([&ranges, &older]));
         let [other_ranges, other_older] = tables(&again);

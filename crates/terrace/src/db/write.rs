@@ -62,6 +62,14 @@ pub(crate) struct Writer {
     pub(crate) asks_below_sixteenths: u64,
 }
 
+/// Whose frame takes an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    All,
+    /// On a full disk: what only deletes passes.
+    Deletes,
+}
+
 impl Writer {
     pub(crate) fn new(active: Arc<MemTable>, last_sequence: SequenceNumber) -> Self {
         Writer {
@@ -157,23 +165,45 @@ impl Store {
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
-        let mut batches = group.batches();
-        match (batches.next(), batches.next()) {
-            (None, _) if group.sync() => self.persist_all(writer)?,
-            (None, _) => {}
-            // The usual group needs no list.
-            (Some(only), None) => {
-                self.write_frame(writer, &[only.payload()], only.records(), group.sync())?;
+        if !(self.reserve.lets_deletes_pass() && group.makes_room()) {
+            match self.write_group(writer, group, Admission::All) {
+                // Nothing of it was written.
+                Err(error) if error.is_no_space() => {
+                    self.reserve.met_full_disk();
+                    group.refuse_values(&error);
+                    self.write_group(writer, group, Admission::Deletes)?;
+                }
+                written => written?,
             }
-            _ => {
-                let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
-                let records = group.batches().map(WriteBatch::records).sum();
-                self.write_frame(writer, &payload, records, group.sync())?;
-            }
+        } else {
+            self.write_group(writer, group, Admission::Deletes)?;
         }
         self.visible.store(writer.last_sequence, Ordering::Release);
         at(Stage::Queue);
         Ok(())
+    }
+
+    fn write_group(
+        &self,
+        writer: &mut Writer,
+        group: &Group<'_>,
+        admission: Admission,
+    ) -> Result<()> {
+        let mut batches = group.batches();
+        match (batches.next(), batches.next()) {
+            (None, _) if group.sync() => self.persist_all(writer),
+            (None, _) => Ok(()),
+            // The usual group needs no list.
+            (Some(only), None) => {
+                let payload = [only.payload()];
+                self.write_frame(writer, &payload, only.records(), group.sync(), admission)
+            }
+            _ => {
+                let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
+                let records = group.batches().map(WriteBatch::records).sum();
+                self.write_frame(writer, &payload, records, group.sync(), admission)
+            }
+        }
     }
 
     /// Whether a request may be written behind `earlier`, which its group holds before it.
@@ -198,10 +228,16 @@ impl Store {
         payload: &[&[u8]],
         records: u32,
         sync: bool,
+        admission: Admission,
     ) -> Result<()> {
         let payload_bytes = payload.iter().map(|part| part.len()).sum();
-        self.hold_back(writer, payload_bytes)?;
-        self.make_room(writer, payload_bytes, records)?;
+        match admission {
+            Admission::All => {
+                self.hold_back(writer, payload_bytes)?;
+                self.make_room(writer, payload_bytes, records)?;
+            }
+            Admission::Deletes => self.make_room_for_deletes(writer, payload_bytes, records)?,
+        }
         self.append(writer, payload, records, sync)
     }
 
@@ -298,6 +334,23 @@ impl Store {
         } else {
             self.arena_for_batch(payload_bytes, records)?
         };
+        self.roll_over(writer, Arc::new(fresh))?;
+        // Where space is short, a spare is smaller than the batch was told.
+        self.make_room(writer, payload_bytes, records)
+    }
+
+    /// The same on a full disk, for a frame that only deletes: in the smallest arena, and nobody
+    /// holds it back, for merges may be waiting for the space that it gives.
+    fn make_room_for_deletes(
+        &self,
+        writer: &mut Writer,
+        payload_bytes: usize,
+        records: u32,
+    ) -> Result<()> {
+        if writer.active.has_room(payload_bytes, u64::from(records)) {
+            return Ok(());
+        }
+        let fresh = self.with_reserve(|| self.smallest_arena(payload_bytes, records))?;
         self.roll_over(writer, Arc::new(fresh))
     }
 

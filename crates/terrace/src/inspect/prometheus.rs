@@ -47,6 +47,16 @@ impl Statistics {
         );
         text.sample("refuses_writes", &[], u8::from(self.poisoned.is_some()));
         text.gauge(
+            "reserve_bytes",
+            "Bytes that a full disk gives back to whatever makes room.",
+        );
+        text.sample("reserve_bytes", &[], self.reserve_bytes);
+        text.gauge(
+            "lacks_reserve",
+            "1 if a full disk took the reserve, and new values are refused.",
+        );
+        text.sample("lacks_reserve", &[], u8::from(self.lacks_reserve));
+        text.gauge(
             "sequence_number",
             "The numbers of writes, by what they are known for.",
         );
@@ -239,6 +249,11 @@ impl Statistics {
                 "table_moves_total",
                 "Tables moved without being read.",
                 self.moves,
+            ),
+            (
+                "table_removals_total",
+                "Tables removed without being read: deleted ranges hid all that they held.",
+                self.removals,
             ),
             (
                 "step_failures_total",

@@ -9,6 +9,9 @@
 pub(crate) const FIRST_ARENA_BYTES: u64 = 256 << 10;
 /// An arena is so many times as large as the one before.
 const GROWTH: u64 = 4;
+/// Of what an arena holds one part in so many more is reserved for tables: their filters, sketches and
+/// indexes.
+const TABLE_EXTRA: u64 = 8;
 /// Room of the active arena, in sixteenths, below which the next one is prepared: a quarter is full.
 pub(crate) const SPARE_BELOW_SIXTEENTHS: u64 = 12;
 
@@ -31,6 +34,33 @@ pub(crate) fn first_arena_bytes(recovered_bytes: u64, arena_bytes: u64) -> u64 {
         bytes = bytes.saturating_mul(GROWTH);
     }
     within(bytes, arena_bytes)
+}
+
+/// Returns the size of the next arena where space may be short: the largest of at most `wanted_bytes`
+/// such that the disk takes its file, if it needs one, and in tables all that it and the arenas
+/// before it hold. `None` if the smallest is too large. So what was acknowledged finds room in tables
+/// before a put is refused.
+pub(crate) fn affordable_bytes(
+    wanted_bytes: u64,
+    takes_file: bool,
+    unflushed_bytes: u64,
+    free_bytes: u64,
+) -> Option<u64> {
+    let left_bytes = free_bytes.checked_sub(in_tables(unflushed_bytes))?;
+    let needed = |bytes: u64| in_tables(bytes).saturating_add(if takes_file { bytes } else { 0 });
+    let smaller =
+        |&bytes: &u64| (bytes > FIRST_ARENA_BYTES).then(|| (bytes / GROWTH).max(FIRST_ARENA_BYTES));
+    std::iter::successors(Some(wanted_bytes), smaller).find(|&bytes| needed(bytes) <= left_bytes)
+}
+
+/// Returns the bytes of tables that so much in arenas may become.
+pub(crate) fn in_tables(arena_bytes: u64) -> u64 {
+    arena_bytes.saturating_add(arena_bytes / TABLE_EXTRA)
+}
+
+/// Returns the size of the smallest arena.
+pub(crate) fn smallest_arena_bytes(arena_bytes: u64) -> u64 {
+    FIRST_ARENA_BYTES.min(arena_bytes)
 }
 
 /// Returns the number of sizes below the full one.
@@ -97,6 +127,21 @@ mod tests {
         assert_eq!(first(u64::MAX), 64 * MIB);
         assert_eq!(first_arena_bytes(MIB, 3 * MIB), 3 * MIB);
         assert_eq!(first_arena_bytes(MIB, 8 * KIB), 8 * KIB);
+    }
+
+    #[test]
+    fn where_space_is_short_the_next_arena_is_smaller() {
+        let affordable = |unflushed, free| affordable_bytes(16 * MIB, true, unflushed, free);
+        assert_eq!(affordable(0, 34 * MIB), Some(16 * MIB));
+        assert_eq!(affordable(0, 34 * MIB - 1), Some(4 * MIB));
+        // 4.5 for the tables of those before, 2.125 for its own and its file.
+        assert_eq!(affordable(4 * MIB, 6784 * KIB), Some(MIB));
+        assert_eq!(affordable(4 * MIB, 4608 * KIB + 544 * KIB), Some(256 * KIB));
+        assert_eq!(affordable(4 * MIB, 4608 * KIB + 543 * KIB), None);
+        assert_eq!(affordable(4 * MIB, MIB), None);
+        // A free slot serves again.
+        assert_eq!(affordable_bytes(MIB, false, 0, 1152 * KIB), Some(MIB));
+        assert_eq!(affordable_bytes(8 * KIB, true, 0, 17 * KIB), Some(8 * KIB));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::db::keyspace::{Keyspace, Opening};
 use crate::key::{Kind, MAX_KEY_BYTES};
-use crate::write_buffer::record;
+use crate::write_buffer::record::{self, Records};
 use crate::{Error, KeyspaceId, Result};
 
 /// Writes that take effect together: after a crash all of them are there or none is.
@@ -161,6 +161,12 @@ impl WriteBatch {
         self.records = 0;
         self.others.clear();
         self.opening = None;
+    }
+
+    /// Whether it only deletes: nothing in it takes space for longer than until a merge.
+    pub(crate) fn makes_room(&self) -> bool {
+        let deletes = |kind| matches!(kind, Kind::Delete | Kind::RangeDelete);
+        Records::new(self.payload()).all(|record| record.is_ok_and(|record| deletes(record.kind)))
     }
 
     pub(crate) fn payload(&self) -> &[u8] {

@@ -135,6 +135,10 @@ impl Asked<'_> {
         let read_bytes = choice.inputs.iter().map(|i| i.table.size_bytes).sum();
         let (written_bytes, dropped) = match choice.kind {
             ChoiceKind::Move => (Some(0), Some(0.0)),
+            ChoiceKind::Removal => {
+                let entries = choice.inputs.iter().map(|input| input.table.entries);
+                (Some(0), Some(entries.sum::<u64>() as f64))
+            }
             ChoiceKind::Merge => {
                 let predicted = self.predicted(choice);
                 let stays = predicted.map(|p| 1.0 - p.droppable_share());
@@ -146,6 +150,7 @@ impl Asked<'_> {
             kind: match choice.kind {
                 ChoiceKind::Move => PlanKind::Move,
                 ChoiceKind::Merge => PlanKind::Merge,
+                ChoiceKind::Removal => PlanKind::Removal,
             },
             reason: choice.reason.to_string(),
             inputs: inputs(choice),
@@ -272,6 +277,7 @@ fn measured(measure: &Measure) -> Measured {
             percent,
             due_at: due,
         },
+        &Measure::Hidden { level, tables } => Measured::Hidden { level, tables },
         &Measure::TombstoneAge {
             level,
             seconds,

@@ -172,6 +172,8 @@ pub enum PlanKind {
     Merge,
     /// Their files stay as they are, and are listed in another place.
     Move,
+    /// They go by an edit alone: deleted ranges hide all that they hold.
+    Removal,
 }
 
 /// What takes part of a sub-level.
@@ -278,6 +280,13 @@ pub enum Measured {
         seconds: u64,
         /// Such an age makes it due.
         due_at: u64,
+    },
+    /// Deleted ranges hide all that tables hold; they go by an edit alone.
+    Hidden {
+        /// The level.
+        level: u8,
+        /// How many tables.
+        tables: usize,
     },
 }
 

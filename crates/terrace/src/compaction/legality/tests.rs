@@ -167,6 +167,7 @@ fn edit_of(choice: &Choice) -> Edit {
                 .collect(),
             ..Edit::default()
         },
+        ChoiceKind::Removal => replace(&numbers, Vec::new()),
         ChoiceKind::Merge => {
             let mut output = added(choice.output, 1000, "", "");
             output.table.bounds = hull;

@@ -39,6 +39,8 @@ pub(crate) enum Measure {
     TombstoneAge { level: u8, seconds: u64, due: u64 },
     /// Tables with superseded versions that no snapshot needs, and the share of bytes that makes them due.
     Superseded { level: u8, percent: u64, due: u64 },
+    /// Tables of which deleted ranges hide everything.
+    Hidden { level: u8, tables: usize },
 }
 
 /// Where a candidate stands.
@@ -92,7 +94,7 @@ impl Candidate {
                 ..
             } => (duplicates.rate() - 1.0) / (threshold - 1.0),
             Measure::Score { score, least, .. } => score / least,
-            Measure::OtherPolicy { .. } => 1.0,
+            Measure::OtherPolicy { .. } | Measure::Hidden { .. } => 1.0,
             Measure::Tombstones { percent, due, .. } | Measure::Superseded { percent, due, .. } => {
                 *percent as f64 / (*due).max(1) as f64
             }

@@ -4,6 +4,7 @@ pub(crate) mod candidate;
 pub(crate) mod dedup;
 mod inputs;
 pub(crate) mod leveled;
+pub(crate) mod removal;
 pub(crate) mod score;
 pub(crate) mod superseded;
 pub(crate) mod tiered;
@@ -220,6 +221,8 @@ pub(crate) enum ChoiceKind {
     Move,
     /// They are read and written anew.
     Merge,
+    /// They go, and nothing takes their place.
+    Removal,
 }
 
 /// Why.
@@ -249,6 +252,8 @@ pub(crate) enum Reason {
     TombstoneAge { level: u8, seconds: u64 },
     /// So many percent of the bytes of some tables are superseded versions that no snapshot needs.
     Superseded { level: u8, percent: u64 },
+    /// Deleted ranges hide all that so many tables hold.
+    Hidden { tables: usize },
     /// Somebody asked for it.
     AskedFor,
 }
@@ -258,6 +263,7 @@ impl fmt::Display for Choice {
         let kind = match self.kind {
             ChoiceKind::Move => "move",
             ChoiceKind::Merge => "merge",
+            ChoiceKind::Removal => "removal",
         };
         write!(f, "{kind}")?;
         for Input { place, table } in &self.inputs {
@@ -313,6 +319,7 @@ impl fmt::Display for Reason {
                 f,
                 "of tables of level {level} {percent} % are superseded, and no snapshot needs it"
             ),
+            Reason::Hidden { tables } => write!(f, "deleted ranges hide all of {tables} tables"),
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

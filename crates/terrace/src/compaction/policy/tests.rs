@@ -146,6 +146,7 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
             opened_seconds: number("opened").or(number("now")).unwrap_or(0),
             oldest_snapshot: number("snapshot").unwrap_or(u64::MAX),
             hidden: Arc::new(hidden.collect()),
+            hidden_from: Arc::default(),
         }),
     })
 }

@@ -30,7 +30,9 @@ use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::tiered::{all_of, is_at_rest};
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
+use crate::compaction::policy::{
+    Choice, ChoiceKind, Input, Policy, Reason, removal, unless_claimed,
+};
 use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 
@@ -60,6 +62,9 @@ pub(crate) struct Seen {
     pub(crate) oldest_snapshot: SequenceNumber,
     /// By the numbers of tables with range tombstones: about the entries that these hide in older tables.
     pub(crate) hidden: Arc<BTreeMap<u64, u64>>,
+    /// By the numbers of tables of which younger ranges hide everything: whoever reads at this number or a
+    /// later one sees nothing of it.
+    pub(crate) hidden_from: Arc<BTreeMap<u64, SequenceNumber>>,
 }
 
 /// Neighbouring tables of a sub-level; or all of level 0.
@@ -269,6 +274,9 @@ impl Policy for Tombstones {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
+        if let Some(removal) = removal::pick(levels, under_way, &self.seen) {
+            return Some(removal);
+        }
         let usual = self.inner.pick(levels, under_way, estimates);
         let has_tombstones = levels.tables().any(|(_, table)| table.has_tombstones());
         if !has_tombstones || usual.as_ref().is_some_and(Choice::is_of_level0) {
@@ -299,6 +307,7 @@ impl Policy for Tombstones {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Vec<Candidate> {
+        let removals = removal::candidates(levels, under_way, &self.seen);
         let mut usual = self.inner.candidates(levels, under_way, estimates);
         let picked = usual.iter().find_map(Candidate::choice);
         let (is_picked, is_level0) = (picked.is_some(), picked.is_some_and(Choice::is_of_level0));
@@ -317,7 +326,7 @@ impl Policy for Tombstones {
             all = usual;
         }
         all.extend(full);
-        all
+        removals.into_iter().chain(all).collect()
     }
 
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {

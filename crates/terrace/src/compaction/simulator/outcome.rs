@@ -238,6 +238,7 @@ fn name(reason: Reason) -> String {
         Reason::Tombstones { level, .. } => format!("tombstones in level {level}"),
         Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),
         Reason::Superseded { level, .. } => format!("superseded versions in level {level}"),
+        Reason::Hidden { .. } => "hidden tables".into(),
         Reason::AskedFor => "asked for".into(),
     }
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::Result;
 use crate::compaction::MergingCursor;
 use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules::{DropRules, Keys};
@@ -16,6 +15,7 @@ use crate::compaction::merge::{TableSink, merge};
 use crate::compaction::policy::candidate::Candidate;
 use crate::compaction::policy::dedup::Dedup;
 use crate::compaction::policy::leveled::Leveled;
+use crate::compaction::policy::removal::hidden_from;
 use crate::compaction::policy::score::Score;
 use crate::compaction::policy::superseded;
 use crate::compaction::policy::tiered::{LastLevel, Tiered};
@@ -33,6 +33,7 @@ use crate::levels::{
 };
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::table::Superseded;
+use crate::{Result, SequenceNumber};
 
 pub(super) const KEYS: u8 = 16;
 /// Versions that make a slice.
@@ -48,6 +49,7 @@ pub(super) struct Store {
     buffer: Contents,
     pub(super) snapshots: Vec<u64>,
     pub(super) merges: usize,
+    pub(super) removals: usize,
     pub(super) jobs: Vec<Job>,
     next_table: u64,
     next_sub_level: u64,
@@ -253,6 +255,7 @@ impl Store {
             buffer: Contents::default(),
             snapshots: Vec::new(),
             merges: 0,
+            removals: 0,
             jobs: Vec::new(),
             next_table: 1,
             next_sub_level: FIRST_SUB_LEVEL_NUMBER,
@@ -373,7 +376,23 @@ impl Store {
             opened_seconds: 0,
             oldest_snapshot: self.stripes()[0],
             hidden: Arc::new(hidden.collect()),
+            hidden_from: Arc::new(self.hidden_from()),
         }
+    }
+
+    fn hidden_from(&self) -> BTreeMap<u64, SequenceNumber> {
+        let listed = levels(&self.state.version);
+        let mut all = BTreeMap::new();
+        for (place, table) in listed.tables() {
+            let ranges = RangeTombstones::new(self.inside(table).ranges);
+            for (_, older) in listed.tables().filter(|(p, _)| p.age < place.age) {
+                if let Some(from) = hidden_from(&ranges, &table.bounds, older) {
+                    let known = all.entry(older.number).or_insert(from);
+                    *known = from.min(*known);
+                }
+            }
+        }
+        all
     }
 
     /// Begins a merge or does a move; false if there is none that may begin.
@@ -417,6 +436,12 @@ impl Store {
             return true;
         }
         let inputs = choice.inputs.iter();
+        if choice.kind == ChoiceKind::Removal {
+            let numbers: Vec<u64> = inputs.map(|input| input.table.number).collect();
+            self.install(&replace(&numbers, Vec::new()));
+            self.removals += 1;
+            return true;
+        }
         let edit = Edit {
             tables_moved: inputs
                 .map(|input| moved(input.table.number, choice.output))

@@ -1,0 +1,296 @@
+//! A reserve of space: a full disk is no dead end.
+//!
+//! Whoever deletes something writes first, and so does the merge that gives its space back. So the file
+//! `RESERVE` keeps blocks of the file system that nothing is stored in. Whatever makes room removes it
+//! when it meets a full disk: an opening, a flush, a merge, an edit of the manifest. While it is gone, no
+//! arena is begun for new values; deletes go on. It is made again once twice its size is free and no
+//! flush waits.
+//!
+//! The blocks are allocated, not filled with zeros, of which a file system that compresses keeps none.
+//! Where they cannot be allocated there is no reserve; it is never a reason to refuse anything.
+
+use std::time::Duration;
+
+use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
+
+use crate::db::Store;
+use crate::db::events::EventKind;
+use crate::db::files::RESERVE;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Instant, Mutex};
+use crate::{Error, Result};
+
+/// Of the bytes in tables one part in so many.
+const SHARE: u64 = 32;
+/// The largest reserve.
+const MAX_BYTES: u64 = 64 << 20;
+/// Bytes in tables below which there is none: what is small fits into space that others give back.
+const MIN_TABLE_BYTES: u64 = 8 << 20;
+
+/// Time between giving it back and making it again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Groups of deletes after one that met a full disk.
+const PASSING_GROUPS: u32 = 256;
+
+/// What is known of the file.
+#[derive(Default)]
+pub(crate) struct Reserve {
+    state: Mutex<State>,
+    /// Groups of deletes that pass before one tries to wait for merges like all others.
+    passing: AtomicU32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    held_bytes: u64,
+    /// When a full disk took it, if it was not made again.
+    gone_since: Option<Instant>,
+    /// So many bytes were given back, and listeners do not know.
+    untold_bytes: Option<u64>,
+    /// The file system allocates no blocks.
+    is_unsupported: bool,
+}
+
+/// What is to be done about the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Keep,
+    Remove,
+    /// A new one of so many bytes takes the place of the one that is there.
+    Make(u64),
+}
+
+/// Returns the bytes that a store with so many bytes in tables keeps.
+fn wanted_bytes(table_bytes: u64) -> u64 {
+    if table_bytes < MIN_TABLE_BYTES {
+        return 0;
+    }
+    (table_bytes / SHARE).min(MAX_BYTES)
+}
+
+/// Returns what to do about a reserve of `held_bytes`. It follows the tables in large steps only.
+fn next(held_bytes: u64, wanted_bytes: u64, free_bytes: u64) -> Next {
+    if wanted_bytes == 0 {
+        return if held_bytes > 0 {
+            Next::Remove
+        } else {
+            Next::Keep
+        };
+    }
+    let is_near = wanted_bytes / 2 <= held_bytes && held_bytes <= wanted_bytes.saturating_mul(2);
+    let is_room_for_two = free_bytes.saturating_add(held_bytes) >= wanted_bytes.saturating_mul(2);
+    match held_bytes > wanted_bytes || is_room_for_two {
+        true if !is_near => Next::Make(wanted_bytes),
+        _ => Next::Keep,
+    }
+}
+
+impl Reserve {
+    /// A group of writes met a full disk: deletes do not ask for a while, since each would wait for a
+    /// merge that fails.
+    pub(crate) fn met_full_disk(&self) {
+        self.passing.store(PASSING_GROUPS, Ordering::Relaxed);
+    }
+
+    /// Whether a group of deletes need not wait for merges. For the leader.
+    pub(crate) fn lets_deletes_pass(&self) -> bool {
+        let left = self.passing.load(Ordering::Relaxed);
+        if left > 0 {
+            self.passing.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+}
+
+impl Store {
+    /// Takes over the reserve that an earlier opening left, of whatever size.
+    pub(crate) fn find_reserve(&self) -> Result<()> {
+        let entries = self.directory.list()?;
+        let found = entries.iter().find(|entry| entry.name == RESERVE);
+        self.reserve.state.lock().held_bytes = found.map_or(0, |entry| entry.length_bytes.max(1));
+        Ok(())
+    }
+
+    /// Does a step; if the disk is full, again without the reserve.
+    pub(crate) fn with_reserve<T>(&self, step: impl Fn() -> Result<T>) -> Result<T> {
+        match step() {
+            Err(error) if self.gives_reserve_for(&error) => step(),
+            done => done,
+        }
+    }
+
+    /// Gives the reserve back to a step that failed, if it failed for want of space and that is enough
+    /// for it. Otherwise the store would make and remove it again and again beside a merge that
+    /// needs more.
+    pub(crate) fn gives_reserve_for(&self, error: &Error) -> bool {
+        let is_enough = match error {
+            Error::NoSpace { needed_bytes, .. } => {
+                let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+                free_bytes.saturating_add(self.reserve_bytes()) >= *needed_bytes
+            }
+            error => error.is_no_space(),
+        };
+        is_enough && self.give_reserve_back()
+    }
+
+    /// Removes the reserve. Returns false if there is none.
+    fn give_reserve_back(&self) -> bool {
+        let mut state = self.reserve.state.lock();
+        if state.held_bytes == 0 || self.directory.remove(RESERVE).is_err() {
+            return false;
+        }
+        state.untold_bytes = Some(state.held_bytes);
+        state.held_bytes = 0;
+        state.gone_since = Some(Instant::now());
+        // Before it, btrfs gives nothing back.
+        if let Err(error) = self.directory.sync() {
+            self.poison(error.into());
+        }
+        true
+    }
+
+    /// Returns true if a full disk took the reserve and it was not made again.
+    pub(crate) fn lacks_reserve(&self) -> bool {
+        self.reserve.state.lock().gone_since.is_some()
+    }
+
+    /// Returns the bytes that the reserve holds.
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve.state.lock().held_bytes
+    }
+
+    /// Fails while a full disk has the reserve and there is no space for another: what is left is for
+    /// those who make room.
+    pub(crate) fn check_reserve(&self) -> Result<()> {
+        if !self.lacks_reserve() {
+            return Ok(());
+        }
+        let needed_bytes = wanted_bytes(self.table_bytes()) * 2;
+        if self.directory.free_space_bytes()? >= needed_bytes {
+            return Ok(());
+        }
+        Err(Error::NoSpace {
+            path: self.directory.shown(RESERVE),
+            needed_bytes,
+        })
+    }
+
+    fn table_bytes(&self) -> u64 {
+        let view = self.view.load();
+        view.version
+            .tables()
+            .map(|(_, table)| table.size_bytes)
+            .sum()
+    }
+
+    /// Makes or removes the file, as the tables and the free space have it, and tells what became of it.
+    /// What fails is tried again the next time. The caller owns the directory.
+    pub(crate) fn look_after_reserve(&self) {
+        if self.options.read_only || self.closing.load(Ordering::Acquire) {
+            return;
+        }
+        let told = self.settle_reserve();
+        for event in told.into_iter().flatten() {
+            self.events.record(event);
+        }
+    }
+
+    /// Returns what listeners are to be told, when the lock is free again: they are a caller's code.
+    fn settle_reserve(&self) -> [Option<EventKind>; 2] {
+        let wanted = wanted_bytes(self.table_bytes());
+        let waits = self.view.load().memtables.len() > 1;
+        let mut state = self.reserve.state.lock();
+        let bytes = state.untold_bytes.take();
+        let gone = bytes.map(|bytes| EventKind::ReserveGivenBack { bytes });
+        // Whoever met a full disk is to have the time to use what was given back.
+        let waits = waits
+            || state
+                .gone_since
+                .is_some_and(|since| since.elapsed() < PAUSE);
+        let may_change = next(state.held_bytes, wanted, u64::MAX) != Next::Keep;
+        if !may_change || state.is_unsupported || (waits && state.gone_since.is_some()) {
+            return [gone, None];
+        }
+        let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+        let made = match next(state.held_bytes, wanted, free_bytes) {
+            Next::Keep => None,
+            Next::Remove => {
+                let removed = self.directory.remove(RESERVE);
+                state.held_bytes = if removed.is_ok() { 0 } else { state.held_bytes };
+                None
+            }
+            Next::Make(bytes) => self.make_reserve(&mut state, bytes),
+        };
+        if wanted == 0 {
+            state.gone_since = None;
+        }
+        [gone, made]
+    }
+
+    fn make_reserve(&self, state: &mut State, bytes: u64) -> Option<EventKind> {
+        if state.held_bytes > 0 {
+            self.directory.remove(RESERVE).ok()?;
+            state.held_bytes = 0;
+        }
+        match self.allocate_reserve(bytes) {
+            Ok(()) => {
+                // A power cut may take the name: the next opening makes another.
+                let was_gone = state.gone_since.take().is_some();
+                state.held_bytes = bytes;
+                was_gone.then_some(EventKind::ReserveMade { bytes })
+            }
+            Err(error) => {
+                let _ = self.directory.remove(RESERVE);
+                let is_unsupported = error.kind() == ErrorKind::Unsupported;
+                state.is_unsupported = is_unsupported;
+                // Nothing will bring it back: the store goes on without.
+                if is_unsupported {
+                    state.gone_since = None;
+                }
+                None
+            }
+        }
+    }
+
+    fn allocate_reserve(&self, bytes: u64) -> terrace_storage::Result<()> {
+        let options = OpenOptions::buffered(OpenMode::CreateNew);
+        let file = self.directory.open(RESERVE, options)?;
+        file.allocate(bytes)?;
+        // Its length says what it holds. The block is allocated, and overwriting it takes none.
+        file.write_at(&[0], bytes.saturating_sub(1), Purpose::Other)?;
+        file.sync(Purpose::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_thirty_second_of_the_tables_is_kept() {
+        assert_eq!(wanted_bytes(8 * MIB - 1), 0);
+        assert_eq!(wanted_bytes(8 * MIB), MIB / 4);
+        assert_eq!(wanted_bytes(1 << 30), 32 * MIB);
+        assert_eq!(wanted_bytes(1 << 40), 64 * MIB);
+    }
+
+    #[test]
+    fn it_is_made_where_twice_its_size_is_free() {
+        assert_eq!(next(0, 10, 19), Next::Keep);
+        assert_eq!(next(0, 10, 20), Next::Make(10));
+        assert_eq!(next(0, 0, 100), Next::Keep);
+        assert_eq!(next(5, 0, 0), Next::Remove);
+    }
+
+    #[test]
+    fn it_follows_the_tables_in_large_steps() {
+        for held in 5..=20 {
+            assert_eq!(next(held, 10, 100), Next::Keep, "{held}");
+        }
+        assert_eq!(next(4, 10, 100), Next::Make(10));
+        assert_eq!(next(4, 10, 15), Next::Keep, "no room");
+        assert_eq!(next(21, 10, 0), Next::Make(10), "smaller at any time");
+    }
+}

@@ -1,0 +1,188 @@
+//! A store that fills its disk is emptied by deletes, at any options, and goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace::{Background, Compression, Db, Options, Statistics};
+use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
+
+const VALUE_BYTES: usize = 2000;
+const LARGE_BYTES: u64 = 1 << 30;
+
+/// Random enough that no file gets smaller.
+fn value(key: u32) -> Vec<u8> {
+    let mut state = u64::from(key) + 1;
+    let word = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    (0..VALUE_BYTES).map(word).collect()
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn options(storage: &SimulatedStorage, with: Options) -> Options {
+    Options {
+        storage: Arc::new(storage.clone()),
+        compression: vec![Compression::None],
+        background: Background::Inline,
+        ..with
+    }
+}
+
+fn small() -> Options {
+    Options {
+        arena_bytes: 1 << 20,
+        arena_index_bytes: 1 << 20,
+        table_bytes: 1 << 20,
+        level1_bytes: 4 << 20,
+        ..Options::default()
+    }
+}
+
+/// Puts keys from `from` on until one is refused. Returns the first key that is not there.
+fn fill(db: &Db, from: u32) -> u32 {
+    (from..1_000_000)
+        .find(|&number| match db.put(&key(number), &value(number)) {
+            Ok(()) => false,
+            Err(error) => {
+                assert!(error.is_no_space(), "{error:?}");
+                true
+            }
+        })
+        .expect("the disk is full some time")
+}
+
+fn check(db: &Db, is_there: impl Fn(u32) -> bool, end: u32) {
+    for number in 0..end {
+        let found = db.get(&key(number)).unwrap();
+        let wanted = is_there(number).then(|| value(number));
+        assert!(found.as_deref() == wanted.as_deref(), "key {number}");
+    }
+}
+
+fn free_share(storage: &SimulatedStorage, capacity_bytes: u64) -> f64 {
+    let free_bytes = storage.free_space_bytes(Path::new("/store")).unwrap();
+    free_bytes as f64 / capacity_bytes as f64
+}
+
+/// Makes the disk as large as what is on it.
+fn leave_no_space(storage: &SimulatedStorage) {
+    let free_bytes = storage.free_space_bytes(Path::new("/store")).unwrap();
+    let capacity_bytes = storage.capacity_bytes();
+    storage.set_capacity_bytes(capacity_bytes - free_bytes);
+}
+
+fn emptied_by_deletes(with: fn() -> Options, capacity_bytes: u64) -> Statistics {
+    let storage = SimulatedStorage::new(7, CrashSwitch::new());
+    storage.set_capacity_bytes(capacity_bytes);
+    let open = || Db::open("/store", options(&storage, with())).unwrap();
+    let mut db = open();
+    for round in 0..3 {
+        let end = fill(&db, 0);
+        let filled_bytes = u64::from(end) * VALUE_BYTES as u64;
+        assert!(
+            filled_bytes > capacity_bytes / 3,
+            "round {round}: {end} rows"
+        );
+        drop(db);
+        db = open();
+        check(&db, |_| true, end);
+        let half = end / 2;
+        db.delete_range(&key(0), &key(half)).unwrap();
+        // What an earlier round left behind goes, too.
+        for number in (half..2 * end).filter(|number| number % 2 == 0 || *number >= end) {
+            db.delete(&key(number)).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        check(&db, |number| number >= half && number % 2 == 1, end);
+        let free = free_share(&storage, capacity_bytes);
+        assert!(free >= 0.4, "round {round}: {free:.2} of the disk is free");
+    }
+    db.statistics()
+}
+
+#[test]
+fn a_full_disk_is_emptied_by_deletes_with_default_options() {
+    let statistics = emptied_by_deletes(Options::default, 64 << 20);
+    assert!(statistics.removals > 0 || statistics.merges > 0);
+}
+
+#[test]
+fn a_full_disk_is_emptied_by_deletes_with_small_arenas_and_tables() {
+    let statistics = emptied_by_deletes(small, 24 << 20);
+    assert!(!statistics.lacks_reserve);
+}
+
+#[test]
+fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
+    let storage = SimulatedStorage::new(8, CrashSwitch::new());
+    storage.set_capacity_bytes(LARGE_BYTES);
+    let db = Db::open("/store", options(&storage, small())).unwrap();
+    for number in 0..10_000 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    let before = db.statistics();
+    assert!(
+        before.reserve_bytes >= 256 << 10,
+        "{}",
+        before.reserve_bytes
+    );
+    for number in 10_000..10_020 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    // Somebody else takes all that is free, and what free arenas give back.
+    for _ in 0..5 {
+        leave_no_space(&storage);
+        let _ = db.put(&key(10_000), &value(10_000));
+        db.flush().unwrap();
+        if db.statistics().lacks_reserve {
+            break;
+        }
+    }
+    let statistics = db.statistics();
+    assert!(statistics.lacks_reserve);
+    assert_eq!(statistics.reserve_bytes, 0);
+    let refused = fill(&db, 20_000);
+    db.delete(&key(1)).unwrap();
+    check(&db, |number| number != 1, 10_020);
+    storage.set_capacity_bytes(LARGE_BYTES);
+    db.put(&key(refused), &value(refused)).unwrap();
+    // It is made again after a pause.
+    let began = std::time::Instant::now();
+    while db.statistics().lacks_reserve {
+        db.put(&key(refused), &value(refused)).unwrap();
+        db.flush().unwrap();
+        assert!(began.elapsed().as_secs() < 60, "there is no reserve");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(db.statistics().reserve_bytes > 0);
+}
+
+#[test]
+fn a_reserve_survives_a_power_cut_and_serves_the_next_opening() {
+    let storage = SimulatedStorage::new(9, CrashSwitch::new());
+    storage.set_capacity_bytes(LARGE_BYTES);
+    let db = Db::open("/store", options(&storage, small())).unwrap();
+    for number in 0..10_000 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.statistics().reserve_bytes > 0);
+    db.put(&key(1), b"in the arena").unwrap();
+    let after = storage.crash(CrashKind::Kill, 9, CrashSwitch::new());
+    drop(db);
+    leave_no_space(&after);
+    let db = Db::open("/store", options(&after, small())).unwrap();
+    assert_eq!(
+        db.get(&key(1)).unwrap().as_deref(),
+        Some(&b"in the arena"[..])
+    );
+    db.delete(&key(2)).unwrap();
+}
