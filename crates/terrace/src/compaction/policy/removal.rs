@@ -30,11 +30,13 @@ pub(crate) fn hidden_from(
         from = newest.sequence.max(from);
         key = newest.end;
     }
+    // The numbers of a narrowed table are those of all its file, what is merged already included.
+    let is_younger = from > older.max_sequence;
     debug_assert!(
-        from > older.max_sequence,
+        is_younger || older.narrowed,
         "ranges are younger than what they hide"
     );
-    (from > older.max_sequence).then_some(from)
+    is_younger.then_some(from)
 }
 
 /// Returns the first removal that may begin beside the merges under way.
