@@ -65,8 +65,8 @@ impl AnonymousMemory {
 }
 
 impl AnonymousMemory {
-    /// Where the bytes begin. Whoever keeps this keeps the memory, and refers to the bytes in no
-    /// other way.
+    /// Returns the start of the bytes. A holder of this pointer keeps the memory, and refers to the
+    /// bytes in no other way.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.memory
     }

@@ -231,7 +231,7 @@ impl FrameInfo {
         bytes
     }
 
-    /// Where the checksummed part starts in the arena.
+    /// Returns the offset of the checksummed part in the arena.
     pub(crate) fn checked_offset(&self) -> usize {
         self.offset + CHECKED_START
     }

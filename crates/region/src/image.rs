@@ -246,7 +246,7 @@ impl ImageWriter {
         Self::over(Allocation::mapped(mapping), Weak::new())
     }
 
-    /// An image in memory of its own, with nothing published.
+    /// Returns an image in memory of its own, with nothing published.
     pub(crate) fn anonymous(length: usize) -> Result<Self> {
         Ok(Self::over(Allocation::anonymous(length)?, Weak::new()))
     }

@@ -124,8 +124,8 @@ pub(crate) fn map_file(
     }
 }
 
-/// Whether files that nobody changes may be mapped to be read: a file system that can go away would
-/// end the process. Miri maps no files.
+/// Returns whether files that nobody changes may be mapped to be read. A file system that can go
+/// away would end the process. Miri maps no files.
 pub(crate) fn may_be_mapped_to_read(file_system: &FileSystem) -> bool {
     let can_go_away = NETWORK.contains(&&*file_system.name) || file_system.name == "fuse";
     !cfg!(miri) && !can_go_away

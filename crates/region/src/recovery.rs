@@ -22,11 +22,11 @@ pub struct SlotInfo {
     pub header: HeaderState,
 }
 
-/// What the manifest says of an arena that is to be recovered.
+/// The manifest's facts about an arena that is to be recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Its size. Any other is damage, and no byte but the header is read. `None` takes what is there, up to the
-    /// size that an intact header names.
+    /// Its size. Any other is damage, and no byte but the header is read. `None` takes the bytes that are there,
+    /// up to the size that an intact header names.
     pub capacity_bytes: Option<u64>,
     /// Where its frames end. If whole frames end there nothing behind is read; if they do not, the
     /// whole arena is searched. Only an arena that has taken no frame since may have this.
@@ -38,13 +38,13 @@ pub struct Expected {
 pub enum Placement {
     /// In memory of this process.
     Memory,
-    /// In a private mapping of the file, whose memory the kernel may take back; in memory where the
-    /// medium has no such mapping. A medium that cannot be read then ends the process.
+    /// In a private mapping of the file: the kernel may take its memory back. A medium without such
+    /// mappings gives memory. With a mapping, a medium that cannot be read ends the process.
     Mapping,
 }
 
 /// Judges a frame that lies where the one before it ends. Its checksum was compared; the window
-/// reads its payload. False if it is not to be taken, and none behind it.
+/// reads its payload. False refuses this frame and all behind it.
 pub type Judge<'a> = dyn FnMut(&FrameInfo, &mut Window<'_>) -> Result<bool> + 'a;
 
 /// An arena found after a crash, for one generation. Its frames are on the medium; see
@@ -67,17 +67,17 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// The slot it lies in.
+    /// Returns the slot of the arena.
     pub fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// The generation that was asked for.
+    /// Returns the requested generation.
     pub fn generation(&self) -> u64 {
         self.key.generation()
     }
 
-    /// The file that holds it, or its name where it is none.
+    /// Returns the file of the arena, or its name where it is no file.
     pub fn file(&self) -> &Path {
         &self.file
     }

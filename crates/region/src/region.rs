@@ -200,7 +200,7 @@ impl Region {
         self.device.file(slot)
     }
 
-    /// The size of the largest ordinary arena.
+    /// Returns the size of the largest ordinary arena.
     pub fn arena_bytes(&self) -> u64 {
         self.arena_bytes
     }
@@ -265,8 +265,8 @@ impl Region {
         Some(length_bytes)
     }
 
-    /// Keeps no free slot below this size from now on. Those that are free are removed; what cannot
-    /// be removed now is found at the next opening.
+    /// Keeps no free slot below this size from now on, and removes those that are free. The next
+    /// opening finds the slots that cannot be removed now.
     pub fn keep_from(&self, smallest_bytes: u64) {
         self.smallest_kept_bytes
             .store(smallest_bytes, Ordering::Relaxed);
@@ -411,8 +411,8 @@ impl Region {
         Ok(())
     }
 
-    /// Whether a slot of this size may serve again. A file that was being made at a crash may have
-    /// any size.
+    /// Returns whether a slot of this size may serve again. A file that was being made at a crash
+    /// may have any size.
     fn keeps(&self, length_bytes: u64) -> bool {
         let smallest_bytes = self.smallest_kept_bytes.load(Ordering::Relaxed);
         is_valid_capacity(length_bytes)
@@ -429,7 +429,7 @@ impl Region {
         removed
     }
 
-    /// Finds the frames of a generation in a slot, whatever they hold; see [`Region::recover_as`].
+    /// Finds the frames of a generation in a slot, with any payload; see [`Region::recover_as`].
     ///
     /// # Errors
     /// As [`Region::recover_as`].
@@ -474,7 +474,7 @@ impl Region {
             }
             other => other,
         };
-        // Whoever else's it is has a length of its own.
+        // A file of another owner has a length of its own.
         check_length(&file, length_bytes, expected.capacity_bytes)?;
         let current = match header {
             HeaderState::Intact(header) if header.generation == generation => Some(header),

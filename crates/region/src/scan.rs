@@ -1,7 +1,7 @@
 //! Finds the frames of one generation in the bytes of an arena.
 //!
-//! Hostile bytes are searched: no pointer, length or count from them is taken that was not checked.
-//! The work is bounded, and so is the memory: one window, and what [`Scan`] keeps.
+//! The bytes may be hostile: the search checks each pointer, length and count before it uses it.
+//! The work is bounded, and so is the memory: one window and one [`Scan`].
 
 use crate::Result;
 use crate::format::{
@@ -18,7 +18,7 @@ const SEARCH_BUDGET_FACTOR: usize = 16;
 /// after its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRun {
-    /// How many there are.
+    /// Their number.
     pub frames: u64,
     /// The sequence number of the first record.
     pub first_sequence: u64,
@@ -29,7 +29,7 @@ pub struct FrameRun {
 /// Frames that are evidence and are never taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSpan {
-    /// How many there are.
+    /// Their number.
     pub frames: u64,
     /// The lowest sequence number of a record.
     pub first_sequence: u64,
@@ -40,16 +40,15 @@ pub struct FrameSpan {
 /// What an arena holds of one generation. These are facts; whether damage is a torn tail or
 /// corruption is decided by whoever knows the other arenas and the manifest.
 ///
-/// It takes the same few bytes however many frames there are. That is enough for every decision:
-/// frames are taken while each continues the numbers of the one before, so a run is taken as a whole
-/// or not at all, and the first frame that does not continue it is never taken, nor any behind it. Of
-/// those only the extremes count: whether one holds a later number, and what the highest
-/// persisted-until number promised.
+/// Its size does not depend on the number of frames. That is enough for every decision. Recovery
+/// takes frames while each continues the numbers of the one before: a run as a whole or not at all.
+/// It never takes the first frame that does not continue the run, nor any behind it. Of those only
+/// the extremes count: a later number in one, and the promise of the highest persisted-until number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// The frames that can be taken.
     pub run: Option<FrameRun>,
-    /// Where they end: the first place without a whole frame that continues them.
+    /// Their end: the first place without a whole frame that continues them.
     pub end_bytes: usize,
     /// The prefix of whole frames is followed by this generation: a frame was begun there and is not
     /// whole, unless a word left by an earlier use of the slot happens to have the generation's
@@ -67,7 +66,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The scan of an arena in which nothing was found.
+    /// Returns the scan of an arena without frames.
     pub fn empty() -> Self {
         Scan {
             end_bytes: FRAMES_START,
@@ -76,17 +75,17 @@ impl Scan {
         }
     }
 
-    /// Whether anything lies outside the run that is, or looks, of this generation.
+    /// Returns whether anything outside the run is, or looks, of this generation.
     pub fn is_damaged(&self) -> bool {
         self.torn || self.behind.is_some() || !self.search_complete
     }
 
-    /// Whether there is a whole frame.
+    /// Returns whether there is a whole frame.
     pub fn has_frames(&self) -> bool {
         self.run.is_some() || self.behind.is_some()
     }
 
-    /// How many frames can be taken.
+    /// Returns the number of frames that can be taken.
     pub fn frames(&self) -> u64 {
         self.run.map_or(0, |run| run.frames)
     }
@@ -150,7 +149,7 @@ impl Scan {
     }
 }
 
-/// What a search is told to expect.
+/// The expectations of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Bytes that can hold frames.
@@ -161,10 +160,11 @@ pub(crate) struct Bounds {
 
 /// Receives the frames of an arena in the order of their places.
 pub(crate) trait Visitor {
-    /// The frame lies where the one before it ends. Its checksum was compared; `window` reads it.
+    /// Receives a frame that lies at the end of the one before it. Its checksum was compared;
+    /// `window` reads it.
     fn in_prefix(&mut self, frame: &FrameInfo, window: &mut Window<'_>) -> Result<()>;
 
-    /// The frame lies behind a place without a whole one.
+    /// Receives a frame behind a place without a whole one.
     fn behind(&mut self, frame: &FrameInfo);
 }
 
@@ -250,7 +250,7 @@ fn search(
     Ok(true)
 }
 
-/// The first place from `offset` on that has the generation where a frame has it.
+/// Returns the first place from `offset` on that has the generation where a frame has it.
 fn next_candidate(
     window: &mut Window<'_>,
     key: ArenaKey,
@@ -282,7 +282,7 @@ fn parse(
     Ok(header.and_then(|header| FrameInfo::parse(header, key, offset, room)))
 }
 
-/// The checksum of the bytes at a frame's place.
+/// Returns the checksum of the bytes at a frame's place.
 fn checksum_of(window: &mut Window<'_>, key: ArenaKey, frame: &FrameInfo) -> Result<Option<u64>> {
     let mut at = frame.checked_offset();
     let end = frame.payload_offset() + frame.payload_bytes;

@@ -31,7 +31,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Free, and nobody reads it any more.
+    /// Returns whether the slot is free and nobody reads it any more.
     fn is_free(&self) -> bool {
         matches!(&self.held, Use::Free(readers) if readers.strong_count() == 0)
     }
@@ -59,7 +59,7 @@ impl Slots {
     }
 
     /// Returns the smallest free slot of at least this size that nobody reads any more, and its size.
-    /// The smallest: after a kill the whole of an arena is searched, whatever it holds.
+    /// The smallest, because an opening after a kill searches the whole arena, full or not.
     pub(crate) fn smallest_free(&self, least_bytes: u64) -> Option<(u64, u64)> {
         let entries = self.entries.iter();
         entries

@@ -25,7 +25,7 @@ pub trait SlotReader: Send + Sync + fmt::Debug {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
     /// Maps the first bytes of the slot privately, so that the kernel may take their memory back.
-    /// `None` where the medium cannot, or where it may end under its mapping.
+    /// `None` if the medium has no such mappings or may end under one.
     ///
     /// # Errors
     /// As the medium.
@@ -55,7 +55,7 @@ impl SlotReader for &[u8] {
     }
 }
 
-/// A part of a slot in memory, which moves to where it is asked.
+/// A part of a slot in memory. It moves to each requested place.
 #[derive(Debug)]
 pub struct Window<'a> {
     reader: &'a dyn SlotReader,
@@ -85,7 +85,7 @@ impl<'a> Window<'a> {
         self.size_bytes
     }
 
-    /// Lets bytes up to `limit` be read. What is at hand stays.
+    /// Lets bytes up to `limit` be read. The bytes at hand stay.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }

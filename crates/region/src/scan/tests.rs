@@ -9,7 +9,7 @@ use crate::window::SlotReader;
 const CAPACITY: usize = 8192;
 const STORE: [u8; 16] = [7; 16];
 
-/// The frames one by one. A recovery finds the same in a window that few frames fit.
+/// Lists the frames. A recovery finds the same in a window that few frames fit.
 fn list(bytes: &[u8], generation: u64) -> FrameList {
     let list = list_frames(bytes, ArenaKey::new(STORE, generation));
     let mut folded = Scan {
@@ -25,7 +25,7 @@ fn list(bytes: &[u8], generation: u64) -> FrameList {
     list
 }
 
-/// As a recovery does it, in a window that no frame may fit.
+/// Scans like a recovery, in a window that no frame may fit.
 fn scan_in_windows(bytes: &[u8], generation: u64, known_end: Option<usize>) -> (Scan, usize) {
     let reader = Counted(bytes, AtomicUsize::new(0));
     let mut take_all = |_: &FrameInfo, _: &mut Window<'_>| Ok(true);
@@ -53,7 +53,7 @@ fn scan(bytes: &[u8], generation: u64) -> Scan {
     scan_in_windows(bytes, generation, None).0
 }
 
-/// Bytes, and the end of what was read of them.
+/// Bytes, and the end of the part that was read.
 #[derive(Debug)]
 struct Counted<'a>(&'a [u8], AtomicUsize);
 
@@ -236,7 +236,7 @@ fn nothing_behind_a_known_end_is_read() {
     let end = frames[4].next_offset();
     assert_eq!(scan_in_windows(&bytes, 1, Some(end)), (whole, end));
     assert_eq!(scan_in_windows(&bytes, 1, None), (whole, CAPACITY));
-    // What is known there hides the rest: whoever knows it has to be right.
+    // A known end hides the rest: the caller has to be right about it.
     let end = frames[2].next_offset();
     let (part, read) = scan_in_windows(&bytes, 1, Some(end));
     assert_eq!((part.frames(), read), (3, end));
