@@ -27,19 +27,19 @@ pub(crate) enum Keys<'a> {
     Range(&'a [u8], &'a [u8]),
 }
 
-/// The stripe of a number: how many snapshots are below it.
+/// Returns the stripe of a number: the count of snapshots below it.
 fn stripe_of(snapshots: &[SequenceNumber], sequence: SequenceNumber) -> usize {
     snapshots.partition_point(|&snapshot| snapshot < sequence)
 }
 
-/// Whether no reader can tell a version from the newer one of its key: both are in one stripe, and a snapshot is
-/// above them.
+/// Returns whether no reader can tell a version from the newer one of its key: both are in one stripe, and a
+/// snapshot is above them.
 fn is_shadowed(snapshots: &[SequenceNumber], older_stripe: usize, newer_stripe: usize) -> bool {
     older_stripe == newer_stripe && newer_stripe < snapshots.len()
 }
 
-/// Whether a merge drops a version beside a newer one of its key, of the number `by`. `snapshots` is as in
-/// [`DropRules`]. If it drops the version `sequence`, then also all between the two.
+/// Returns whether a merge drops a version beside a newer one of its key, of the number `by`. `snapshots` is as
+/// in [`DropRules`]. If it drops the version `sequence`, then also all between the two.
 pub(crate) fn drops_superseded(
     snapshots: &[SequenceNumber],
     sequence: SequenceNumber,

@@ -1,17 +1,17 @@
-//! What the oldest snapshot keeps: superseded versions in tables that would be due without it.
+//! The superseded versions that the oldest snapshot keeps, in tables that would be due without it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::SequenceNumber;
 use crate::levels::Table;
 
-/// The oldest live snapshot, and what stays on the disk for it.
+/// The oldest live snapshot, and the space that it keeps on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OldestSnapshot {
     /// Its number ([`Snapshot::sequence`](crate::Snapshot::sequence)).
     pub sequence: SequenceNumber,
-    /// Tables whose superseded versions stay until it is dropped.
+    /// Tables that keep superseded versions until it is dropped.
     pub tables: u64,
     /// About the bytes of these versions in the tables' files. A table is written anew for all of them together: so
     /// versions that only later snapshots needed stay, too, and are counted.
@@ -19,7 +19,7 @@ pub struct OldestSnapshot {
 }
 
 impl OldestSnapshot {
-    /// Counts what stays of these tables for the snapshot of this number.
+    /// Counts the versions that stay in these tables for the snapshot of this number.
     pub(crate) fn of<'a>(
         sequence: SequenceNumber,
         tables: impl Iterator<Item = &'a Table>,

@@ -22,8 +22,8 @@ pub(crate) trait TableSink {
     /// Adds a version to the table being written, beginning one if there is none.
     fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()>;
 
-    /// Adds a version over whose key the table will hold a range tombstone of a number above its own; `range` is
-    /// the lowest such number.
+    /// Adds a version under a younger range tombstone that the table will hold. `range` is the lowest number of
+    /// such a tombstone.
     fn add_under(
         &mut self,
         key: InternalKey<'_>,

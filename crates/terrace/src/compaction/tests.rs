@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// What a snapshot needs is not merged again and again, and goes when the snapshot is gone.
+/// Versions that a snapshot needs are not merged again and again, and go when the snapshot is gone.
 #[test]
 fn superseded_versions_that_a_snapshot_needs_are_left_in_peace() {
     for number in 0..POLICIES {

@@ -1,7 +1,7 @@
 //! Which tables a flush takes along.
 //!
 //! A store that is opened for one write and closed again leaves a tiny table each time, and no merge
-//! gets to run. So a flush merges the youngest tiny tables of level 0 with what it writes.
+//! gets to run. So a flush merges the youngest tiny tables of level 0 with its own writes.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
@@ -9,7 +9,7 @@ use crate::levels::KeyspaceLevels;
 
 /// Bytes of tables that a flush takes along at most.
 const MOST_BYTES: u64 = 1 << 20;
-/// And as part of a full arena: so that what a load writes grows by no more than this.
+/// The same bound as a part of a full arena: the writes of a load grow by no more than this part.
 const PART_OF_ARENA: u64 = 64;
 /// A smaller bound takes none: a store with such small arenas has tiny tables all the time.
 const LEAST_BYTES: u64 = 32 << 10;
@@ -26,9 +26,9 @@ pub(crate) fn most_bytes_taken_along(arena_bytes: u64, flushed_bytes: u64) -> u6
 }
 
 /// Returns the youngest sub-levels of level 0 that have at most `most_bytes` together, as inputs of a
-/// merge with a younger one that takes the place of the oldest of them. None of an age that is claimed
-/// takes part, whatever its keys, so that the merge skips nothing that is under way. `None` if there
-/// is none.
+/// merge with a younger one that takes the place of the oldest of them. A table of a claimed age does
+/// not take part, even if its keys are others, so that the merge skips nothing that is under way.
+/// `None` if there is none.
 pub(crate) fn taken_along(
     levels: &KeyspaceLevels,
     claims: &[Claim],
@@ -69,7 +69,7 @@ mod tests {
         added
     }
 
-    /// The numbers of the tables taken along, youngest first, and the age of the output.
+    /// Returns the numbers of the tables taken along, youngest first, and the age of the output.
     fn taken(tables: Vec<TableAdded>, claims: &[Claim]) -> Option<(Vec<u64>, u64)> {
         let version = version(tables);
         let choice = taken_along(levels(&version), claims, 1000)?;

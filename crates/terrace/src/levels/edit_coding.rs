@@ -94,7 +94,7 @@ mod table {
     pub(super) const IDENTITY: u32 = 19;
     pub(super) const SUPERSEDED: u32 = 24;
 
-    /// Whether this release reads a tag; 20 to 23 are not given yet.
+    /// Returns whether this release reads a tag; 20 to 23 are not given yet.
     pub(super) fn is_known(tag: u32) -> bool {
         (1..=IDENTITY).contains(&tag) || tag == SUPERSEDED
     }

@@ -30,7 +30,7 @@ impl FieldWriter {
         put_varint(&mut self.bytes, value);
     }
 
-    /// Bytes that a reader which does not know them may do without.
+    /// Writes bytes that a reader may skip if it does not know the tag.
     pub(super) fn skippable_bytes(&mut self, tag: u32, bytes: &[u8]) {
         put_varint(&mut self.bytes, u64::from(tag) << 1 | 1);
         put_bytes(&mut self.bytes, bytes);
@@ -49,7 +49,7 @@ impl FieldWriter {
         self.bytes(tag, &inner.bytes);
     }
 
-    /// One that a reader which does not know it may do without.
+    /// Writes a field of fields that a reader may skip if it does not know the tag.
     pub(super) fn skippable_nested(&mut self, tag: u32, write: impl FnOnce(&mut FieldWriter)) {
         let mut inner = FieldWriter::default();
         write(&mut inner);

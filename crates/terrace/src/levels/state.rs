@@ -198,7 +198,7 @@ impl ManifestState {
         Ok(next)
     }
 
-    /// Takes back what an earlier close noted, and notes what this edit says.
+    /// Replaces the notes of an earlier close by those of this edit.
     fn note_arena_ends(&mut self, edit: &Edit) -> Result<(), StructureError> {
         for live in self.live_arenas.values_mut() {
             live.end_bytes = None;

@@ -76,8 +76,8 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
         Ok(true)
     }
 
-    /// Whether all that the present table holds is from before a number, but for the deleted range
-    /// of that number.
+    /// Returns whether all entries of the present table are from before a number, but for the
+    /// deleted range of that number.
     fn present_within(&self, below: SequenceNumber) -> bool {
         let at = self.current.as_ref().map(|(at, _)| *at);
         let table = at.and_then(|at| self.tables.list().get(at));
@@ -166,7 +166,7 @@ impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> Cursor for SubLevelCursor
         if !self.present_within(below) {
             return self.prev();
         }
-        // What follows `start` in the table is hidden, too: there is something to come back from.
+        // The rows from `start` on in the table are hidden, too: there is something to come back from.
         self.seek(InternalKey::seek(start, MAX_SEQUENCE))?;
         match self.valid() {
             true => self.prev(),

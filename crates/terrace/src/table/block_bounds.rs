@@ -1,19 +1,19 @@
-//! How long the contents of each kind of block may be, which is asked before there is memory for them.
+//! The longest contents of each kind of block. A reader asks before it allocates memory for them.
 //!
 //! A compressed block may stand for 32,768 times its bytes. So a reader believes a length only up to
-//! what a block of its kind can hold, by the figures in the table's own footer, the length of its file
-//! and the longest keys, values and blocks.
+//! the bound of its kind of block. The bound follows from the figures in the table's own footer, the
+//! length of its file and the longest keys, values and blocks.
 
 use super::format::{BLOCK_TRAILER_BYTES, MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
 use super::properties::TableProperties;
 use crate::key::MAX_KEY_BYTES;
 
-/// What an entry takes beside its key and value, or a little more: its tag, three lengths and its place
+/// An entry's bytes beside its key and value, or a little more: its tag, three lengths and its place
 /// among the restarts. The value of an entry of the index is a handle, which is counted here, too.
 const ENTRY_BYTES: u64 = 64;
 const LONGEST_KEY: u64 = MAX_KEY_BYTES as u64;
 
-/// What a block is to hold.
+/// The expected contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// Entries of the table.
@@ -68,7 +68,7 @@ impl BlockBounds {
         }
     }
 
-    /// Returns the most bytes that the contents of a block may have of which `stored` bytes lie in the
+    /// Returns the most bytes that the contents of a block may have if it takes `stored` bytes of the
     /// file.
     pub(super) fn most(&self, contents: Contents, stored: usize) -> usize {
         let most = match contents {

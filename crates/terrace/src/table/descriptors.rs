@@ -1,5 +1,5 @@
-//! Descriptors of the tables of all stores of a process: how many there are, and which are closed
-//! where there are too many.
+//! Descriptors of the tables of all stores of a process: their number, and the choice of the tables
+//! to close where there are too many.
 //!
 //! A process may have a limited number of files open, and the program around a store needs some of
 //! them. The files of tables are the ones that can be spared: an open table goes on without its file
@@ -18,9 +18,9 @@ use terrace_storage::{Error, ErrorKind, ForkMark};
 
 use super::table_file::TableFile;
 
-/// The default is no larger, whatever the process may open: each table takes memory, too.
+/// Upper bound of the default, even if the process may open more: each table takes memory, too.
 const MAX_DEFAULT_TABLES: usize = 1000;
-/// Of a limit that is reached, the part that is closed at once: a look at all files pays for as many
+/// The part of a reached limit that is closed at once: a look at all files pays for as many
 /// openings.
 const CLOSED_PART: usize = 16;
 
@@ -31,7 +31,7 @@ static OPENINGS: AtomicU64 = AtomicU64::new(1);
 /// The stores of this process. Without a lock, which a child could find held.
 static STORES: ArcSwapOption<Vec<Weak<TableFiles>>> = ArcSwapOption::const_empty();
 
-/// How many tables may be open.
+/// The largest number of open tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableLimit {
     pub(crate) tables: usize,
@@ -55,7 +55,7 @@ impl TableLimit {
     }
 }
 
-/// Returns how many files this process may have open, `None` if there is no limit.
+/// Returns the number of files that this process may have open, `None` if there is no limit.
 pub(crate) fn process_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
@@ -68,7 +68,7 @@ fn default_tables(process_limit: Option<u64>) -> usize {
     half.clamp(1, MAX_DEFAULT_TABLES)
 }
 
-/// Returns how many files of tables are open in this process.
+/// Returns the number of files of tables that are open in this process.
 pub(crate) fn open_files() -> usize {
     OPEN.load(Ordering::Relaxed)
 }
@@ -89,10 +89,10 @@ pub(crate) fn sparing<T>(call: impl Fn() -> Result<T, Error>) -> Result<T, Error
     }
 }
 
-/// Closes tables if that is a way out of the error of a call, which was made so often. The machine's
-/// limit is not: other processes take what is closed here.
+/// Closes tables if that helps against the error of a call that was made `attempts` times. It does
+/// not help against the machine's limit: other processes take the descriptors that are closed here.
 pub(crate) fn makes_room(attempts: usize, error: &Error) -> bool {
-    /// Other threads may take what was closed for the call.
+    /// Other threads may take the descriptors that were closed for the call.
     const MAX_ATTEMPTS: usize = 16;
     attempts < MAX_ATTEMPTS && error.kind() == ErrorKind::TooManyFiles && close_coldest()
 }
@@ -105,7 +105,7 @@ fn close_coldest() -> bool {
     close_among(&stores(), count) > 0
 }
 
-/// The stores that are this process's own.
+/// Returns the stores that are this process's own.
 fn stores() -> Vec<Arc<TableFiles>> {
     let stores = STORES.load();
     let open = stores.iter().flat_map(|stores| stores.iter());
@@ -113,7 +113,7 @@ fn stores() -> Vec<Arc<TableFiles>> {
     open.filter(|store| !store.mark.is_inherited()).collect()
 }
 
-/// Closes so many of the coldest files of some stores; returns how many it closed.
+/// Closes so many of the coldest files of some stores; returns the number of closed files.
 fn close_among(stores: &[Arc<TableFiles>], count: usize) -> usize {
     let mut files: Vec<(u64, Arc<TableFile>)> = Vec::new();
     for store in stores {

@@ -114,7 +114,7 @@ impl BlockSource {
         Block::new(contents).map_err(|fault| self.corruption(handle, fault))
     }
 
-    /// The data block whose stored bytes were read as part of more.
+    /// Returns a data block from its stored bytes, which were read as part of more.
     pub(super) fn block_of(&self, handle: BlockHandle, stored: Vec<u8>) -> Result<Block> {
         self.decode(
             handle,

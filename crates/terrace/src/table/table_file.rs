@@ -30,7 +30,7 @@ pub(crate) struct TableFile {
     store: Arc<TableFiles>,
     open: ArcSwapOption<Open>,
     last_used: AtomicU64,
-    /// Of the table that was first read; unset while that goes on.
+    /// Identity of the table that was first read; unset while that goes on.
     identity: OnceLock<u128>,
     is_direct: bool,
 }
@@ -73,7 +73,7 @@ impl TableFile {
         self.identity.get().is_some() && self.open.load().is_some()
     }
 
-    /// The number of openings in this process before the last use.
+    /// Returns the number of openings in this process before the last use.
     pub(super) fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
     }

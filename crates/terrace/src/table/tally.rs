@@ -18,7 +18,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts an entry; `superseded_by` is the number of what is next newer for its key, if anything is.
+    /// Counts an entry; `superseded_by` is the number of the next newer version or range for its key, if any.
     pub(super) fn count(
         &mut self,
         key: InternalKey<'_>,

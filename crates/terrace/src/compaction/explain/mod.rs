@@ -79,7 +79,8 @@ pub struct KeyspaceExplanation {
     pub candidates_left_out: usize,
     /// Sub-levels whose last merge freed less than predicted.
     pub setbacks: Vec<Setback>,
-    /// The oldest live snapshot, with what it keeps in this keyspace; `None` without one, and of a [`Description`].
+    /// The oldest live snapshot and its superseded versions in this keyspace. `None` without a snapshot, and of a
+    /// [`Description`].
     #[serde(default)]
     pub oldest_snapshot: Option<OldestSnapshot>,
 }
@@ -285,7 +286,7 @@ pub enum Measured {
     Hidden {
         /// The level.
         level: u8,
-        /// How many tables.
+        /// Number of tables.
         tables: usize,
     },
 }

@@ -39,7 +39,7 @@ pub(crate) enum Measure {
     TombstoneAge { level: u8, seconds: u64, due: u64 },
     /// Tables with superseded versions that no snapshot needs, and the share of bytes that makes them due.
     Superseded { level: u8, percent: u64, due: u64 },
-    /// Tables of which deleted ranges hide everything.
+    /// Tables that deleted ranges hide whole.
     Hidden { level: u8, tables: usize },
 }
 

@@ -1,9 +1,9 @@
 //! Tables that go by an edit alone: younger deleted ranges hide all that they hold, and no snapshot is
 //! old enough to see it.
 //!
-//! Nothing is read and nothing is written, so a removal goes before everything else: on a full disk it
-//! is what makes room. (Pebble calls it a delete-only compaction.) The ranges stay until a merge finds
-//! nothing below them.
+//! A removal reads and writes nothing, so it goes before everything else: on a full disk it makes
+//! room. (Pebble calls it a delete-only compaction.) The ranges stay until a merge finds nothing
+//! below them.
 
 use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
@@ -30,7 +30,7 @@ pub(crate) fn hidden_from(
         from = newest.sequence.max(from);
         key = newest.end;
     }
-    // The numbers of a narrowed table are those of all its file, what is merged already included.
+    // The numbers of a narrowed table are those of its whole file, the merged part included.
     let is_younger = from > older.max_sequence;
     debug_assert!(
         is_younger || older.narrowed,
@@ -61,7 +61,7 @@ pub(super) fn candidates(
     removals(levels, seen).map(candidate).collect()
 }
 
-/// Neighbouring hidden tables of a sub-level go together. Those that are not neighbours do not: the
+/// Groups neighbouring hidden tables of a sub-level. Tables that are not neighbours go one by one: a
 /// claim on all keys between them would wait for merges there.
 fn removals<'a>(levels: &'a KeyspaceLevels, seen: &'a Seen) -> impl Iterator<Item = Choice> {
     let all = levels.sub_levels().flat_map(|(place, sub_level)| {
@@ -81,7 +81,7 @@ fn removals<'a>(levels: &'a KeyspaceLevels, seen: &'a Seen) -> impl Iterator<Ite
 }
 
 impl Seen {
-    /// Returns true if nobody who may read from now on sees anything that the table holds.
+    /// Returns true if no reader sees an entry of the table from now on.
     fn hides(&self, table: &Table) -> bool {
         let from: Option<&SequenceNumber> = self.hidden_from.get(&table.number);
         from.is_some_and(|from| *from <= self.oldest_snapshot)
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(picked(levels, &[], &seen(&hidden, 90)), Some(vec![1, 2]));
         let all = candidates(levels, &[], &seen(&hidden, 99));
         assert_eq!(all.len(), 2, "{all:?}");
-        // What a merge reads stays until its end; others do not wait for it.
+        // The inputs of a merge stay until its end; other tables do not wait for it.
         let merge = Choice {
             kind: ChoiceKind::Merge,
             ..pick(levels, &[], &seen(&hidden, 99)).unwrap()

@@ -1,14 +1,14 @@
 //! Superseded versions that a snapshot held, under any policy: they are dropped when the snapshot is gone.
 //!
-//! A merge beside a snapshot keeps what the snapshot sees. Then it lies beside the newer version in one table,
-//! where no policy looks for it: below is nothing that it overlaps, and no sub-level is too many. So each table
-//! notes its superseded versions ([`crate::table::Superseded`]). When no snapshot is left that needs one of them, and
-//! they are a quarter of the table's bytes, the table is written anew in its place.
+//! A merge beside a snapshot keeps the versions that the snapshot sees. Such a version then lies beside the newer
+//! one in one table. No policy looks for it there: the table overlaps nothing below, and no sub-level is too many.
+//! So each table notes its superseded versions ([`crate::table::Superseded`]). When no snapshot needs one of them
+//! any more, and they are a quarter of the table's bytes, the table is written anew in its place.
 //!
-//! Such a merge waits until nothing else may begin, and is no debt that slows writers down. The function by which
-//! merges drop a version decides which tables are due ([`drops_superseded`]): so a table is due only if the merge
-//! drops all that is noted, and no table is written anew for ever. A merge that drops less than half of that is a
-//! setback all the same, and its tables wait for more.
+//! Such a merge waits until nothing else may begin, and is no debt that slows writers down. One function
+//! ([`drops_superseded`]) decides whether a merge drops a version and whether a table is due. So a table is due
+//! only if the merge drops all noted versions, and no table is written anew for ever. A merge that drops less than
+//! half of them is a setback all the same, and its tables wait for more.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -39,11 +39,11 @@ pub(crate) struct Superseded<P> {
 pub(crate) struct Seen {
     /// Ascending; the last is the visible number.
     pub(crate) snapshots: Vec<SequenceNumber>,
-    /// Tables of places where a merge dropped less than half of what was noted.
+    /// Tables of places where a merge dropped less than half of the noted versions.
     pub(crate) set_back: BTreeSet<u64>,
 }
 
-/// Whether a merge of the table alone drops all of its superseded versions.
+/// Returns whether a merge of the table alone drops all of its superseded versions.
 pub(crate) fn are_droppable(table: &Table, snapshots: &[SequenceNumber]) -> bool {
     // Every version of the table is at or above its smallest number.
     table.superseded.is_some_and(|superseded| {
@@ -51,7 +51,7 @@ pub(crate) fn are_droppable(table: &Table, snapshots: &[SequenceNumber]) -> bool
     })
 }
 
-/// Percentage of the tables' bytes that are superseded.
+/// Returns the percentage of the tables' bytes that are superseded.
 fn percent<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> u64 {
     let (superseded, all) = tables.fold((0u64, 0u64), |(superseded, all), table| {
         let bytes = table.superseded.map_or(0, |noted| noted.bytes);
@@ -67,7 +67,7 @@ fn percent_of(inputs: &[Input]) -> u64 {
     percent(inputs.iter().map(|input| &input.table))
 }
 
-/// The merge of neighbouring tables of a sub-level in their place.
+/// Returns the merge of neighbouring tables of a sub-level in their place.
 fn in_place(inputs: Vec<Input>) -> Option<Choice> {
     let output = inputs.first()?.place;
     let tables = inputs.iter().map(|input| &input.table);
@@ -83,7 +83,7 @@ fn in_place(inputs: Vec<Input>) -> Option<Choice> {
             level: output.level,
             percent: percent_of(&inputs),
         },
-        // Moved, they would keep what they are chosen for.
+        // A move would keep the superseded versions.
         kind: ChoiceKind::Merge,
         output,
         predicted: is_whole.then_some(predicted),
@@ -98,7 +98,7 @@ impl Seen {
             && !self.set_back.contains(&table.number)
     }
 
-    /// The due tables of each sub-level, neighbours together; first those with the largest share.
+    /// Returns the due tables of each sub-level, neighbours together; those with the largest share first.
     fn parts(&self, levels: &KeyspaceLevels) -> Vec<Vec<Input>> {
         let mut parts = Vec::new();
         for (place, sub_level) in levels.sub_levels() {
@@ -118,7 +118,7 @@ impl Seen {
 }
 
 impl<'p, P: Deref<Target = dyn Policy + 'p>> Superseded<P> {
-    /// Whether the policy wants nothing, be it that it waits for merges under way.
+    /// Returns whether the policy wants nothing. A policy that waits for merges under way wants something.
     fn is_idle(
         &self,
         levels: &KeyspaceLevels,
@@ -148,7 +148,7 @@ impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded
         choices.find_map(|choice| unless_claimed(choice, under_way))
     }
 
-    /// What is superseded stands last.
+    /// Lists superseded versions behind the candidates of the inner policy.
     fn candidates(
         &self,
         levels: &KeyspaceLevels,

@@ -151,7 +151,7 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
     })
 }
 
-/// What stands before the snapshots; without it no superseded version is looked for.
+/// The word before the snapshots; without it no superseded version is looked for.
 const SUPERSEDED: &str = "superseded ";
 
 fn with_superseded(inner: Box<dyn Policy>, line: &str) -> Box<dyn Policy> {

@@ -62,8 +62,8 @@ pub(crate) struct Seen {
     pub(crate) oldest_snapshot: SequenceNumber,
     /// By the numbers of tables with range tombstones: about the entries that these hide in older tables.
     pub(crate) hidden: Arc<BTreeMap<u64, u64>>,
-    /// By the numbers of tables of which younger ranges hide everything: whoever reads at this number or a
-    /// later one sees nothing of it.
+    /// By the numbers of tables that younger ranges hide whole: a reader at this number or a later one
+    /// sees nothing of the table.
     pub(crate) hidden_from: Arc<BTreeMap<u64, SequenceNumber>>,
 }
 

@@ -147,7 +147,7 @@ impl TableSink for Sink<'_> {
     }
 }
 
-/// The superseded versions of a table of so many versions, counted as a reader would.
+/// Counts the superseded versions of a table of these contents, as a reader would.
 fn noted(Contents { entries, ranges }: &Contents) -> Option<Superseded> {
     let numbers = |entry: &Entry| {
         let of_key = entries.iter().filter(|other| other.0 == entry.0);

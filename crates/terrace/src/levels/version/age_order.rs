@@ -59,7 +59,7 @@ impl Shift {
 
 /// Checks that new tables are younger than what they overlap, that merged ones hold no other keys
 /// than were merged, and that nothing passes a table that stays outside. A flush may merge tables with
-/// its new writes: then all that it adds is younger than what it overlaps and leaves listed.
+/// its new writes: then its outputs are younger than all overlapping tables that stay listed.
 pub(super) fn check_age_order(
     before: &KeyspaceLevels,
     after: &KeyspaceLevels,
@@ -92,7 +92,7 @@ fn check_outputs(added: &[&TableAdded], merged: &KeyRange) -> Result<(), Structu
     }
 }
 
-/// These hold new writes, and new writes are younger than all old ones that are not merged with them.
+/// Checks tables with new writes: these are younger than all old ones that are not merged with them.
 fn check_new(
     before: &KeyspaceLevels,
     shifts: &[Shift],
