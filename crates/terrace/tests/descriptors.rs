@@ -1,5 +1,5 @@
-//! Few descriptors: tables are closed for what has to be opened, and an error says what to do where
-//! there are none to be closed.
+//! Few descriptors: the store closes tables to open other files. Where none can be closed, an error
+//! names the remedy.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +13,7 @@ use terrace_storage::{
     Storage,
 };
 
-/// What takes a descriptor.
+/// The operations that take a descriptor.
 const OPENINGS: [Operation; 6] = [
     Operation::Open,
     Operation::OpenDirectory,
@@ -24,7 +24,7 @@ const OPENINGS: [Operation; 6] = [
 ];
 const DIRECTORY: &str = "TERRACE_DESCRIPTORS_DIRECTORY";
 
-/// The stores of a process share their tables: one test at a time.
+/// Lets one test run at a time, because the stores of a process share their tables.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE
@@ -159,7 +159,7 @@ fn the_limit_of_the_machine_closes_no_table() {
     assert!(open_tables > 0);
 }
 
-/// The files of tables below a directory that this process has open.
+/// Counts the files of tables below a directory that this process has open.
 fn open_tables(directory: &Path) -> usize {
     let own = fs::read_dir("/proc/self/fd").unwrap();
     let targets = own.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
@@ -253,7 +253,7 @@ fn child() {
     }
     let open = open_tables(directory);
     assert!((200..=300).contains(&open), "{open} tables are open");
-    // The program takes all that are left: the stores go on with what their tables have.
+    // The program takes all descriptors that are left: the stores go on with those of their tables.
     while let Ok(file) = File::open("/dev/null") {
         own.push(file);
     }

@@ -9,7 +9,7 @@ use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 const VALUE_BYTES: usize = 2000;
 const LARGE_BYTES: u64 = 1 << 30;
 
-/// Random enough that no file gets smaller.
+/// Returns a value so random that no file gets smaller.
 fn value(key: u32) -> Vec<u8> {
     let mut state = u64::from(key) + 1;
     let word = |_| {
@@ -70,7 +70,7 @@ fn free_share(storage: &SimulatedStorage, capacity_bytes: u64) -> f64 {
     free_bytes as f64 / capacity_bytes as f64
 }
 
-/// Makes the disk as large as what is on it.
+/// Shrinks the disk to its contents.
 fn leave_no_space(storage: &SimulatedStorage) {
     let free_bytes = storage.free_space_bytes(Path::new("/store")).unwrap();
     let capacity_bytes = storage.capacity_bytes();
@@ -94,7 +94,7 @@ fn emptied_by_deletes(with: fn() -> Options, capacity_bytes: u64) -> Statistics 
         check(&db, |_| true, end);
         let half = end / 2;
         db.delete_range(&key(0), &key(half)).unwrap();
-        // What an earlier round left behind goes, too.
+        // The leftovers of an earlier round go, too.
         for number in (half..2 * end).filter(|number| number % 2 == 0 || *number >= end) {
             db.delete(&key(number)).unwrap();
         }
@@ -137,7 +137,7 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     for number in 10_000..10_020 {
         db.put(&key(number), &value(number)).unwrap();
     }
-    // Somebody else takes all that is free, and what free arenas give back.
+    // Somebody else takes all free space, and that of free arenas.
     for _ in 0..5 {
         leave_no_space(&storage);
         let _ = db.put(&key(10_000), &value(10_000));

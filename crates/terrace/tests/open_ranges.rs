@@ -21,7 +21,7 @@ fn options(disk: &SimulatedStorage) -> Options {
     }
 }
 
-/// Short keys that meet often, and the longest ones.
+/// Returns a short key that others meet often, or one of the longest.
 fn key(random: &mut SmallRng) -> Vec<u8> {
     match random.random_range(0..20) {
         0 => vec![0xff; 65_535],

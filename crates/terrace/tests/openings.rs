@@ -1,5 +1,5 @@
-//! What an opening reads and what it takes: after a clean close, after a kill, and of files that have
-//! another length than they should.
+//! The reads and the memory of an opening: after a clean close, after a kill, and with files of a
+//! wrong length.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -97,7 +97,7 @@ fn an_opening_after_a_kill_searches_arenas_to_their_ends() {
 }
 
 /// The note of a close is void from the first edit of the next opening on. Killed at each of its steps,
-/// the store has what was there at the close, and what was written since.
+/// the store has the rows of the close and all later writes.
 #[test]
 fn the_note_of_a_close_hides_nothing_that_is_written_after_it() {
     let disk = new_disk();
@@ -177,11 +177,11 @@ fn an_arena_of_another_length_is_damage_before_a_frame_of_it_is_read() {
         let error = Db::open(&store, options).unwrap_err();
         assert!(matches!(error, Error::Corruption { .. }), "{error}");
         assert!(error.to_string().contains("another length"), "{error}");
-        // Of each arena its header, to see whose it is.
+        // The header of each arena, to see its owner.
         let read = counting.snapshot().of(Purpose::Recovery).read_bytes;
         assert!(read <= 4096, "{read}");
     }
-    // What lies where the arena was is kept.
+    // The file in the arena's place is kept.
     repair(&store, small(false), |_, _| {}).unwrap();
     let db = Db::open(&store, small(false)).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -196,7 +196,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Peak of this process's resident memory.
+/// Returns the peak of this process's resident memory.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -204,7 +204,7 @@ fn peak_bytes() -> u64 {
     kib.parse::<u64>().unwrap() * 1024
 }
 
-/// Bytes that this process has read, through whatever call.
+/// Returns the number of bytes that this process has read, through any call.
 fn read_bytes() -> u64 {
     let counts = std::fs::read_to_string("/proc/self/io").unwrap();
     let line = counts.lines().find_map(|line| line.strip_prefix("rchar:"));

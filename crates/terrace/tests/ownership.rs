@@ -526,7 +526,7 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
     let db = Db::open(&made, small()).unwrap();
     db.put(b"a", b"1").unwrap();
     db.flush().unwrap();
-    // So much that the flushed arena serves again: what no write may be in is removed, whatever it is.
+    // So much that the flushed arena serves again: an opening removes any file that can hold no write.
     db.put(b"b", &[2; 30 << 10]).unwrap();
     db.put(b"c", b"3").unwrap();
     db.close().unwrap();

@@ -2,7 +2,7 @@
 
 use terrace::{Background, CompactionKind, Compression, Db, Options};
 
-/// Merges begin for nothing but sizes: what goes here goes for its range.
+/// Returns options by which merges begin only for sizes: tables go here only for their ranges.
 fn options() -> Options {
     Options {
         arena_bytes: 256 << 10,
@@ -19,7 +19,7 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// 2,000 rows of 1,000 bytes, all below level 0.
+/// Returns a store of 2,000 rows of 1,000 bytes, all below level 0.
 fn filled() -> Db {
     let db = Db::open("/store", options()).unwrap();
     for number in 0..2000 {

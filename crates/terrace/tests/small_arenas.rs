@@ -1,5 +1,5 @@
-//! A store begins small, and the next arena is larger: what that costs on the disk and in syncs, and
-//! what power cuts and kills leave of it.
+//! A store begins small, and the next arena is larger: the cost on the disk and in syncs, and the
+//! state after power cuts and kills.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -138,8 +138,8 @@ fn write(disk: &SimulatedStorage, from: u32, rows: u32) -> u32 {
     rows
 }
 
-/// Whatever step of making, filling, flushing and removing small arenas a crash meets, all that was
-/// acknowledged is there.
+/// A crash may meet any step of making, filling, flushing and removing small arenas: all
+/// acknowledged writes are there.
 #[test]
 fn crashes_among_arenas_that_grow_lose_nothing() {
     const ROWS: u32 = 100;

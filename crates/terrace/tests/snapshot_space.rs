@@ -11,7 +11,7 @@ const STORE: &str = "/store";
 const POLICIES: [CompactionPolicy; 5] = [Leveled, Tiered, Lazy, Dedup, Score];
 const KEYS: u32 = 1_000;
 
-/// A store, and what it must hold.
+/// A store and its expected rows.
 struct Bench {
     options: Options,
     db: Db,
@@ -23,7 +23,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 impl Bench {
-    /// Nothing is merged for tombstones.
+    /// Opens a store that merges nothing for tombstones.
     fn new(compaction_policy: CompactionPolicy) -> Self {
         let options = Options {
             compaction_policy,
@@ -83,8 +83,8 @@ impl Bench {
         assert!(problems.is_empty(), "{problems:?}");
     }
 
-    /// Each key written once and anew under a snapshot, as often as said, a snapshot of a moment beside each
-    /// round. Everything lies in one sub-level at the end.
+    /// Writes each key once, and anew `rounds` times under the returned snapshot, with a brief snapshot beside
+    /// each round. Everything lies in one sub-level at the end.
     fn held(policy: CompactionPolicy, rounds: u8) -> (Self, terrace::Snapshot) {
         let mut bench = Bench::new(policy);
         bench.fill(0..KEYS, 0);
@@ -139,7 +139,7 @@ fn compact_range_drops_the_little_that_a_snapshot_held() {
         bench.fill(0..KEYS, 0);
         bench.db.compact_range(..).unwrap();
         let snapshot = bench.db.snapshot();
-        // Of the first quarter of the keys a tenth, so that no table has a quarter of them.
+        // A tenth of the first quarter of the keys, so that no table has a quarter of them.
         bench.fill((0..KEYS / 4).step_by(10), 1);
         bench.db.flush().unwrap();
         let _younger = bench.db.snapshot();
@@ -222,7 +222,7 @@ fn an_old_snapshot_is_told_with_what_it_keeps() {
     let oldest = bench.db.statistics().oldest_snapshot.unwrap();
     assert_eq!(oldest.sequence, snapshot.sequence());
     let bytes: u64 = bench.db.statistics().levels.iter().map(|l| l.bytes).sum();
-    // Half of all versions, beside what filters and indexes take.
+    // Half of all versions, without the bytes of filters and indexes.
     assert!(
         (bytes / 3..=bytes / 2).contains(&oldest.kept_bytes),
         "{oldest:?} of {bytes}"

@@ -15,7 +15,7 @@ fn tables(db: &Db) -> usize {
     sub_levels.map(|sub_level| sub_level.tables.len()).sum()
 }
 
-/// Without threads: no merge has part in what is seen.
+/// Returns options without threads, so that no merge has a part in the results.
 fn options() -> Options {
     Options {
         background: Background::Inline,
@@ -48,7 +48,7 @@ fn forty_openings_leave_at_most_four_tables() {
     }
 }
 
-/// What is there already is written once more only while it is at most a MiB.
+/// A flush writes old tables once more only while they have at most a MiB.
 #[test]
 fn an_opening_writes_little_of_what_it_did_not_recover() {
     const VALUE_BYTES: usize = 100_000;
@@ -71,8 +71,8 @@ fn an_opening_writes_little_of_what_it_did_not_recover() {
     assert!((3..=8).contains(&tables(&db)), "{} of 6 MB", tables(&db));
 }
 
-/// The rules of any merge hold: versions that a snapshot sees stay, ranges hide what is older, and of
-/// what is deleted nothing is left.
+/// The rules of any merge hold: versions that a snapshot sees stay, ranges hide older rows, and
+/// nothing is left of deleted rows.
 #[test]
 fn snapshots_deletes_and_ranges_pass_through_tables_that_go_along() {
     let directory = tempfile::tempdir().unwrap();
@@ -156,14 +156,14 @@ fn disk_options(disk: &SimulatedStorage) -> Options {
     }
 }
 
-/// What is there, and what was acknowledged: the value of each key, none if it was deleted last. The
-/// write under way is `unsure`.
+/// The acknowledged state: the value of each key, none if it was deleted last. The write under way is
+/// `unsure`.
 struct Expected {
     rows: BTreeMap<u8, Option<u32>>,
     unsure: Option<(u8, Option<u32>)>,
 }
 
-/// Writes, flushes and opens again until the disk dies, or `steps` are done.
+/// Writes, flushes and opens again until the disk dies or `steps` are done.
 fn live(disk: &SimulatedStorage, expected: &mut Expected, seed: u32, steps: u32) -> bool {
     let mut number = seed;
     let mut random = move || {

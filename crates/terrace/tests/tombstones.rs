@@ -181,7 +181,7 @@ fn many_tombstones_go_with_what_they_hide() {
             bench.settle();
             bench.check();
             let left = bench.stored();
-            // Ranges whose tables went by an edit hide nothing any more, and are few.
+            // Ranges over tables that went by an edit hide nothing any more, and are few.
             let is_clean = bench.is_clean() || (in_ranges && left.1 <= 4);
             assert!(is_clean, "{policy}, ranges {in_ranges}: {left:?}");
         }
