@@ -1,12 +1,12 @@
 //! Where the next arena comes from.
 //!
-//! A spare is ready once a quarter of the active arena is full, so that rolling over costs a writer no
+//! A spare is ready once a quarter of the active arena is full, so that a rollover costs a writer no
 //! I/O. It is four times as large as the active one, up to `arena_bytes`
-//! ([`arena_size`](crate::write_buffer::arena_size)). A free slot that is large enough serves as it
-//! is, the smallest first; smaller ones are removed. A new file takes long to make
-//! where flushes and merges keep the medium busy, and takes space for good: while writers are being
-//! slowed down, the slot that the running flush will give back is waited for, and a file is made
-//! only if the active arena nears its end before that.
+//! ([`arena_size`](crate::write_buffer::arena_size)). The smallest free slot that is large enough
+//! serves as it is; smaller slots are removed. A new file takes long to make where flushes and merges
+//! keep the medium busy, and takes space for good. So while writers are being slowed down, the spare
+//! waits for the slot of the running flush. A file is made only if the active arena nears its end before
+//! that.
 //!
 //! An arena is prepared in this order, because a generation must never be used twice and a frame of
 //! an unknown generation must never exist: the slot's file is made, the manifest issues the
@@ -50,7 +50,7 @@ impl Arenas {
 const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
-    /// Whether a frame fits the arena that comes next, empty.
+    /// Returns whether the next arena, empty, takes the frame.
     pub(crate) fn fits_next_arena(&self, payload_bytes: usize, records: u32) -> bool {
         let spare_bytes = self.arenas.lock().spare_bytes();
         let next_bytes = spare_bytes.unwrap_or_else(|| self.next_arena_bytes());
@@ -69,8 +69,8 @@ impl Store {
         next_arena_bytes(last_bytes, free_sixteenths, self.options.arena_bytes)
     }
 
-    /// Whether a frame that does not fit the active arena can be written at once. Asks for the spare
-    /// if that is what is missing.
+    /// Returns whether a frame that does not fit the active arena can be written at once. Asks for the
+    /// spare if only that is missing.
     pub(crate) fn is_next_arena_ready(&self, payload_bytes: usize, records: u32) -> bool {
         if !self.view.load().takes_another(self.next_arena_bytes()) {
             return false;
@@ -105,10 +105,10 @@ impl Store {
         }
     }
 
-    /// A spare found no space: the flush under way may give some.
+    /// Waits for the flush under way: it may give space to a spare that found none.
     ///
     /// # Errors
-    /// `error` if nothing is flushed, and the flush's own.
+    /// Returns `error` if no flush is under way, and else the flush's own error.
     fn wait_for_space(&self, error: Error) -> Result<()> {
         let is_flushing = self.view.load().memtables.len() > 1;
         if error.is_no_space() && is_flushing && self.background.wait_for_flush(self)? {
@@ -130,9 +130,9 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for a spare, the active arena having so much room left: at any cost if that is little,
-    /// unless nobody could take one before the end of a flush. Returns the room below which to ask
-    /// again.
+    /// Asks for a spare; the active arena has so much room left. A small rest justifies any cost,
+    /// unless no frame could use the spare before the end of a flush. Returns the room below which to
+    /// ask again.
     #[cold]
     pub(crate) fn ask_for_spare(&self, active_sixteenths: u64) -> u64 {
         if active_sixteenths >= URGENT_SIXTEENTHS {
@@ -181,8 +181,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes free slots that are too small by now. Files go by their names: only while the directory
-    /// is this owner's, or a copy that was restored into it would lose its arenas.
+    /// Removes free slots that have become too small. Files go by their names, so this runs only while
+    /// the directory is this owner's: a copy restored into it would lose its arenas.
     fn keep_slots_from(&self, smallest_bytes: u64) -> Result<()> {
         let ledger = self.ledger.lock();
         let manifest = ledger.manifest.as_ref().ok_or(Error::Closed)?;
@@ -201,8 +201,8 @@ impl Store {
         }
         let next_bytes = self.next_arena_bytes();
         let view = self.view.load();
-        // One that holds memory before its first frame would be more than the room has, and nobody
-        // could take it until the next flush.
+        // An arena that holds memory before its first frame would exceed the room, and no frame could
+        // use it until the next flush.
         let holds_memory = !self.region.stores_in_place();
         if holds_memory && !view.takes_another(next_bytes) {
             return false;
@@ -218,9 +218,9 @@ impl Store {
         active.is_some_and(|table| table.free_sixteenths() < SPARE_BELOW_SIXTEENTHS)
     }
 
-    /// An arena for a batch that does not fit the next one: of the size that takes it, up to
-    /// `arena_bytes` an ordinary one. It is written before any spare, so
-    /// the spares' generations, which are older than its own, are given up by the same edit.
+    /// Returns an arena for a batch that does not fit the next one: of the size that takes it, up to
+    /// `arena_bytes` an ordinary one. It is written before any spare, so the spares' generations, which
+    /// are older than its own, are given up by the same edit.
     pub(crate) fn arena_for_batch(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
         let capacity_bytes = capacity_for_payload(payload_bytes as u64)
             .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
@@ -231,7 +231,8 @@ impl Store {
         self.new_memtable(capacity_bytes, index_bytes)
     }
 
-    /// The smallest arena that takes a frame, on a full disk: for one that only deletes, or for a flush.
+    /// Returns the smallest arena that takes a frame on a full disk: a frame of deletes only, or a
+    /// flush's.
     pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
         let capacity_bytes = capacity_for_payload(payload_bytes as u64)
             .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
@@ -241,8 +242,8 @@ impl Store {
         self.new_memtable(capacity_bytes, index_bytes)
     }
 
-    /// Returns the size that the next arena may have, of at most `wanted_bytes`: such that what it and
-    /// all others hold finds room in tables.
+    /// Returns the size of the next arena, at most `wanted_bytes`. The disk has room for the tables of
+    /// this arena and of all others.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
@@ -256,12 +257,12 @@ impl Store {
         };
         let free_slot_bytes = self.region.free_slot_bytes(wanted_bytes);
         let takes_file_now = takes_file && free_slot_bytes.is_none();
-        // A free slot is taken as it is, and may be larger.
+        // A free slot is used as it is, and may be larger.
         let first_bytes = free_slot_bytes.unwrap_or(wanted_bytes);
         if affordable(first_bytes, takes_file_now)? == Some(first_bytes) {
             return Ok(wanted_bytes);
         }
-        // Free slots are too large by now, and their blocks are needed.
+        // Free slots have become too large, and their blocks are needed.
         self.keep_slots_from(u64::MAX)?;
         affordable(wanted_bytes, takes_file)?.ok_or_else(|| Error::NoSpace {
             path: self.directory.path().to_path_buf(),
@@ -280,8 +281,8 @@ impl Store {
         in_tables(self.unflushed_bytes())
     }
 
-    /// Returns the size of the first arena of an opening: on a full disk the smallest, so that
-    /// something can be deleted.
+    /// Returns the size of the first arena of an opening. A full disk gets the smallest, so that
+    /// deletes find room.
     pub(crate) fn affordable_first(&self, wanted_bytes: u64) -> Result<u64> {
         match self.affordable(wanted_bytes) {
             Err(error) if error.is_no_space() => Ok(smallest_arena_bytes(wanted_bytes)),

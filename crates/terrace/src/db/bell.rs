@@ -1,6 +1,6 @@
 //! A bell that wakes a [`Timer`](super::persist_timer::Timer) before its time.
 //!
-//! To ring a bell that has rung already costs a load, so that it may be rung often.
+//! Ringing a bell that has rung already costs one load, so callers may ring it often.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct State {
 impl Bell {
     /// Wakes the thread that waits, now or when it listens next.
     pub(crate) fn ring(&self) {
-        // A ringing that was not taken yet stands for this one, too.
+        // A ringing that no thread has taken yet stands for this one, too.
         if self.has_rung.load(Ordering::Acquire) || self.has_rung.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -35,7 +35,8 @@ impl Bell {
         }
     }
 
-    /// Takes the ringing: whether there was one. What was done before it is seen afterwards.
+    /// Takes the ringing, and returns whether there was one. The thread then sees all changes made
+    /// before it.
     pub(crate) fn take(&self) -> bool {
         self.has_rung.swap(false, Ordering::AcqRel)
     }

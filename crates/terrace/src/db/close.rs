@@ -109,8 +109,8 @@ impl Store {
         )
     }
 
-    /// Where the frames of each arena end that can hold some. The writer is gone and the background has
-    /// stopped, so that none moves any more.
+    /// Returns the ends of the frames in all arenas that can hold some. The writer is gone and the
+    /// background has stopped, so no end moves any more.
     fn arena_ends(&self) -> Vec<ArenaEnd> {
         let view = self.view.load_full();
         let spares = self.arenas.lock().spares.clone();

@@ -138,12 +138,12 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Whether all that is to be written only deletes.
+    /// Returns whether all batches to be written only delete.
     pub(crate) fn makes_room(&self) -> bool {
         self.batches().all(WriteBatch::makes_room)
     }
 
-    /// Refuses every request that stores a value; `error` is that of a full disk.
+    /// Refuses every request that stores a value. `error` is the error of a full disk.
     pub(crate) fn refuse_values(&mut self, error: &Error) {
         let is_refused = |at: usize| self.refused.iter().any(|(refused, _)| *refused == at);
         let requests = self.requests.iter().enumerate();

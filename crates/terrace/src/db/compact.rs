@@ -174,7 +174,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes tables that nobody sees any more, by one edit.
+    /// Removes tables that no reader sees any more, by one edit.
     fn remove_tables(&self, begun: &Begun) -> Result<()> {
         let keyspace = begun.keyspace;
         let inputs = begun.choice.inputs.iter();
@@ -378,7 +378,7 @@ impl Store {
         };
         let installed = self.install_slice(built);
         if let Err(error) = &installed {
-            // The slice is gone; what is chosen next has the space.
+            // The slice is gone; the next job has the space.
             self.gives_reserve_for(error);
             self.jobs.ended(Err(error.clone()));
         }
@@ -516,7 +516,7 @@ impl Store {
         self.is_free(self.beside_unflushed(needed_bytes))
     }
 
-    /// What waits in arenas needs room in tables, too, and comes first.
+    /// Adds the room in tables that unflushed arenas need, for flushes come first.
     fn beside_unflushed(&self, needed_bytes: u64) -> u64 {
         needed_bytes.saturating_add(self.unflushed_table_bytes())
     }

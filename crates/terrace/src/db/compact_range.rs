@@ -77,8 +77,8 @@ impl Store {
     }
 }
 
-/// The merge of everything in a range; `None` if it would change nothing. Beside these snapshots, the last of them
-/// the visible number.
+/// Returns the merge of everything in a range; `None` if it would change nothing. The last of the snapshots is the
+/// visible number.
 fn whole_range(
     levels: &KeyspaceLevels,
     range: Bounds<'_>,
@@ -122,8 +122,8 @@ fn whole_range(
     })
 }
 
-/// Of the tables of a sub-level, in order, those from the first to the last whose superseded versions no snapshot
-/// needs: the outputs may span what lies between.
+/// Returns the tables of a sub-level from the first to the last with superseded versions that no snapshot needs, in
+/// order. The outputs may span the tables between these two.
 fn due_part(mut inputs: Vec<Input>, snapshots: &[SequenceNumber]) -> Vec<Input> {
     let is_due = |input: &Input| are_droppable(&input.table, snapshots);
     let end = inputs.iter().rposition(is_due).map_or(0, |last| last + 1);

@@ -68,7 +68,7 @@ pub enum CompactionKind {
     Merge,
     /// They change their level as they are.
     Move,
-    /// They go: deleted ranges hide all that they hold.
+    /// Deleted ranges hide all their entries, so the tables go.
     Removal,
 }
 

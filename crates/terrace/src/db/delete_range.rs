@@ -1,9 +1,9 @@
 //! Ranges that are deleted by their bounds, one of which may be missing.
 //!
-//! A record of a deleted range has two keys, the second of which stays. Where a range has no end, the
-//! leader puts it behind the largest key that the keyspace can hold at the record's number: nothing is
-//! written meanwhile, so no key below that number is larger. A key of the longest length has no key
-//! behind it that begins alike; it is deleted by a record of its own.
+//! A record of a deleted range has two keys, the second of which stays. For a range without an end, the
+//! leader puts it behind the largest key that the keyspace can hold at the record's number. No write
+//! runs meanwhile, so no key below that number is larger. A key of the longest length has no successor
+//! that begins alike; a record of its own deletes it.
 
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Returns the largest key that the keyspace may hold, or a larger one; `None` if it is empty. For
-    /// the leader: what it writes next has the next number.
+    /// the leader, whose next write has the next number.
     fn largest_key(&self, keyspace: KeyspaceId) -> Result<Option<Vec<u8>>> {
         let view = self.view.load();
         let tables = live(&view.version, keyspace)?.tables();

@@ -1,23 +1,23 @@
 //! Stretches of keys in which nothing is visible, so that iterators begin behind them.
 //!
-//! Whoever takes the first entry of a queue again and again passes over the tombstone of each entry
-//! taken before, and no seek leads past them: each is a key of its own. So a keyspace remembers one
-//! stretch of keys of which an iterator that saw everything up to number S found that nothing in it
-//! is visible. Who reads at S or later, and has passed over some keys for nothing, goes on behind
-//! it. Three rules keep that true:
+//! A queue's consumer takes its first entry again and again. It passes over the tombstones of all
+//! entries taken before. No seek leads past them, for each is a key of its own. So a keyspace remembers
+//! one stretch of keys. An iterator that saw everything up to number S found nothing visible in it.
+//! Readers at S or later that have passed over some keys for nothing go on behind the stretch. Three
+//! rules keep that true:
 //!
-//! 1. **A put or an ingest into the stretch ends it before its number becomes visible.** The leader
-//!    of the commit queue holds every write against it, after the write is in the index. Whoever may
+//! 1. **A put or an ingest into the stretch ends it before its number becomes visible.** The leader of
+//!    the commit queue holds every write against it, after the write is in the index. A reader that may
 //!    see the write finds the stretch gone. Deletes leave it as it is.
-//! 2. **What was found is a candidate first.** Writes may have gone on while the iterator looked, and
-//!    the leader may be in the midst of one that it did not hold against the candidate. It says from
-//!    which number on it does; or a reader finds no leader at work, and then the next one will. An
-//!    iterator that saw all before that number, and nothing visible in the candidate, makes it the
-//!    stretch.
+//! 2. **A new stretch is a candidate first.** Writes may have gone on while the iterator looked. The
+//!    leader may be in the midst of one that it did not hold against the candidate. The leader states
+//!    the number from which on it watches. Or a reader finds no leader at work, and then the next
+//!    leader watches. An iterator that saw all before that number, and nothing visible in the
+//!    candidate, makes it the stretch.
 //! 3. **Readers below S do not use it.** For them something may be visible there.
 //!
-//! Flushes and merges change nothing that a reader sees, so they do not come here. A keyspace without
-//! a stretch, which is the usual one, costs a write one load.
+//! Flushes and merges do not change the view of readers, so they do not come here. A keyspace without a
+//! stretch, the usual case, costs a write one load.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) struct Stretch {
     since: SequenceNumber,
 }
 
-/// What may become a stretch.
+/// Keys that may become a stretch.
 struct Candidate {
     keys: Keys,
     /// Every write behind this number is held against it.
@@ -69,7 +69,7 @@ impl Candidate {
     }
 }
 
-/// What is remembered of a keyspace.
+/// The stretch and the candidate of one keyspace.
 #[derive(Clone, Default)]
 struct Remembered {
     stretch: Option<Arc<Stretch>>,
@@ -87,22 +87,22 @@ impl Remembered {
 /// The stretches of a store. See the head of the file.
 #[derive(Default)]
 pub(crate) struct EmptyStretches {
-    /// Keyspaces of which something is remembered.
+    /// Number of keyspaces with a stretch or a candidate.
     count: AtomicU64,
     by_keyspace: ArcSwap<BTreeMap<KeyspaceId, Remembered>>,
-    /// Locked by whoever changes them; nothing is locked under it.
+    /// Locked by every change; nothing is locked under it.
     change: Mutex<()>,
 }
 
 impl EmptyStretches {
-    /// The stretch around a key, for a reader that took `snapshot` before.
+    /// Returns the stretch around a key, for a reader that took `snapshot` before.
     pub(crate) fn around(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Option<Arc<Stretch>> {
-        // Relaxed: who misses one does without.
+        // Relaxed: a reader that misses one does without.
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -112,7 +112,7 @@ impl EmptyStretches {
         is_seen.then(|| Arc::clone(stretch))
     }
 
-    /// Tells that a reader at `snapshot` found nothing visible in `seen`. `written` is to give the
+    /// Reports that a reader at `snapshot` found nothing visible in `seen`. `written` is to give the
     /// last number written, if no write is under way.
     pub(crate) fn offer(
         &self,
@@ -126,13 +126,13 @@ impl EmptyStretches {
         if stretch.is_some_and(|stretch| snapshot < stretch.since) {
             return;
         }
-        // One that nobody holds writes against yet is not replaced: its turn comes.
+        // A candidate that no leader watches yet is not replaced: its turn comes.
         let is_replaced = |of: &Arc<Candidate>| of.is_watched() && !seen.enclose(&of.keys);
         let candidate = match candidate.filter(|candidate| !is_replaced(candidate)) {
             Some(candidate) => candidate,
             None => self.announce(keyspace, seen.clone()),
         };
-        // After the announcement: whoever writes behind this number finds it.
+        // After the announcement: writers behind this number find it.
         if !candidate.is_watched()
             && let Some(written) = written()
         {
@@ -168,8 +168,8 @@ impl EmptyStretches {
         });
     }
 
-    /// Holds a frame's records, which are in the index and not yet visible, against what is
-    /// remembered. The leader calls it.
+    /// Holds a frame's records, which are in the index and not yet visible, against stretches and
+    /// candidates. The leader calls it.
     #[inline]
     pub(crate) fn tell(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
         // A candidate that this misses has not been watched: no reader makes it the stretch.
@@ -201,8 +201,8 @@ impl EmptyStretches {
         }
     }
 
-    /// Forgets what is remembered of a keyspace: what is about to become visible in it names no keys,
-    /// or it is dropped.
+    /// Forgets the stretch and the candidate of a keyspace: it is dropped, or the caller makes entries
+    /// visible whose keys it does not name.
     pub(crate) fn forget(&self, keyspace: KeyspaceId) {
         self.end(keyspace, |_| true);
     }
@@ -229,8 +229,8 @@ impl EmptyStretches {
 }
 
 impl Store {
-    /// The last number written, unless a write is under way. Whoever writes afterwards finds what the
-    /// caller has done before.
+    /// Returns the last number written, unless a write is under way. Later writers see the caller's
+    /// earlier changes.
     pub(crate) fn written_if_idle(&self) -> Option<SequenceNumber> {
         if self.options.read_only {
             return Some(self.visible());

@@ -149,7 +149,7 @@ pub enum EventKind {
         /// Their level now.
         output_level: u8,
     },
-    /// Tables of which deleted ranges hide everything are listed no longer.
+    /// Deleted ranges hide all entries of some tables: these are listed no longer.
     TablesRemoved {
         /// The keyspace.
         keyspace: KeyspaceId,
@@ -158,8 +158,8 @@ pub enum EventKind {
         /// The bytes of their files.
         bytes: u64,
     },
-    /// The disk is full, and the reserve went to whatever makes room: new values are refused until it is
-    /// made again.
+    /// The disk is full, and a step that makes room got the reserve. The store refuses new values
+    /// until it has made a reserve again.
     ReserveGivenBack {
         /// Its size.
         bytes: u64,

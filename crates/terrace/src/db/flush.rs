@@ -34,7 +34,7 @@ use crate::time_profile::{Path, Stage, at};
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber, parallel};
 
-/// What is flushed, oldest first.
+/// The sources of a flush, oldest first.
 #[derive(Clone, Copy)]
 pub(crate) enum ToFlush<'a> {
     /// MemTables that readers may have.
@@ -187,7 +187,8 @@ impl Store {
 
     /// One table for each keyspace that each MemTable touches, synced with its name. Several
     /// MemTables are there at the close of a store whose region keeps nothing: the caller waits, so
-    /// they are written side by side. Arenas that were found are not in memory: one after the other.
+    /// they are written side by side. Arenas found by an opening are not in memory: one after the
+    /// other.
     fn write_tables(
         &self,
         memtables: ToFlush<'_>,
@@ -230,7 +231,7 @@ impl Store {
         let threads = parallel::threads(&self.options);
         let all = parallel::map("write tables", memtables, threads, |memtable| {
             let (mut files, mut taken) = (Vec::new(), Vec::new());
-            // Nothing older than the oldest waits to be flushed: it follows level 0 in age.
+            // No older arena waits for a flush, so the oldest follows level 0 in age.
             let is_oldest = memtables.first().is_some_and(|m| Arc::ptr_eq(m, memtable));
             let takes_along = is_oldest.then_some(&mut taken);
             let tables = self.write_tables_of(memtable, &mut files, takes_along);
@@ -247,7 +248,7 @@ impl Store {
         Ok((written, all_taken))
     }
 
-    /// Tiny tables go along if the caller asks for those that did.
+    /// Writes a MemTable's tables. Takes tiny tables along if the caller asks for a list of them.
     fn write_tables_of<'a>(
         &'a self,
         memtable: &Arc<MemTable>,
@@ -294,7 +295,7 @@ impl Store {
     /// Seals the active arena, although it is not full.
     pub(crate) fn seal_active(&self, writer: &mut Writer) -> Result<()> {
         let fresh = match self.take_spare() {
-            // What is flushed is to make room.
+            // The flush makes room.
             Err(error) if error.is_no_space() => self.with_reserve(|| self.smallest_arena(0, 0))?,
             spare => MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed),
         };
@@ -359,7 +360,7 @@ pub(crate) fn write_memtable(
 }
 
 /// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first
-/// one has the name `names`. Those with which tables went along take the place of these.
+/// one has the name `names`. MemTables with tables taken along replace these tables.
 fn flush_edit(
     ledger: &Ledger,
     names: u64,
@@ -385,7 +386,7 @@ fn flush_edit(
             edit.tables_added.push(TableAdded { place, table });
         }
     }
-    // Not those of a keyspace that was dropped meanwhile.
+    // Except those of a keyspace that was dropped meanwhile.
     let is_listed =
         |taken: &&TakenAlong<'_>| ledger.state.version.keyspace(taken.keyspace).is_some();
     let removed = taken.iter().filter(is_listed).flat_map(TakenAlong::removed);

@@ -398,24 +398,24 @@ struct Search {
     snapshot: Snapshot,
     key: Vec<u8>,
     value: RowValue,
-    /// Where the move began to note what it passes over.
+    /// The key from which on the move notes hidden keys.
     noted_from: Vec<u8>,
-    /// The key passed over last, of which nothing is visible.
+    /// The last key passed over; none of its versions is visible.
     passed_key: Vec<u8>,
 }
 
-/// What a move has passed over.
+/// Keys that a move has passed over.
 #[derive(Default)]
 struct Passed {
     count: u32,
-    /// Keys passed over since they are noted: between `Search::noted_from` and `passed_key`.
+    /// Number of keys passed over since `Search::noted_from`, up to `passed_key`.
     notes: u32,
 }
 
 impl Passed {
-    /// After so many keys for nothing a move asks whether it is in a stretch of which that is known.
+    /// Number of hidden keys after which a move looks for a known stretch.
     const LOOK: u32 = 8;
-    /// A stretch is remembered, or made longer, for so many.
+    /// Number of hidden keys that are worth a new stretch, or a longer one.
     const LEAST_NOTES: u32 = 16;
 
     fn note(&mut self) {
@@ -423,7 +423,7 @@ impl Passed {
         self.notes += 1;
     }
 
-    /// Whether it is time to look for a stretch, which is once a move.
+    /// Returns whether it is time to look for a stretch, which is once a move.
     fn is_to_look(&self) -> bool {
         self.count == Passed::LOOK
     }
@@ -499,7 +499,7 @@ impl Search {
         }
     }
 
-    /// The stretch without visible keys that the merge stands in.
+    /// Returns the stretch without visible keys that the merge stands in.
     fn stretch_at(&self, versions: &Versions) -> Option<Arc<Stretch>> {
         let (key, snapshot) = (versions.key().user_key, self.snapshot.sequence());
         self.store
@@ -659,7 +659,7 @@ impl Search {
         if !versions.valid() || versions.key().user_key != self.key.as_slice() {
             return Ok(live);
         }
-        // From the other side: the first that the snapshot sees is the newest.
+        // From the other side: the first version that the snapshot sees is the newest.
         versions.seek(InternalKey::seek(&self.key, snapshot))?;
         let key = versions.key();
         live = versions.valid()
@@ -722,7 +722,7 @@ fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -> Result<()
     }
 }
 
-/// The first key behind a key.
+/// Returns the first key behind a key.
 fn behind(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
@@ -743,7 +743,7 @@ fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
 /// A few steps are cheaper than a seek; many versions of one key are not.
 const STEPS: usize = 8;
 
-/// From a version that is newer than the snapshot to one that is not, or of another key. `buffer`
+/// Goes from a version newer than the snapshot to one that is not, or of another key. `buffer`
 /// takes the key.
 fn skip_newer(
     versions: &mut Versions,
@@ -761,7 +761,8 @@ fn skip_newer(
     versions.seek(InternalKey::seek(buffer, snapshot))
 }
 
-/// To the first version of another key, past those of `key`, of which one may be the present one.
+/// Goes to the first version of another key, past those of `key`. The present version may be one of
+/// these.
 fn skip_key(versions: &mut Versions, key: &[u8]) -> Result<()> {
     for _ in 0..STEPS {
         if !versions.valid() || versions.key().user_key != key {

@@ -208,7 +208,7 @@ impl Jobs {
             }
             (_, Some(at)) => Ok(board.take_slice(at)),
             _ => {
-                // What is reserved may be in the way of a merge, and is told when it is not any more.
+                // A reservation may be in the way of a merge. The merge begins after its release.
                 if board.jobs.is_empty() && board.reserved.is_empty() {
                     self.note(&mut board, Ok(false));
                 }

@@ -115,8 +115,8 @@ use crate::{Error, Result, SequenceNumber};
 /// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
 /// under any of them; under it nothing is but the history of compactions, the last of all. The state
 /// of a worker is locked under any of them, and nothing under it. Readers take none of them, but that
-/// they try the loan's and `writer`. An event listener runs without them, except that a leader that was stopped
-/// tells of it while it leads and holds `writer`: there the listener may not wait.
+/// they try the loan's and `writer`. An event listener runs without them. One exception: a leader
+/// that was stopped tells of it while it leads and holds `writer`: there the listener may not wait.
 pub(crate) struct Store {
     /// Where the directory was when it was opened: for messages only.
     pub(crate) path: PathBuf,

@@ -138,7 +138,7 @@ impl Store {
             }
         };
 
-        // An owner has nobody to read what is in arenas, until it is in tables.
+        // A new owner has no reader for the writes in arenas until they are in tables.
         let mut memtables = match options.read_only {
             true => recovered.load()?,
             false => Vec::new(),
@@ -238,7 +238,7 @@ impl Store {
             store.remove_orphans()?;
             let recovered_bytes = recovered.bytes();
             let first_bytes = first_arena_bytes(recovered_bytes, store.options.arena_bytes);
-            // Slots that are too small by now go where the others become free.
+            // Slots that have become too small go at the place that frees the others.
             store.region.keep_from(first_bytes);
             store.guard("recovery", || store.finish_recovery(recovered))?;
             let first_bytes = store.affordable_first(first_bytes)?;

@@ -32,7 +32,7 @@ impl Timer {
         }
     }
 
-    /// The same timer, which this bell wakes, too: once a second at most.
+    /// Returns the same timer, which this bell wakes, too: once a second at most.
     pub(crate) fn with_bell(self, bell: Arc<Bell>) -> Self {
         Timer { bell, ..self }
     }

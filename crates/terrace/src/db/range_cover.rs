@@ -26,8 +26,8 @@ pub(crate) struct Cover {
     /// The tombstone's range.
     pub(crate) start: Vec<u8>,
     pub(crate) end: Vec<u8>,
-    /// How far the layer's tombstones reach together, with no key left out: every version in older
-    /// layers is hidden there, whichever tombstone it is that hides it.
+    /// Keys around the range that the layer's tombstones hide together, without a gap. They hide
+    /// every version in older layers there, whichever tombstone does it.
     pub(crate) all_start: Vec<u8>,
     pub(crate) all_end: Vec<u8>,
     /// The lowest number of a tombstone in the layer: versions in it with lower numbers are hidden
@@ -36,8 +36,8 @@ pub(crate) struct Cover {
 }
 
 impl Cover {
-    /// What to pass over from a version of the layer's own, which the tombstone hides, with a number
-    /// of its own: versions below which number, from which key up to which.
+    /// Returns the versions to pass over: those below the returned number, from the first key up to
+    /// the second. The tombstone hides the layer's own version with the number `sequence`.
     pub(crate) fn in_layer(&self, sequence: SequenceNumber) -> (SequenceNumber, &[u8], &[u8]) {
         match sequence < self.all_sequence {
             true => (self.all_sequence, &self.all_start, &self.all_end),
@@ -238,14 +238,14 @@ fn cover_in(
     })
 }
 
-/// Extends a cover to what the sets of its layer cover around a key without a gap.
+/// Extends a cover to the keys around `key` that the sets of its layer cover without a gap.
 fn reach_together(
     mut cover: Cover,
     sets: &[Arc<RangeTombstones>],
     key: &[u8],
     snapshot: SequenceNumber,
 ) -> Cover {
-    /// Sets that take turns at making it longer are left at that.
+    /// Maximum number of rounds for sets that extend each other's cover.
     const ROUNDS: usize = 16;
     let mut end: &[u8] = key;
     let mut start: &[u8] = &cover.start;

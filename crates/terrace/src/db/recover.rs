@@ -4,8 +4,8 @@
 //! writes nothing, so that a read-only open is the same as an owner's up to here.
 //!
 //! Goal: an opening takes the memory of one arena's frames, however many arenas there are and however
-//! large they are. Arenas are searched in windows, and their frames are checked on the way; what is
-//! taken is loaded when it is needed, by an owner one arena after the other.
+//! large they are. It searches arenas in windows and checks their frames on the way. It loads the
+//! frames that it takes only when they are needed; an owner loads one arena after the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,8 +57,8 @@ pub struct Recovery {
     pub foreign_files: Vec<PathBuf>,
 }
 
-/// Frames that a reader holds in memory of its own. Beyond that it maps files, so that the kernel may
-/// take the memory back; up to that no medium that fails can end the process.
+/// Maximum bytes of frames that a reader holds in memory of its own. Beyond that it maps files, so that
+/// the kernel may take the memory back. Up to that no failing medium can end the process.
 const HELD_BYTES: u64 = 16 << 20;
 
 /// The writes that were in arenas, oldest first.
@@ -69,7 +69,7 @@ pub(crate) struct RecoveredWrites {
     pub(crate) report: Recovery,
 }
 
-/// An arena of which frames are taken. They are on the medium.
+/// An arena with frames that recovery takes. They are on the medium.
 #[derive(Debug)]
 pub(crate) struct TakenArena {
     found: Arc<Recovered>,
@@ -86,7 +86,7 @@ impl TakenArena {
         self.found.slot()
     }
 
-    /// Bytes that its frames take.
+    /// Returns the bytes of its frames.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.found.scan.end_bytes as u64
     }
@@ -144,7 +144,7 @@ impl RecoveredWrites {
         RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
     }
 
-    /// Bytes of the arenas that they take.
+    /// Returns the bytes of the frames in these arenas.
     pub(crate) fn bytes(&self) -> u64 {
         self.arenas.iter().map(TakenArena::frame_bytes).sum()
     }
@@ -255,7 +255,7 @@ pub(crate) fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> E
     Error::corruption(file, 0, detail)
 }
 
-/// A live arena as it was found, and what is wrong with its frames.
+/// A live arena as recovery found it, with the faults of its frames.
 #[derive(Debug)]
 pub(crate) struct LiveFound {
     found: Recovered,
@@ -282,9 +282,9 @@ fn read_live(
     Ok(LiveFound { found, faults })
 }
 
-/// Looks for the frames of an arena up to the first that is whole and holds no records of a store, and
-/// whatever its length is: those behind are evidence, and none is taken. `live` is what the manifest
-/// says of it.
+/// Looks for the frames of an arena up to the first whole frame that holds no records of a store,
+/// whatever the arena's length. Later frames are evidence, and none is taken. `live` is the arena's
+/// entry in the manifest.
 pub(crate) fn read_to_bad_records(
     region: &Region,
     slot: u64,
@@ -302,8 +302,8 @@ pub(crate) fn read_to_bad_records(
     Ok(found)
 }
 
-/// Judges the header of a live arena. That of another generation than its own, or the one that it was
-/// to replace, is that of another file: one of an earlier time, or of a copy of the store.
+/// Judges the header of a live arena. It has the arena's own generation or the one that it was to
+/// replace. Any other one belongs to another file: of an earlier time, or of a copy of the store.
 fn check_generation(
     region: &Region,
     found: &Recovered,
@@ -347,7 +347,7 @@ fn check_keyspaces(arenas: &[LiveFound], state: &ManifestState) -> Result<()> {
     Err(Error::corruption(file, unissued.offset as u64, detail))
 }
 
-/// Fails if a frame that is to be taken holds no records of a store.
+/// Fails if a frame to be taken holds no records of a store.
 fn check_records(arenas: &[LiveFound], plan: &Plan) -> Result<()> {
     for (arena, taken) in arenas.iter().zip(&plan.last_taken) {
         if let (Some(bad), Some(_)) = (&arena.faults.bad_records, taken)
@@ -410,7 +410,7 @@ pub(crate) fn facts_of(found: &Recovered) -> ArenaFacts {
     }
 }
 
-/// Takes of each arena what the plan says.
+/// Takes the frames of each arena that the plan names.
 pub(crate) fn take(
     arenas: &[Arc<Recovered>],
     plan: &Plan,

@@ -1,13 +1,13 @@
 //! A reserve of space: a full disk is no dead end.
 //!
-//! Whoever deletes something writes first, and so does the merge that gives its space back. So the file
-//! `RESERVE` keeps blocks of the file system that nothing is stored in. Whatever makes room removes it
-//! when it meets a full disk: an opening, a flush, a merge, an edit of the manifest. While it is gone, no
-//! arena is begun for new values; deletes go on. It is made again once twice its size is free and no
-//! flush waits.
+//! Every delete writes first, and so does the merge that gives its space back. So the file `RESERVE`
+//! keeps empty blocks of the file system. A step that makes room removes it when it meets a full disk:
+//! an opening, a flush, a merge, an edit of the manifest. While it is gone, no arena is begun for new
+//! values; deletes go on. The store makes it again once twice its size is free and no flush waits.
 //!
-//! The blocks are allocated, not filled with zeros, of which a file system that compresses keeps none.
-//! Where they cannot be allocated there is no reserve; it is never a reason to refuse anything.
+//! The blocks are allocated, not filled with zeros: a file system that compresses keeps no block of
+//! zeros. Where the file system cannot allocate them there is no reserve. Its absence is never a reason
+//! to refuse anything.
 
 use std::time::Duration;
 
@@ -20,43 +20,45 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::{Error, Result};
 
-/// Of the bytes in tables one part in so many.
+/// The reserve is one part in this many of the bytes in tables.
 const SHARE: u64 = 32;
 /// The largest reserve.
 const MAX_BYTES: u64 = 64 << 20;
-/// Bytes in tables below which there is none: what is small fits into space that others give back.
+/// Bytes in tables below which there is no reserve: a small store fits into space that others give
+/// back.
 const MIN_TABLE_BYTES: u64 = 8 << 20;
 
-/// Time between giving it back and making it again.
+/// Time between giving the reserve back and making it again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Groups of deletes after one that met a full disk.
+/// Number of groups of deletes that do not wait for merges after one that met a full disk.
 const PASSING_GROUPS: u32 = 256;
 
-/// What is known of the file.
+/// The state of the file.
 #[derive(Default)]
 pub(crate) struct Reserve {
     state: Mutex<State>,
-    /// Groups of deletes that pass before one tries to wait for merges like all others.
+    /// Number of groups of deletes that still pass. The next one tries to wait for merges like all
+    /// others.
     passing: AtomicU32,
 }
 
 #[derive(Clone, Copy, Default)]
 struct State {
     held_bytes: u64,
-    /// When a full disk took it, if it was not made again.
+    /// Time at which a full disk took the reserve, if it was not made again.
     gone_since: Option<Instant>,
-    /// So many bytes were given back, and listeners do not know.
+    /// Bytes that were given back without notice to listeners yet.
     untold_bytes: Option<u64>,
     /// The file system allocates no blocks.
     is_unsupported: bool,
 }
 
-/// What is to be done about the file.
+/// The next step for the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Keep,
     Remove,
-    /// A new one of so many bytes takes the place of the one that is there.
+    /// A new file of this size takes the place of the present one.
     Make(u64),
 }
 
@@ -68,7 +70,7 @@ fn wanted_bytes(table_bytes: u64) -> u64 {
     (table_bytes / SHARE).min(MAX_BYTES)
 }
 
-/// Returns what to do about a reserve of `held_bytes`. It follows the tables in large steps only.
+/// Returns the next step for a reserve of `held_bytes`. It follows the tables in large steps only.
 fn next(held_bytes: u64, wanted_bytes: u64, free_bytes: u64) -> Next {
     if wanted_bytes == 0 {
         return if held_bytes > 0 {
@@ -86,13 +88,13 @@ fn next(held_bytes: u64, wanted_bytes: u64, free_bytes: u64) -> Next {
 }
 
 impl Reserve {
-    /// A group of writes met a full disk: deletes do not ask for a while, since each would wait for a
-    /// merge that fails.
+    /// Notes that a group of writes met a full disk. Deletes do not ask for a while, since each would
+    /// wait for a merge that fails.
     pub(crate) fn met_full_disk(&self) {
         self.passing.store(PASSING_GROUPS, Ordering::Relaxed);
     }
 
-    /// Whether a group of deletes need not wait for merges. For the leader.
+    /// Returns whether a group of deletes need not wait for merges. For the leader.
     pub(crate) fn lets_deletes_pass(&self) -> bool {
         let left = self.passing.load(Ordering::Relaxed);
         if left > 0 {
@@ -103,7 +105,7 @@ impl Reserve {
 }
 
 impl Store {
-    /// Takes over the reserve that an earlier opening left, of whatever size.
+    /// Takes over the reserve of an earlier opening, whatever its size.
     pub(crate) fn find_reserve(&self) -> Result<()> {
         let entries = self.directory.list()?;
         let found = entries.iter().find(|entry| entry.name == RESERVE);
@@ -119,9 +121,8 @@ impl Store {
         }
     }
 
-    /// Gives the reserve back to a step that failed, if it failed for want of space and that is enough
-    /// for it. Otherwise the store would make and remove it again and again beside a merge that
-    /// needs more.
+    /// Gives the reserve back to a step that failed for want of space, if the reserve is enough for it.
+    /// Otherwise the store would make and remove it again and again beside a merge that needs more.
     pub(crate) fn gives_reserve_for(&self, error: &Error) -> bool {
         let is_enough = match error {
             Error::NoSpace { needed_bytes, .. } => {
@@ -142,7 +143,7 @@ impl Store {
         state.untold_bytes = Some(state.held_bytes);
         state.held_bytes = 0;
         state.gone_since = Some(Instant::now());
-        // Before it, btrfs gives nothing back.
+        // Before the sync, btrfs gives nothing back.
         if let Err(error) = self.directory.sync() {
             self.poison(error.into());
         }
@@ -159,8 +160,8 @@ impl Store {
         self.reserve.state.lock().held_bytes
     }
 
-    /// Fails while a full disk has the reserve and there is no space for another: what is left is for
-    /// those who make room.
+    /// Fails while a full disk has the reserve and there is no space for another: the rest is for steps
+    /// that make room.
     pub(crate) fn check_reserve(&self) -> Result<()> {
         if !self.lacks_reserve() {
             return Ok(());
@@ -183,8 +184,8 @@ impl Store {
             .sum()
     }
 
-    /// Makes or removes the file, as the tables and the free space have it, and tells what became of it.
-    /// What fails is tried again the next time. The caller owns the directory.
+    /// Makes or removes the file, as the tables and the free space require, and reports the change. A
+    /// failed step is tried again the next time. The caller owns the directory.
     pub(crate) fn look_after_reserve(&self) {
         if self.options.read_only || self.closing.load(Ordering::Acquire) {
             return;
@@ -195,14 +196,14 @@ impl Store {
         }
     }
 
-    /// Returns what listeners are to be told, when the lock is free again: they are a caller's code.
+    /// Returns the events, to be reported when the lock is free again: listeners are a caller's code.
     fn settle_reserve(&self) -> [Option<EventKind>; 2] {
         let wanted = wanted_bytes(self.table_bytes());
         let waits = self.view.load().memtables.len() > 1;
         let mut state = self.reserve.state.lock();
         let bytes = state.untold_bytes.take();
         let gone = bytes.map(|bytes| EventKind::ReserveGivenBack { bytes });
-        // Whoever met a full disk is to have the time to use what was given back.
+        // A step that met a full disk needs time to use the space.
         let waits = waits
             || state
                 .gone_since
@@ -243,7 +244,7 @@ impl Store {
                 let _ = self.directory.remove(RESERVE);
                 let is_unsupported = error.kind() == ErrorKind::Unsupported;
                 state.is_unsupported = is_unsupported;
-                // Nothing will bring it back: the store goes on without.
+                // No later step brings it back: the store goes on without.
                 if is_unsupported {
                     state.gone_since = None;
                 }
@@ -256,7 +257,8 @@ impl Store {
         let options = OpenOptions::buffered(OpenMode::CreateNew);
         let file = self.directory.open(RESERVE, options)?;
         file.allocate(bytes)?;
-        // Its length says what it holds. The block is allocated, and overwriting it takes none.
+        // The file's length is the size of the reserve. The block is allocated, and overwriting it
+        // takes none.
         file.write_at(&[0], bytes.saturating_sub(1), Purpose::Other)?;
         file.sync(Purpose::Other)
     }

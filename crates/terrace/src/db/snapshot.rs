@@ -31,7 +31,7 @@ impl SnapshotList {
         }
     }
 
-    /// Returns the bell that tells of numbers that are not held any more.
+    /// Returns the bell that rings when a number is not held any more.
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }

@@ -9,7 +9,7 @@ use terrace_storage::{
 
 use crate::table::{makes_room, sparing};
 
-/// A storage whose openings take the descriptors of tables that can be spared.
+/// A storage that closes spare tables when an opening finds no descriptor.
 #[derive(Debug)]
 pub(crate) struct SparingStorage(pub(crate) Arc<dyn Storage>);
 

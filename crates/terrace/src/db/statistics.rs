@@ -126,7 +126,7 @@ pub struct Statistics {
     pub slices: u64,
     /// Tables moved without being read.
     pub moves: u64,
-    /// Tables removed without being read, since deleted ranges hid all that they held.
+    /// Number of tables removed without being read, since deleted ranges hid all their entries.
     #[serde(default)]
     pub removals: u64,
     /// Tables that nobody lists any more, whose files are still to be deleted.
@@ -147,10 +147,11 @@ pub struct Statistics {
     /// Why writes are refused, if they are.
     #[serde(with = "serial::error_text")]
     pub poisoned: Option<Error>,
-    /// Bytes of the file `RESERVE`, which a full disk gives back to whatever makes room.
+    /// Bytes of the file `RESERVE`. A full disk gives them back to steps that make room.
     #[serde(default)]
     pub reserve_bytes: u64,
-    /// Whether a full disk took the reserve: new values are refused until it is made again.
+    /// True if a full disk took the reserve. The store refuses new values until it has made a
+    /// reserve again.
     #[serde(default)]
     pub lacks_reserve: bool,
     /// Live snapshots, iterators' own included.

@@ -1,5 +1,5 @@
-//! What the store tells the policies of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and
-//! the tables that are not to be tried again.
+//! The policies' view of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and the tables that
+//! are not to be tried again.
 
 use crate::compaction::kept::OldestSnapshot;
 use crate::compaction::policy::superseded::Seen;
@@ -7,7 +7,7 @@ use crate::db::Store;
 use crate::levels::Version;
 
 impl Store {
-    /// Of the present version.
+    /// Returns the view of the present version.
     pub(crate) fn seen_superseded(&self) -> Seen {
         let view = self.view.load();
         let keyspaces = view.version.keyspaces.values();
@@ -19,7 +19,7 @@ impl Store {
         }
     }
 
-    /// Returns the oldest snapshot with what it keeps in all keyspaces.
+    /// Returns the oldest snapshot, with the superseded versions that it keeps in all keyspaces.
     pub(crate) fn oldest_snapshot_of(&self, version: &Version) -> Option<OldestSnapshot> {
         let tables = version.tables().map(|(_, table)| &**table);
         let sequence = self.snapshots.oldest()?;

@@ -1,4 +1,4 @@
-//! Tiny tables that a flush merges with what it writes.
+//! Tiny tables that a flush merges with its output.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use crate::sync::atomic::AtomicBool;
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
-/// Tables of one keyspace, and what keeps merges from touching them until the flush is installed.
+/// Tables of one keyspace, with a reservation that keeps merges from touching them until the flush
+/// is installed.
 pub(crate) struct TakenAlong<'a> {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) choice: Choice,
@@ -45,7 +46,7 @@ impl TakenAlong<'_> {
 }
 
 impl Store {
-    /// Claims what the flush of a MemTable, the oldest there is, takes along in a keyspace.
+    /// Claims the tables that the flush of the oldest MemTable takes along in a keyspace.
     pub(crate) fn take_along(
         &self,
         memtable: &Arc<MemTable>,
@@ -58,7 +59,7 @@ impl Store {
         }
         let written = range_of(memtable, keyspace)?;
         let choose = |claims: &[Claim]| {
-            // After the board: what is claimed may be listed at two places, never at none.
+            // After the board: claimed tables may be listed at two places, never at none.
             let version = Arc::clone(&self.view.load().version);
             let levels = version.keyspace(keyspace)?;
             let choice = taken_along(levels, claims, most_bytes)?;
@@ -67,7 +68,7 @@ impl Store {
             let bounds = inputs.clone().map(|input| &input.table.bounds);
             let claim = Claim::new(
                 KeyRange::hull(bounds.chain([&written]))?,
-                // The flush is younger than all that is listed.
+                // The flush is younger than all listed tables.
                 u64::MAX,
                 choice.output,
                 inputs.map(|input| input.table.number),
@@ -84,7 +85,8 @@ impl Store {
         })
     }
 
-    /// Writes what a MemTable and the tables that go along hold. The files are settled if it fails.
+    /// Writes the entries of a MemTable and of the tables that go along. The files are settled if
+    /// it fails.
     pub(crate) fn write_with(
         &self,
         memtable: &Arc<MemTable>,
@@ -126,7 +128,8 @@ impl Store {
     }
 }
 
-/// The keys that a MemTable holds of a keyspace; `None` if it holds none, or they cannot be read.
+/// Returns the key range of a MemTable in a keyspace; `None` if it has none there, or cannot be
+/// read.
 fn range_of(memtable: &Arc<MemTable>, keyspace: KeyspaceId) -> Option<KeyRange> {
     let mut cursor = memtable.cursor(keyspace);
     cursor.seek_to_first().ok()?;

@@ -6,8 +6,8 @@
 //! that do. They change only with the levels, so they are kept as long as these do not, and what was read of two
 //! tables as long as both are listed as they were. Beside them stand the tables that ranges hide whole.
 //!
-//! Nothing wakes a merge when time passes. A timer does, some times within the age that the options give, and when
-//! a snapshot is dropped, at most once a second.
+//! Nothing wakes a merge when time passes. A timer does, some times within the age that the options give. It also
+//! does when a snapshot is dropped, at most once a second.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Looks within the age at which tombstones are old.
 const LOOKS: u64 = 8;
 
-/// What is known of the levels beside the policy's own knowledge.
+/// The inputs of the triggers beside the policy's own.
 pub(crate) struct SeenBeside {
     pub(crate) tombstones: Arc<Seen>,
     pub(crate) superseded: Arc<superseded::Seen>,
@@ -62,7 +62,7 @@ struct Pair {
     hidden_from: Option<SequenceNumber>,
 }
 
-/// What the policies are told.
+/// The view that the policies get.
 #[derive(Clone, Default)]
 struct HiddenByRanges {
     /// By the numbers of the ranges' tables.
@@ -79,9 +79,9 @@ impl Pair {
 }
 
 impl Store {
-    /// Returns what the triggers beside the policy go by, of the present version. Files may be read.
+    /// Returns the inputs of the triggers beside the policy, for the present version. May read files.
     pub(crate) fn seen_beside(&self) -> SeenBeside {
-        // The version before the snapshots: all that it holds is at or below a number visible by then, or stays.
+        // The version before the snapshots: all its entries are at or below a number visible by then, or stay.
         let tombstones = self.seen_tombstones();
         let superseded = Arc::new(self.seen_superseded());
         SeenBeside {
@@ -103,7 +103,7 @@ impl Store {
         })
     }
 
-    /// The policy of the options for a keyspace, and the triggers that hold under every policy.
+    /// Returns the policy of the options for a keyspace, and the triggers that hold under every policy.
     pub(crate) fn policy_of(
         &self,
         levels: &KeyspaceLevels,
@@ -238,7 +238,7 @@ impl Store {
         Ok(older.entries.saturating_mul(inside) / (keys.len() as u64).max(1))
     }
 
-    /// Time has passed, or a snapshot is gone: wakes the merges, unless no table can have become due by that.
+    /// Wakes the merges after some time or the end of a snapshot, unless no table can have become due by that.
     pub(crate) fn look_at_tables(&self) {
         let version = Arc::clone(&self.view.load().version);
         let mut tables = version.tables().map(|(_, table)| table);
@@ -248,7 +248,7 @@ impl Store {
     }
 }
 
-/// How often somebody has to look.
+/// Returns the time between two looks at the tables.
 pub(crate) fn pause_between_looks(options: &Options) -> Duration {
     let age_seconds = options.tombstone_age_seconds;
     match age_seconds {

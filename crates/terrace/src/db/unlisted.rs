@@ -112,9 +112,9 @@ impl Unlisted {
     }
 }
 
-/// Returns the error of an opening that lacks an arena. If the end of the manifest was dropped and a table
-/// is there that it may have listed, that is no lost region: a flush removes an arena that is larger
-/// than usual or smaller than the next one, and its edit may have been in the end.
+/// Returns the error of an opening that lacks an arena. It is no lost region if the end of the
+/// manifest was dropped and a table is there that it may have listed. A flush removes an arena that
+/// is larger than usual or smaller than the next one, and its edit may have been in the end.
 pub(crate) fn of_missing_arena(
     error: Error,
     directory: &dyn Directory,

@@ -24,7 +24,8 @@ pub(crate) struct View {
     /// Every write up to this number is in `version`; those above it are in `memtables`.
     pub(crate) flushed_sequence: SequenceNumber,
     room: Room,
-    /// What the sealed MemTables hold: they never change, and writers ask at every group.
+    /// Room that the sealed MemTables take. It never changes, and writers ask for it at every
+    /// group.
     sealed_taken_bytes: u64,
 }
 
@@ -57,9 +58,9 @@ impl View {
         bytes * 16_u64.saturating_sub(free_sixteenths) / 16
     }
 
-    /// Room for writes, in sixteenths of a full arena, `active` having so much of its own left. A
-    /// sealed MemTable counts by what it holds: that is what a flush has to do before its arena is
-    /// free again.
+    /// Returns the room for writes, in sixteenths of a full arena, `active` having so much of its
+    /// own left. A sealed MemTable counts by its contents: a flush has to write these before its
+    /// arena is free again.
     pub(crate) fn free_sixteenths(&self, active: &MemTable, active_sixteenths: u64) -> u64 {
         let active_bytes = self.taken_bytes(active, active_sixteenths);
         self.room
@@ -71,7 +72,7 @@ impl View {
         self.count(&self.memtables)
     }
 
-    /// Returns those of them that take no more writes.
+    /// Returns the arenas among them that take no more writes.
     pub(crate) fn sealed(&self) -> Unflushed {
         self.count(self.memtables.get(1..).unwrap_or_default())
     }
@@ -84,12 +85,12 @@ impl View {
         }
     }
 
-    /// Whether one more arena, of this size, may hold unflushed writes.
+    /// Returns whether one more arena, of this size, may hold unflushed writes.
     pub(crate) fn takes_another(&self, capacity_bytes: u64) -> bool {
         self.room.takes_another(self.unflushed(), capacity_bytes)
     }
 
-    /// Whether writers are held back from the first frame in the active arena on.
+    /// Returns whether writers are held back from the first frame in the active arena on.
     pub(crate) fn slows_writers_down(&self) -> bool {
         self.room.slows_writers_down(self.sealed())
     }

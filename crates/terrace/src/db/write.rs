@@ -3,10 +3,10 @@
 //! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
 //! the store is behind, makes room, appends the group as one frame, persists it where that was
 //! asked for, inserts it into the index, forwards it to the read buffer, and only then raises the
-//! visible number. Stretches without visible keys that it writes into end with the forward
-//! (`empty_stretch.rs`). The order of the last four is what readers and recovery rely on: what is visible
-//! is in the index and no older version in the read buffer, what is in the index is in the arena,
-//! and what is acknowledged as persistent was persisted with every write before it.
+//! visible number. The forward ends stretches without visible keys that the group writes into
+//! (`empty_stretch.rs`). Readers and recovery rely on the order of the last four. Visible records
+//! are in the index, with no older version in the read buffer. Indexed records are in the arena. An
+//! acknowledged persistent write was persisted with every write before it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,11 +62,11 @@ pub(crate) struct Writer {
     pub(crate) asks_below_sixteenths: u64,
 }
 
-/// Whose frame takes an arena.
+/// The frames that may take an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     All,
-    /// On a full disk: what only deletes passes.
+    /// On a full disk: frames that only delete.
     Deletes,
 }
 
@@ -167,7 +167,7 @@ impl Store {
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
         if !(self.reserve.lets_deletes_pass() && group.makes_room()) {
             match self.write_group(writer, group, Admission::All) {
-                // Nothing of it was written.
+                // No part of it was written.
                 Err(error) if error.is_no_space() => {
                     self.reserve.met_full_disk();
                     group.refuse_values(&error);
@@ -335,12 +335,12 @@ impl Store {
             self.arena_for_batch(payload_bytes, records)?
         };
         self.roll_over(writer, Arc::new(fresh))?;
-        // Where space is short, a spare is smaller than the batch was told.
+        // Where space is short, a spare may be smaller than the batch expects.
         self.make_room(writer, payload_bytes, records)
     }
 
-    /// The same on a full disk, for a frame that only deletes: in the smallest arena, and nobody
-    /// holds it back, for merges may be waiting for the space that it gives.
+    /// Makes room on a full disk for a frame that only deletes. It takes the smallest arena, and
+    /// nothing holds it back, for merges may be waiting for the space that it gives.
     fn make_room_for_deletes(
         &self,
         writer: &mut Writer,

@@ -1,5 +1,5 @@
-//! Writes, readers and ingests beside one another, under thousands of schedules, with a model that
-//! knows what every reader is to see.
+//! Writes, readers and ingests beside one another, under thousands of schedules, with a model of
+//! every reader's view.
 
 use super::*;
 use crate::WriteBatch;
@@ -7,10 +7,10 @@ use crate::sync::thread;
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 const SCHEDULES: usize = 4_000;
-/// How often priorities change in a schedule.
+/// The number of priority changes in a schedule.
 const CHANGES: usize = 3;
 const KEYS: u8 = 3;
-/// What the write with a number, counted from 1, does: puts a key, deletes one, or ingests one.
+/// The action of the write with a number, counted from 1: puts a key, deletes one, or ingests one.
 const WRITES: [(char, u8); 8] = [
     ('d', 0),
     ('p', 1),
@@ -22,7 +22,7 @@ const WRITES: [(char, u8); 8] = [
     ('d', 1),
 ];
 
-/// Whether a key is visible to a reader at a number.
+/// Returns whether a key is visible to a reader at a number.
 fn is_visible(key: u8, snapshot: u64) -> bool {
     let seen = WRITES.iter().take(snapshot as usize);
     let newest = seen.rev().find(|(_, of)| *of == key);

@@ -1,4 +1,4 @@
-//! How many steps moves take where much is hidden, and a model of what they show.
+//! The number of steps of moves where much is hidden, and a model of their results.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use crate::{Background, Db, DbIterator, IterOptions, Options, ReadOptions, Snaps
 
 /// Versions of one key, and rows under one range.
 const MANY: u32 = 20_000;
-/// The most steps of a move, whatever it passes over.
+/// Maximum number of steps of a move, however many rows it passes over.
 const FEW: u64 = 64;
 
 fn store() -> Db {
@@ -28,7 +28,7 @@ fn at(snapshot: &Snapshot) -> IterOptions {
     }
 }
 
-/// Where each kind of move leads, and the most steps that one took.
+/// Returns the most steps that a move took, and the destination of each kind of move.
 fn moves(db: &Db, options: &IterOptions, sought: &[u8]) -> (u64, Vec<Option<Vec<u8>>>) {
     let mut iterator = db.iter(options.clone()).unwrap();
     let mut most = 0;
@@ -49,7 +49,8 @@ fn moves(db: &Db, options: &IterOptions, sought: &[u8]) -> (u64, Vec<Option<Vec<
     (most, shown)
 }
 
-/// A store where `b` has many versions between two rows, and a snapshot in the midst of them.
+/// Returns a store where `b` has many versions between two rows, and a snapshot in the midst of
+/// them.
 fn versions_of_one_key(flush_between: bool) -> (Db, Snapshot) {
     let db = store();
     db.put(b"a", b"").unwrap();
@@ -105,13 +106,13 @@ fn gets_at_an_older_snapshot_do_not_walk_all_versions() {
             assert_eq!(get(), Some(key(MANY / 2 - 1).to_vec()));
         }
     });
-    // Until walking has cost what sorting does, gets walk.
+    // Gets walk until walking has cost as much as sorting does.
     let bar = u64::from(4 * MANY) + 1_000 * FEW;
     assert!(steps <= bar, "{steps} steps");
 }
 
-/// A store of many rows of which a deleted range hides all but the first and the last, and rows
-/// that were written into it again.
+/// Returns a store of many rows. A deleted range hides all but the first and the last. Some rows
+/// were written into it again.
 fn rows_under_a_range(again: &[u32], flushed: bool) -> Db {
     let db = store();
     for number in 0..MANY {
@@ -213,11 +214,11 @@ fn nested_ranges_are_looked_up_and_not_walked() {
     }
 }
 
-/// What is done to a store of the model's between moves.
+/// Steps of the model between moves.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),
-    /// Takes so many from the front of what is there, or from the back.
+    /// Takes so many rows from the front of the queue, or from its back.
     Pop(u8, bool),
     DeleteRange(u8, u8),
     Ingest(u8),
@@ -372,7 +373,7 @@ proptest! {
     }
 }
 
-/// Takes a queue's entries one after the other; the steps of a pop, on average.
+/// Takes a queue's entries one after the other. Returns the mean number of steps of a pop.
 fn steps_of_a_pop(entries: u32, pushes: bool, old_snapshot: bool, flushes: bool) -> u64 {
     let db = store();
     for number in 0..entries {
@@ -426,7 +427,7 @@ fn a_stack_is_popped_as_a_queue_is() {
     assert!(steps <= FEW * u64::from(ENTRIES), "{steps} steps");
 }
 
-/// Takes all that a queue holds, and gives what a look into the empty one costs.
+/// Takes all entries of a queue. Returns the cost of a look into the empty one.
 fn emptied(entries: u32) -> Db {
     let db = store();
     for number in 0..entries {

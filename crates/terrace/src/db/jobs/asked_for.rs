@@ -20,7 +20,7 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let mut board = self.jobs.board.lock();
         board.reserved.retain(|(ticket, ..)| *ticket != self.ticket);
-        // Something may begin that was in its way.
+        // A job that it blocked may begin now.
         self.jobs.note(&mut board, Ok(true));
     }
 }
@@ -116,7 +116,7 @@ impl Jobs {
         Some(reserved)
     }
 
-    /// Claims what `choose` makes of the claims of a keyspace.
+    /// Claims the job that `choose` makes from the claims of a keyspace.
     pub(crate) fn reserve_chosen<T>(
         &self,
         keyspace: KeyspaceId,

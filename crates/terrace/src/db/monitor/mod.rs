@@ -214,7 +214,8 @@ impl Monitor {
         setbacks.of(levels.id).collect()
     }
 
-    /// Returns the tables of a keyspace that lie where a merge was a setback, and too little has come since.
+    /// Returns the tables of a keyspace where a merge was a setback and too few versions have come
+    /// since.
     pub(crate) fn set_back_tables(&self, levels: &KeyspaceLevels) -> Vec<u64> {
         let mut setbacks = self.setbacks.lock();
         setbacks.forget_all_but(levels);

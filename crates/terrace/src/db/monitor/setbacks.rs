@@ -45,7 +45,7 @@ impl Setbacks {
         })
     }
 
-    /// The tables of sub-levels in ranges of keys that have too few versions still.
+    /// Returns the tables of sub-levels in ranges of keys that have too few versions still.
     pub(super) fn tables(&self, levels: &KeyspaceLevels) -> Vec<u64> {
         let mut numbers = Vec::new();
         for (place, sub_level) in levels.sub_levels() {
