@@ -1,22 +1,21 @@
-//! How large the next arena is.
+//! The size of the next arena.
 //!
-//! A file never changes its size, because a power cut would choose among the sizes of one that did.
-//! The *next* arena is larger instead: a store of one key keeps one small file, and a load reaches
-//! the full size after a few arenas. An opening begins with the size that suits the writes which it
+//! A file never changes its size, because a power cut would choose among the sizes of one that did. The
+//! *next* arena is larger instead. So a store of one key keeps one small file, and a load reaches the
+//! full size after a few arenas. An opening begins with the size that suits the writes which it
 //! recovered.
 
 /// Bytes of a store's first arena, if `Options::arena_bytes` is not smaller.
 pub(crate) const FIRST_ARENA_BYTES: u64 = 256 << 10;
-/// An arena is so many times as large as the one before.
+/// Size of an arena as a multiple of the one before.
 const GROWTH: u64 = 4;
-/// Of what an arena holds one part in so many more is reserved for tables: their filters, sketches and
-/// indexes.
+/// Tables may take one part in this many more than their arena, for filters, sketches and indexes.
 const TABLE_EXTRA: u64 = 8;
 /// Room of the active arena, in sixteenths, below which the next one is prepared: a quarter is full.
 pub(crate) const SPARE_BELOW_SIXTEENTHS: u64 = 12;
 
-/// Returns the size of the arena after one of `last_bytes`, of which so much is free. An arena that is
-/// sealed before a quarter of it is full gives no reason to take a larger one.
+/// Returns the size of the arena after one of `last_bytes`, of which so much is free. An arena sealed
+/// before a quarter of it is full gives no reason to take a larger one.
 pub(crate) fn next_arena_bytes(last_bytes: u64, free_sixteenths: u64, arena_bytes: u64) -> u64 {
     let is_filled = free_sixteenths < SPARE_BELOW_SIXTEENTHS;
     within(
@@ -28,7 +27,7 @@ pub(crate) fn next_arena_bytes(last_bytes: u64, free_sixteenths: u64, arena_byte
 /// Returns the size of the first arena of an opening that found so many bytes of unflushed writes.
 pub(crate) fn first_arena_bytes(recovered_bytes: u64, arena_bytes: u64) -> u64 {
     let grown_bytes = recovered_bytes.saturating_mul(GROWTH).min(arena_bytes);
-    // Of sizes that another arena may have, too, so that slots serve again.
+    // One of the sizes of other arenas, so that slots serve again.
     let mut bytes = FIRST_ARENA_BYTES;
     while bytes < grown_bytes {
         bytes = bytes.saturating_mul(GROWTH);
@@ -37,9 +36,9 @@ pub(crate) fn first_arena_bytes(recovered_bytes: u64, arena_bytes: u64) -> u64 {
 }
 
 /// Returns the size of the next arena where space may be short: the largest of at most `wanted_bytes`
-/// such that the disk takes its file, if it needs one, and in tables all that it and the arenas
-/// before it hold. `None` if the smallest is too large. So what was acknowledged finds room in tables
-/// before a put is refused.
+/// that the disk can hold. The disk must take its file, if it needs one, and tables with the contents
+/// of this arena and of those before. `None` if the smallest is too large. So acknowledged writes find
+/// room in tables before a put is refused.
 pub(crate) fn affordable_bytes(
     wanted_bytes: u64,
     takes_file: bool,
@@ -53,7 +52,7 @@ pub(crate) fn affordable_bytes(
     std::iter::successors(Some(wanted_bytes), smaller).find(|&bytes| needed(bytes) <= left_bytes)
 }
 
-/// Returns the bytes of tables that so much in arenas may become.
+/// Returns the bytes of tables that so many bytes in arenas may become.
 pub(crate) fn in_tables(arena_bytes: u64) -> u64 {
     arena_bytes.saturating_add(arena_bytes / TABLE_EXTRA)
 }

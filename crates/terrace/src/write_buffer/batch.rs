@@ -163,7 +163,8 @@ impl WriteBatch {
         self.opening = None;
     }
 
-    /// Whether it only deletes: nothing in it takes space for longer than until a merge.
+    /// Returns whether the batch only deletes. Such a batch takes no space for longer than until a
+    /// merge.
     pub(crate) fn makes_room(&self) -> bool {
         let deletes = |kind| matches!(kind, Kind::Delete | Kind::RangeDelete);
         Records::new(self.payload()).all(|record| record.is_ok_and(|record| deletes(record.kind)))

@@ -1,8 +1,8 @@
 //! Checks the records of frames that lie in an arena, without the arena in memory.
 //!
-//! An opening writes nothing before it knows that every frame which it takes can be indexed, and that
-//! no write names a keyspace which the manifest does not know. So this runs while the frames are
-//! looked for.
+//! An opening writes nothing before it knows two facts. Every frame that it takes can be indexed,
+//! and the manifest knows the keyspace of every write. So this check runs while the opening looks
+//! for the frames.
 
 use terrace_region::{FrameInfo, Window};
 
@@ -18,10 +18,10 @@ pub(crate) struct FrameFaults {
     pub(crate) unissued_keyspace: Option<UnissuedKeyspace>,
 }
 
-/// A frame whose payload is not what its header says.
+/// A frame whose payload contradicts its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadRecords {
-    /// Where in the arena.
+    /// Offset in the arena.
     pub(crate) offset: usize,
     pub(crate) detail: String,
 }
@@ -35,7 +35,7 @@ pub(crate) struct UnissuedKeyspace {
 }
 
 impl FrameFaults {
-    /// Checks one frame. Returns whether nothing is wrong with it.
+    /// Checks one frame. Returns whether it has no fault.
     ///
     /// # Errors
     /// As the medium.
@@ -89,7 +89,7 @@ impl FrameFaults {
     }
 }
 
-/// Where the next record begins; `None` if this one does not end within its frame.
+/// Returns the offset of the next record; `None` if this one does not end within its frame.
 fn behind(record: &Record, at: usize, end: usize) -> Option<usize> {
     let key = at.checked_add(record.key_offset)?;
     let value = key.checked_add(record.key_bytes)?;
@@ -119,7 +119,7 @@ mod tests {
     use crate::KeyspaceId;
     use crate::write_buffer::batch::WriteBatch;
 
-    /// The faults of an arena with one frame that says it holds so many records.
+    /// Returns the faults of an arena with one frame whose header counts so many records.
     fn faults(payload: &[u8], record_count: u32) -> FrameFaults {
         let memory = SimulatedMemory::new(MemoryKind::Dax, 0, CrashSwitch::new());
         let region = Region::open(Box::new(memory.clone()), [7; 16], 1 << 20).unwrap();

@@ -42,9 +42,9 @@ pub(crate) use run::{Place, Run};
 /// for as long as somebody reads them, beside this bound; [`Index::memory_bytes`] has them, too.
 pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
 
-/// A get walks so many versions of a key before it looks for a shorter way.
+/// Number of versions of a key that a get walks before it looks for a shorter way.
 const STEPS: usize = 8;
-/// So many steps take as long as to sort one entry.
+/// Number of steps that take as long as to sort one entry.
 const SORTED_IN_STEPS: u64 = 4;
 
 /// Where records are read from: the arena's image.
@@ -71,7 +71,8 @@ pub(crate) trait RecordBytes {
         self.keyspace_and_key(offset).1
     }
 
-    /// The keyspace of the record at `offset`, and whether it is of one key: a deleted range is not.
+    /// Returns the keyspace of the record at `offset`, and whether it is of one key. A deleted
+    /// range is not.
     #[inline]
     fn keyspace_of_key(&self, offset: u32) -> (u32, bool) {
         Record::decode(self.bytes_from(offset))
@@ -192,9 +193,9 @@ impl Index {
         self.get_far_back(number, (keyspace, key), snapshot, records)
     }
 
-    /// The same where many versions are newer than the snapshot, `number` being one of the key's.
-    /// While nobody has sorted what the snapshot sees, gets walk on from version to version; what
-    /// they walk pays for it to be sorted.
+    /// Gets the entry where many versions are newer than the snapshot; `number` is one of the
+    /// key's. Before the entries that the snapshot sees are sorted, gets walk on from version to
+    /// version. Their steps pay for the sorting.
     #[cold]
     fn get_far_back(
         &self,
@@ -203,8 +204,8 @@ impl Index {
         snapshot: SequenceNumber,
         records: &impl RecordBytes,
     ) -> Option<Entry> {
-        // All that the snapshot sees lies below; the present entry is newer, and in the order or
-        // about to be.
+        // All entries that the snapshot sees lie below. The present entry is newer, and in the
+        // order or about to be.
         let seen = (snapshot + 1).checked_sub(self.first_sequence.load(Ordering::Relaxed))?;
         let seen = u32::try_from(seen).unwrap_or(u32::MAX).min(self.len());
         let price = u64::from(self.order.uncovered(seen)) * SORTED_IN_STEPS;
@@ -244,7 +245,7 @@ impl Index {
         self.runs_of(self.len(), records)
     }
 
-    /// Sorted runs over the first `count` entries at least.
+    /// Returns sorted runs over the first `count` entries at least.
     fn runs_of(&self, count: u32, records: &impl RecordBytes) -> Arc<Runs> {
         let record_offset = |number| Some(self.entries.get(number)?.0);
         self.order.runs(count, record_offset, records)
@@ -256,7 +257,7 @@ impl Index {
         records.entry(place.record_offset, self.sequence(place.number))
     }
 
-    /// The number of the entry with a sequence number, or where it would be.
+    /// Returns the number of the entry with a sequence number, or the number it would have.
     pub(crate) fn number_of(&self, sequence: SequenceNumber) -> u64 {
         sequence.saturating_sub(self.first_sequence.load(Ordering::Relaxed))
     }

@@ -217,12 +217,12 @@ impl MemTable {
         })
     }
 
-    /// The first position in a run from `from` on whose number is not below `below`.
+    /// Returns the first position in a run from `from` on whose number is not below `below`.
     pub(super) fn next_from(&self, run: &Run, from: usize, below: SequenceNumber) -> Option<usize> {
         run.next_from(from, self.index.number_of(below))
     }
 
-    /// The last position in a run before `before` whose number is not below `below`.
+    /// Returns the last position in a run before `before` whose number is not below `below`.
     pub(super) fn last_before(
         &self,
         run: &Run,

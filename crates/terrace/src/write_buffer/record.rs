@@ -30,8 +30,8 @@ impl Record {
         Records::new(bytes).decode()
     }
 
-    /// The record that `bytes` begin with, of which they may hold no more than
-    /// [`MAX_HEAD_BYTES`].
+    /// Decodes the head of the record that `bytes` begin with. They may hold no more than
+    /// [`MAX_HEAD_BYTES`] of it.
     pub(crate) fn decode_head(bytes: &[u8]) -> Option<Record> {
         Records::new(bytes).decode_head()
     }
@@ -81,7 +81,7 @@ impl<'a> Records<'a> {
         Some(record)
     }
 
-    /// The record up to its key: key and value may lie behind the end of the payload.
+    /// Decodes the record up to its key: key and value may lie behind the end of the payload.
     #[inline(always)]
     fn decode_head(&mut self) -> Option<Record> {
         let offset = self.payload.len() - self.decoder.rest().len();

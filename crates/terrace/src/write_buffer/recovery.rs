@@ -28,8 +28,8 @@ pub(crate) struct ArenaFacts {
 /// What is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// For each arena, in the order given, the last number that is taken from it, if any is: its
-    /// frames up to that.
+    /// The last number that recovery takes from each arena, if any, in the order given. It takes
+    /// the arena's frames up to that.
     pub(crate) last_taken: Vec<Option<SequenceNumber>>,
     /// The last number taken.
     pub(crate) last_sequence: SequenceNumber,
@@ -160,7 +160,7 @@ fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option
 pub(crate) const LEAVES_NO_ROOM: &str =
     "the frame's sequence numbers leave no room for those to come";
 
-/// The offset of a frame with a number so large that no store gives it.
+/// Returns the offset of a frame with a number so large that no store gives it.
 pub(crate) fn frame_without_room(scan: &Scan) -> Option<usize> {
     let (number, offset) = scan.largest?;
     (number > MAX_STORED_SEQUENCE).then_some(offset)

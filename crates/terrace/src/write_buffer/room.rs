@@ -1,8 +1,8 @@
-//! The room that unflushed writes have, in bytes.
+//! The room for unflushed writes, in bytes.
 //!
-//! A store has room for `max_arenas` arenas of the full size. A smaller one takes no more of it than
-//! it has, as if the arenas to come were there at full size: so the small arenas of a young store hold
-//! no writer back.
+//! A store has room for `max_arenas` arenas of the full size. A smaller one takes no more of it
+//! than its own size, as if the arenas to come were there at full size. So the small arenas of a
+//! young store hold no writer back.
 
 use crate::write_buffer::arena_size::smaller_sizes;
 use crate::write_buffer::slowdown::slowdown_below_sixteenths;
@@ -19,13 +19,13 @@ pub(crate) struct Room {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unflushed {
     pub(crate) arenas: usize,
-    /// Their sizes together, each as [`Room::counted_bytes`] counts it.
+    /// The sum of their sizes, each as [`Room::counted_bytes`] counts it.
     pub(crate) bytes: u64,
 }
 
 impl Room {
-    /// Returns what an arena takes of the room once it is full. One for a single large batch counts
-    /// as one of the full size: it may be larger than all the room.
+    /// Returns the room that an arena takes once it is full. An arena for a single large batch
+    /// counts as one of the full size: it may be larger than all the room.
     pub(crate) fn counted_bytes(self, capacity_bytes: u64) -> u64 {
         capacity_bytes.min(self.arena_bytes)
     }
@@ -39,8 +39,8 @@ impl Room {
         self.bytes().saturating_sub(taken_bytes) * 16 / self.arena_bytes.max(1)
     }
 
-    /// Whether another arena may take writes. A bound on their number beside the one on their bytes
-    /// keeps a get from asking hundreds of small ones.
+    /// Returns whether another arena may take writes. A bound on the number of arenas beside the
+    /// one on their bytes keeps a get from searching hundreds of small ones.
     pub(crate) fn takes_another(self, unflushed: Unflushed, capacity_bytes: u64) -> bool {
         let most_arenas = self.max_arenas + smaller_sizes(self.arena_bytes);
         let bytes = unflushed
@@ -49,8 +49,8 @@ impl Room {
         unflushed.arenas < most_arenas && bytes <= self.bytes()
     }
 
-    /// Whether the room slows writers down from the first frame in the active arena on, the sealed
-    /// ones being full.
+    /// Returns whether the room slows writers down from the first frame in the active arena on, the
+    /// sealed arenas being full.
     pub(crate) fn slows_writers_down(self, sealed: Unflushed) -> bool {
         sealed.arenas > 0
             && self.free_sixteenths(sealed.bytes) <= slowdown_below_sixteenths(self.max_arenas)

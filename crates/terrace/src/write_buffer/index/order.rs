@@ -97,7 +97,7 @@ impl Order {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// How many of the first `count` entries are in no run.
+    /// Returns the number of entries among the first `count` that are in no run.
     pub(super) fn uncovered(&self, count: u32) -> u32 {
         count.saturating_sub(self.runs.load().covered)
     }

@@ -34,7 +34,7 @@ pub(crate) struct Run {
     /// What all keys begin with.
     common: Box<[u8]>,
     places: Vec<Place>,
-    /// The greatest numbers of its parts, for those who pass over entries by number.
+    /// The greatest numbers of its parts. Searches by number pass over the other entries.
     peaks: OnceLock<Peaks>,
     /// Where this run's bytes are counted.
     memory_bytes: Arc<AtomicU64>,
@@ -71,7 +71,7 @@ impl Run {
         rest.get(..count).unwrap_or(rest)
     }
 
-    /// The first position from `from` on of an entry whose number is at least `least`.
+    /// Returns the first position from `from` on of an entry whose number is at least `least`.
     pub(crate) fn next_from(&self, from: usize, least: u64) -> Option<usize> {
         match least.checked_sub(1) {
             None => (from < self.len()).then_some(from),
@@ -79,7 +79,7 @@ impl Run {
         }
     }
 
-    /// The last position before `before` of an entry whose number is at least `least`.
+    /// Returns the last position before `before` of an entry whose number is at least `least`.
     pub(crate) fn last_before(&self, before: usize, least: u64) -> Option<usize> {
         match least.checked_sub(1) {
             None => before.min(self.len()).checked_sub(1),
