@@ -20,12 +20,13 @@ pub(crate) trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// One version back. Only while valid.
     fn prev(&mut self) -> Result<()>;
-    /// On, over versions with numbers below `below`, of keys before `end`: as many of these as
-    /// can be passed at once, the present one at least. Only while the present version is one.
+    /// Goes on over versions with numbers below `below`, of keys before `end`. Passes as many of
+    /// these as it can at once, the present one at least. Requires that the present version is one
+    /// of them.
     fn pass_hidden(&mut self, _below: SequenceNumber, _end: &[u8]) -> Result<()> {
         self.next()
     }
-    /// Back, as [`Cursor::pass_hidden`] goes on, over keys from `start` on.
+    /// Goes back over such versions of keys from `start` on, as [`Cursor::pass_hidden`] goes on.
     fn pass_hidden_back(&mut self, _below: SequenceNumber, _start: &[u8]) -> Result<()> {
         self.prev()
     }
@@ -93,8 +94,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
 }
 
-/// Steps that this thread's cursors and lookups have taken from one version to the next, for tests
-/// with bars.
+/// Steps of this thread's cursors and lookups from one version to the next, for tests with bars.
 #[cfg(all(test, not(feature = "shuttle")))]
 pub(crate) mod steps {
     use std::cell::Cell;
@@ -107,7 +107,7 @@ pub(crate) mod steps {
         TAKEN.set(TAKEN.get() + steps);
     }
 
-    /// The steps that `work` takes, and what it gives.
+    /// Returns the number of steps of `work`, and its result.
     pub(crate) fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
         let before = TAKEN.get();
         let done = work();

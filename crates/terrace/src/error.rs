@@ -41,14 +41,14 @@ pub enum Error {
         /// Bytes that were needed.
         needed_bytes: u64,
     },
-    /// No descriptor is left to open a file: this process has as many files open as it may, or the
-    /// machine has, and no table can be closed for it. What was acknowledged is safe; try again when
-    /// there are descriptors.
+    /// No descriptor is left to open a file. This process or the machine has as many files open as
+    /// it may, and no store has a table to close for it. Acknowledged writes are safe; try again
+    /// when there are descriptors.
     TooManyFiles {
         /// The file or directory that could not be opened.
         path: PathBuf,
-        /// Files that this process may have open (`RLIMIT_NOFILE`); `None` if it is the machine that
-        /// has no more.
+        /// Files that this process may have open (`RLIMIT_NOFILE`); `None` if the machine's limit
+        /// is reached.
         process_limit: Option<u64>,
         /// Tables of the process's stores that are open.
         open_tables: usize,

@@ -264,12 +264,13 @@ pub struct Options {
     /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
     /// Default: false.
     pub poll_reads: bool,
-    /// Tables kept open, with filter and top index in memory. The number counts for this store alone;
-    /// tables of iterators count, too. Default (`None`): half of the files that the process may have open
-    /// when the store is opened (`RLIMIT_NOFILE`, the soft limit), at most 1000, for all stores together
-    /// that have the default. Above the number, and where the process has no descriptor left, the files
-    /// of the tables that were not read for longest are closed, and opened again when they are read. The
-    /// library never raises the limit of its process; the command `terrace` raises its own.
+    /// Tables kept open, with filter and top index in memory. The number counts for this store
+    /// alone; tables of iterators count, too. Default (`None`): half of the files that the process
+    /// may have open (`RLIMIT_NOFILE`, the soft limit) when the store is opened, at most 1000. All
+    /// stores with the default share it. Above the number, and where the process has no descriptor
+    /// left, the store closes the tables that were not read for longest. It opens them again when
+    /// they are read. The library never raises the limit of its process; the command `terrace`
+    /// raises its own.
     pub max_open_tables: Option<usize>,
     /// The manifest is rewritten when it is longer, and twice as long as the last rewrite left it.
     /// Default: 4 MiB.

@@ -1,13 +1,13 @@
 //! The next value above a limit, in a list of numbers that never changes.
 //!
-//! Over the values lie levels: each number in one is the greatest of [`FAN`] below it. A question
-//! climbs until a number is above the limit, and descends to it: some steps for each level, however
-//! many values lie between.
+//! Over the values lie levels: each number in one is the greatest of [`FAN`] below it. A search
+//! climbs until a number is above the limit, and descends to it. It takes some steps for each
+//! level, however many values lie between.
 
 /// Numbers below one of the next level.
 const FAN: usize = 32;
 
-/// The levels over a list of values. The values stay where they are; each question brings them.
+/// The levels over a list of values. The values stay where they are; each search brings them.
 #[derive(Debug)]
 pub(crate) struct Peaks {
     length: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Peaks {
 }
 
 impl Peaks {
-    /// The levels over so many values.
+    /// Builds the levels over so many values.
     pub(crate) fn new(length: usize, value: impl Fn(usize) -> u64) -> Self {
         let greatest = |numbers: &[u64]| numbers.iter().copied().max().unwrap_or(0);
         let of_values = (0..length).step_by(FAN).map(|start| {
@@ -38,7 +38,7 @@ impl Peaks {
         (size_of::<Self>() + bytes) as u64
     }
 
-    /// The first position from `from` on whose value is above `limit`.
+    /// Returns the first position from `from` on whose value is above `limit`.
     pub(crate) fn next_above(
         &self,
         from: usize,
@@ -59,7 +59,7 @@ impl Peaks {
         }
     }
 
-    /// The last position before `before` whose value is above `limit`.
+    /// Returns the last position before `before` whose value is above `limit`.
     pub(crate) fn last_above(
         &self,
         before: usize,

@@ -74,8 +74,8 @@ pub(crate) struct RangeTombstones {
     name_ends: Box<[u32]>,
     /// Positions in `tombstones`; within a node ascending, so the newest first.
     names: Box<[u32]>,
-    /// Of each segment the oldest number that covers it, the highest of all if none does; made when
-    /// somebody asks how far the ranges reach together.
+    /// The oldest number that covers each segment, the highest of all if none does. Made at the
+    /// first question how far the ranges reach together.
     oldest: OnceLock<(Box<[SequenceNumber]>, Peaks)>,
     memory_bytes: u64,
 }
@@ -208,13 +208,13 @@ impl RangeTombstones {
         self.covering(newest?)
     }
 
-    /// The lowest number of a tombstone; 0 without any.
+    /// Returns the lowest number of a tombstone; 0 without any.
     pub(crate) fn oldest_sequence(&self) -> SequenceNumber {
         self.tombstones.last().map_or(0, |oldest| oldest.sequence)
     }
 
-    /// The first key from `key` on that no tombstone at or below `snapshot` covers; `None` if that is
-    /// `key`.
+    /// Returns the first key from `key` on that no tombstone at or below `snapshot` covers; `None`
+    /// if that is `key`.
     pub(crate) fn covered_until(&self, key: &[u8], snapshot: SequenceNumber) -> Option<&[u8]> {
         let segment = self.edges_to(key).checked_sub(1)?;
         let (oldest, peaks) = self.oldest_of_segments();
@@ -226,8 +226,8 @@ impl RangeTombstones {
             .flatten()
     }
 
-    /// The first of the keys right before `key` that tombstones at or below `snapshot` cover without
-    /// a gap; `None` if there are none.
+    /// Returns the first of the keys right before `key` that tombstones at or below `snapshot`
+    /// cover without a gap; `None` if there are none.
     pub(crate) fn covered_from(&self, key: &[u8], snapshot: SequenceNumber) -> Option<&[u8]> {
         let before = self.edges.partition_point(|edge| **edge < *key);
         let (oldest, peaks) = self.oldest_of_segments();
@@ -245,7 +245,7 @@ impl RangeTombstones {
     fn oldest_of_segments(&self) -> &(Box<[SequenceNumber]>, Peaks) {
         self.oldest.get_or_init(|| {
             let segments = self.edges.len().saturating_sub(1);
-            // From the root down: what covers a node covers its children.
+            // From the root down: the cover of a node covers its children.
             let mut oldest = vec![SequenceNumber::MAX; 2 * segments];
             for node in 1..oldest.len() {
                 let own = self.names_of(node).last();
