@@ -74,7 +74,7 @@ fn raise_descriptors() {
     setrlimit(Resource::Nofile, limit).expect("a legal limit");
 }
 
-/// A node, and a client of it that has stored the value of slow readers.
+/// Starts a node, and returns it with a client that has stored the value of slow readers.
 fn serve(place: &Place) -> (Running, Client) {
     let running = Running::start(&place.config()).expect("the node");
     let mut client = client(&running);

@@ -1,8 +1,8 @@
 //! A host dies of SIGKILL under load, time after time. Acknowledged stores are there, those under
 //! way are there whole or not at all, and nothing of it comes later than the host's next connection.
 //!
-//! The host is this program again, in a process of its own, which names on its output each begun and
-//! each acknowledged store. `TERRACE_HOST_KILLS` sets the number of kills.
+//! The host is this program again, in a process of its own. It prints each begun and each
+//! acknowledged store. `TERRACE_HOST_KILLS` sets the number of kills.
 
 mod support;
 

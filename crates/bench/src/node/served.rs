@@ -23,7 +23,7 @@ pub const FILE_OPTION: &str = "file";
 /// The namespace that a node has.
 pub const NAMESPACE: u32 = 1;
 
-/// Room for bytes beside the data: logs, tables that are merged, values that were replaced.
+/// Room for bytes beside the data: logs, inputs of merges, replaced values.
 const ROOM: u64 = 3;
 const LEAST_BYTES: u64 = 256 << 20;
 const DEVICE_DEPTH: usize = 128;

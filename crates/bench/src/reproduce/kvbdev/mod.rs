@@ -1,6 +1,6 @@
 //! A key-value store on the storage node (KVBDEV, 2022), beside an LSM tree on the host.
 //!
-//! `systems` are the compared stores and `contests` the phases that they go through; `measured` reads runs
+//! `systems` holds the compared stores, and `contests` the phases of a run. `measured` reads runs
 //! off, and each section has a file.
 
 mod claims;
@@ -48,7 +48,7 @@ impl Figures {
     /// That no system has failed.
     ///
     /// # Errors
-    /// Those that have, with the phase.
+    /// The failures of all systems, with their phases.
     pub fn succeeded(&self) -> Result<()> {
         let failures = self.contest.failures.iter().chain(&self.recovery.failures);
         Failure::none_of(&failures.cloned().collect::<Vec<_>>())
@@ -105,7 +105,7 @@ fn say(part: &str) {
     eprintln!("kvbdev: {part}");
 }
 
-/// The setting, and the nature and durability of each system.
+/// Returns the setting, and the nature and durability of each system.
 fn conditions(setting: &Setting, systems: &[System], figures: &Figures) -> Vec<(String, String)> {
     let mut conditions = setting.conditions();
     for system in systems {

@@ -108,7 +108,7 @@ impl Setting {
         }
     }
 
-    /// The settings of all systems.
+    /// Returns the settings of all systems.
     pub fn settings(&self, durability: DurabilityClass, dataset: &Dataset) -> Settings {
         let cache_bytes = (dataset.expected_bytes() / CACHE_PART).max(LEAST_CACHE_BYTES);
         Settings {
