@@ -56,14 +56,12 @@ pub(crate) fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<()
             }
             let in_output = age == choice.output.age;
             // Moved tables keep their bounds; merged ones may span the whole.
-            let spanned = match choice.kind {
-                ChoiceKind::Merge => hull
-                    .as_ref()
-                    .is_some_and(|hull| hull.overlaps(&table.bounds)),
-                ChoiceKind::Move | ChoiceKind::Removal => choice
-                    .inputs
-                    .iter()
-                    .any(|input| input.table.bounds.overlaps(&table.bounds)),
+            let spanned = if choice.kind == ChoiceKind::Merge {
+                hull.as_ref()
+                    .is_some_and(|hull| hull.overlaps(&table.bounds))
+            } else {
+                let mut inputs = choice.inputs.iter();
+                inputs.any(|input| input.table.bounds.overlaps(&table.bounds))
             };
             if in_output && spanned {
                 return Err(format!("the outputs would overlap table {}", table.number));
@@ -129,11 +127,7 @@ pub(crate) fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, keys: Ke
             .filter_map(|(_, sub_level)| sub_level.table_for_key(key))
             .any(is_outside),
         Keys::Range(start, end) => {
-            let range = KeyRange {
-                smallest: start.to_vec(),
-                largest: end.to_vec(),
-                largest_excluded: true,
-            };
+            let range = KeyRange::half_open(start, end);
             let mut older = older.flat_map(|(_, sub_level)| sub_level.overlapping(&range));
             older.any(is_outside)
         }

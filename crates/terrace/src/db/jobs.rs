@@ -129,6 +129,31 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// Returns a merge of one slice that was installed whole, for tests.
+    #[cfg(test)]
+    pub(crate) fn whole(keyspace: KeyspaceId, choice: Choice) -> Self {
+        Ended {
+            job: 1,
+            keyspace,
+            progress: Progress::begun(1, &choice),
+            range: KeyRange::inclusive("", "~"),
+            choice: Arc::new(choice),
+            installed: 1,
+            slices: 1,
+        }
+    }
+
+    /// Returns its entry in the history if it dropped nothing of so many entries, for tests.
+    #[cfg(test)]
+    pub(crate) fn past_without_drops(&self, entries: u64) -> crate::Compaction {
+        crate::Compaction {
+            entries,
+            dropped: 0,
+            setback: true,
+            ..self.progress.began.past()
+        }
+    }
+
     /// Whether every slice was installed.
     pub(crate) fn is_whole(&self) -> bool {
         self.installed == self.slices
@@ -203,7 +228,7 @@ impl Jobs {
         let claims = board.claims(|_| true);
         let chosen = choose(&claims)?;
         match (chosen, waiting) {
-            (Some((keyspace, choice)), waiting) if waiting.is_none() || choice.is_of_level0() => {
+            (Some((keyspace, choice)), waiting) if waiting.is_none() || choice.goes_first() => {
                 Ok(board.begin(keyspace, choice))
             }
             (_, Some(at)) => Ok(board.take_slice(at)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::Input;
-use crate::levels::{KeyRange, Level, Place, SubLevel, Table};
+use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel, Table};
 
 /// What of a level is not on its way down.
 pub(super) fn remaining(level: &Level, under_way: &[Claim]) -> Level {
@@ -25,6 +25,24 @@ pub(super) fn remaining(level: &Level, under_way: &[Claim]) -> Level {
             .filter(|sub_level| !sub_level.tables.is_empty())
             .collect(),
     }
+}
+
+/// Returns the tables of each sub-level that `is_in` takes, neighbours together.
+pub(super) fn neighbours<'a>(
+    levels: &'a KeyspaceLevels,
+    is_in: impl Fn(&Arc<Table>) -> bool + Copy + 'a,
+) -> impl Iterator<Item = (Place, &'a [Arc<Table>])> {
+    levels.sub_levels().flat_map(move |(place, sub_level)| {
+        let runs = sub_level.tables.chunk_by(move |a, b| is_in(a) == is_in(b));
+        let taken = runs.filter(move |run| run.first().is_some_and(is_in));
+        taken.map(move |run| (place, run))
+    })
+}
+
+/// Returns tables of a sub-level as inputs.
+pub(super) fn listed(place: Place, tables: &[Arc<Table>]) -> Vec<Input> {
+    let inputs = tables.iter().map(|table| Input::new(place, table));
+    inputs.collect()
 }
 
 pub(super) fn place(number: u8, sub_level: &SubLevel) -> Place {

@@ -191,6 +191,12 @@ impl Choice {
         )
     }
 
+    /// Returns whether it begins beside the slices of other merges that wait to be built: a removal is
+    /// one edit, and nothing else should wait for level 0.
+    pub(crate) fn goes_first(&self) -> bool {
+        self.kind == ChoiceKind::Removal || self.is_of_level0()
+    }
+
     /// Whether it makes level 0 smaller, which nothing else should wait for.
     pub(crate) fn is_of_level0(&self) -> bool {
         matches!(

@@ -8,8 +8,9 @@
 use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::inputs::{listed, neighbours};
 use crate::compaction::policy::tombstones::Seen;
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason, unless_claimed};
+use crate::compaction::policy::{Choice, ChoiceKind, Reason, unless_claimed};
 use crate::levels::{KeyRange, KeyspaceLevels, Table};
 use crate::range_tombstones::RangeTombstones;
 
@@ -64,17 +65,11 @@ pub(super) fn candidates(
 /// Groups neighbouring hidden tables of a sub-level. Tables that are not neighbours go one by one: a
 /// claim on all keys between them would wait for merges there.
 fn removals<'a>(levels: &'a KeyspaceLevels, seen: &'a Seen) -> impl Iterator<Item = Choice> {
-    let all = levels.sub_levels().flat_map(|(place, sub_level)| {
-        let runs = sub_level
-            .tables
-            .chunk_by(|a, b| seen.hides(a) == seen.hides(b));
-        let hidden = runs.filter(|run| run.first().is_some_and(|table| seen.hides(table)));
-        hidden.map(move |run| (place, run))
-    });
+    let all = neighbours(levels, |table| seen.hides(table));
     all.map(|(place, run)| Choice {
         reason: Reason::Hidden { tables: run.len() },
         kind: ChoiceKind::Removal,
-        inputs: run.iter().map(|table| Input::new(place, table)).collect(),
+        inputs: listed(place, run),
         output: place,
         predicted: None,
     })

@@ -20,6 +20,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules::drops_superseded;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::inputs::{listed, neighbours};
 use crate::compaction::policy::tombstones::MOST_TABLES;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
 use crate::compaction::run::Run;
@@ -100,18 +101,12 @@ impl Seen {
 
     /// Returns the due tables of each sub-level, neighbours together; those with the largest share first.
     fn parts(&self, levels: &KeyspaceLevels) -> Vec<Vec<Input>> {
-        let mut parts = Vec::new();
-        for (place, sub_level) in levels.sub_levels() {
-            let neighbours = sub_level
-                .tables
-                .chunk_by(|a, b| self.is_due(a) && self.is_due(b));
-            let due = neighbours.filter(|tables| tables.first().is_some_and(|t| self.is_due(t)));
-            let due = due.flat_map(|tables| tables.chunks(MOST_TABLES));
-            parts.extend(due.map(|tables| {
-                let inputs = tables.iter().map(|table| Input::new(place, table));
-                inputs.collect::<Vec<_>>()
-            }));
-        }
+        let due = neighbours(levels, |table| self.is_due(table));
+        let chunks = due.flat_map(|(place, tables)| {
+            let chunks = tables.chunks(MOST_TABLES);
+            chunks.map(move |tables| listed(place, tables))
+        });
+        let mut parts: Vec<Vec<Input>> = chunks.collect();
         parts.sort_by_key(|inputs| Reverse(percent_of(inputs)));
         parts
     }

@@ -29,6 +29,7 @@ use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::inputs::listed;
 use crate::compaction::policy::tiered::{all_of, is_at_rest};
 use crate::compaction::policy::{
     Choice, ChoiceKind, Input, Policy, Reason, removal, unless_claimed,
@@ -376,10 +377,7 @@ fn parts(
         let alike = sub_level.tables.chunk_by(ends);
         let due = alike.filter(|tables| tables.first().is_some_and(&is_due));
         let due = due.flat_map(|tables| tables.chunks(MOST_TABLES));
-        parts.extend(due.map(|tables| {
-            let inputs = tables.iter().map(|table| Input::new(place, table));
-            inputs.collect::<Vec<_>>()
-        }));
+        parts.extend(due.map(|tables| listed(place, tables)));
     }
     parts
 }

@@ -111,3 +111,24 @@ fn what_is_installed_needs_nothing_any_more() {
     }
     assert_eq!(jobs.board.lock().reserved_beside(0), 200);
 }
+
+#[test]
+fn a_removal_begins_beside_slices_that_wait() {
+    let jobs = Jobs::default();
+    let (merge, _) = begin(&jobs, choice(1, Reason::AskedFor), 1000);
+    jobs.divided(merge, vec![slice(), slice()], Arc::default());
+    let choices = |kind| {
+        jobs.next(|_| {
+            let chosen = choice(2, Reason::Hidden { tables: 2 });
+            Ok(Some((KeyspaceId::DEFAULT, Choice { kind, ..chosen })))
+        })
+    };
+    assert!(matches!(
+        choices(ChoiceKind::Removal),
+        Ok(Some(Work::Begin(_)))
+    ));
+    assert!(matches!(
+        choices(ChoiceKind::Merge),
+        Ok(Some(Work::Build(_)))
+    ));
+}
