@@ -19,20 +19,14 @@ pub(crate) trait TableSink {
     /// A finished table.
     type Table;
 
-    /// Adds a version to the table being written, beginning one if there is none.
-    fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()>;
-
-    /// Adds a version under a younger range tombstone that the table will hold. `range` is the lowest number of
-    /// such a tombstone.
-    fn add_under(
+    /// Adds a version to the table being written, beginning one if there is none. `range` is the lowest
+    /// number of a younger range tombstone over it that the table will hold.
+    fn add(
         &mut self,
         key: InternalKey<'_>,
         value: &[u8],
-        range: SequenceNumber,
-    ) -> Result<()> {
-        let _ = range;
-        self.add(key, value)
-    }
+        range: Option<SequenceNumber>,
+    ) -> Result<()>;
 
     /// Adds a range tombstone to the table being written, beginning one if there is none. They come
     /// by start, then from the newest, when the table has all its versions.
@@ -94,10 +88,8 @@ pub(crate) fn merge<S: TableSink>(
         // A source may list these among its versions, too, at their first keys.
         let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
         if !is_range && rules.keeps(&key, mergeable(&key, versions)?) {
-            match hiding.oldest_above(key.user_key, key.sequence()) {
-                None => sink.add(key, versions.value())?,
-                Some(range) => sink.add_under(key, versions.value(), range)?,
-            }
+            let range = hiding.oldest_above(key.user_key, key.sequence());
+            sink.add(key, versions.value(), range)?;
         }
         versions.next()?;
     }
@@ -201,7 +193,7 @@ pub(crate) mod tests {
     impl TableSink for Tables {
         type Table = Listed;
 
-        fn add(&mut self, key: InternalKey<'_>, _: &[u8]) -> Result<()> {
+        fn add(&mut self, key: InternalKey<'_>, _: &[u8], _: Option<u64>) -> Result<()> {
             self.open.push((key.user_key.to_vec(), key.sequence()));
             Ok(())
         }

@@ -162,12 +162,7 @@ fn superseded_versions_that_a_snapshot_needs_are_left_in_peace() {
                 false => (0..KEYS).for_each(|key| store.write(key, true)),
             }
             store.flush();
-            let mut merges = 0;
-            while store.compact() {
-                store.check();
-                merges += 1;
-                assert!(merges < 20, "policy {number} never comes to rest");
-            }
+            store.come_to_rest();
             let entries = |store: &Store| -> u64 {
                 let tables = levels(&store.state.version).tables();
                 tables.map(|(_, table)| table.entries).sum()
@@ -277,12 +272,7 @@ fn tombstones_that_a_snapshot_pins_are_left_in_peace() {
             store.snapshots.push(store.visible());
             (KEYS / 2..KEYS).for_each(|key| store.write(key, false));
             store.flush();
-            let mut merges = 0;
-            while store.compact() {
-                store.check();
-                merges += 1;
-                assert!(merges < 20, "policy {number} never comes to rest");
-            }
+            store.come_to_rest();
             let left = levels(&store.state.version).tables().count();
             assert!(left > 0, "the snapshot needs some");
             store.snapshots.clear();

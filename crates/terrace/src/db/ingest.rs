@@ -112,7 +112,7 @@ impl<'a> Ingestion<'a> {
             user_key: key,
             tag: Tag::new(self.number, Kind::Put),
         };
-        sink.add(version, value)
+        sink.add(version, value, None)
     }
 
     /// Keeps the files if they are installed, removes them if not, and leaves them alone if another

@@ -196,17 +196,13 @@ impl<'a> TableFiles<'a> {
 impl TableSink for TableFiles<'_> {
     type Table = TableMeta;
 
-    fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
-        self.begin()?.add(key, value)
-    }
-
-    fn add_under(
+    fn add(
         &mut self,
         key: InternalKey<'_>,
         value: &[u8],
-        range: SequenceNumber,
+        range: Option<SequenceNumber>,
     ) -> Result<()> {
-        self.begin()?.add_under(key, value, Some(range))
+        self.begin()?.add_under(key, value, range)
     }
 
     fn add_range_tombstone(

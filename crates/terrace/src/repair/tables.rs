@@ -306,11 +306,9 @@ pub(super) fn copy_readable(
         };
         let user_key = key.user_key;
         let key = InternalKey { user_key, tag };
-        let range = reader.range_tombstones();
-        match range.and_then(|set| set.oldest_above(user_key, key.sequence())) {
-            None => sink.add(key, value),
-            Some(range) => sink.add_under(key, value, range),
-        }
+        let ranges = reader.range_tombstones();
+        let range = ranges.and_then(|set| set.oldest_above(user_key, key.sequence()));
+        sink.add(key, value, range)
     })?;
     let ranges = reader.range_tombstones().into_iter();
     let ranges = ranges.flat_map(|set| set.iter()).map(RangeTombstone::from);

@@ -88,7 +88,7 @@ struct Sink<'a> {
 impl TableSink for Sink<'_> {
     type Table = (TableMeta, Contents);
 
-    fn add(&mut self, key: InternalKey<'_>, value: &[u8]) -> Result<()> {
+    fn add(&mut self, key: InternalKey<'_>, value: &[u8], _: Option<u64>) -> Result<()> {
         self.open
             .entries
             .push((key.user_key.to_vec(), key.tag, value.to_vec()));
@@ -503,6 +503,17 @@ impl Store {
             self.install_slice(0);
         }
         began
+    }
+
+    /// Merges until nothing is left to do; returns the number of merges.
+    pub(super) fn come_to_rest(&mut self) -> usize {
+        let mut merges = 0;
+        while self.compact() {
+            self.check();
+            merges += 1;
+            assert!(merges < 20, "the policy never comes to rest");
+        }
+        merges
     }
 
     /// What counts of a table.
