@@ -56,7 +56,7 @@ mod time_profile;
 mod write_buffer;
 
 pub use compaction::explain;
-pub use compaction::kept::OldestSnapshot;
+pub use compaction::oldest_snapshot::OldestSnapshot;
 pub use db::compaction_history::{Compaction, CompactionKind};
 pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;

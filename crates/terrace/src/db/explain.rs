@@ -91,9 +91,7 @@ mod tests {
     use super::*;
     use crate::compaction::estimates::Duplicates;
     use crate::compaction::policy::{Choice, ChoiceKind, Reason};
-    use crate::db::compaction_history::{Began, Compaction};
     use crate::db::jobs::Ended;
-    use crate::db::jobs::under_way::Progress;
     use crate::levels::KeyRange;
     use crate::{Background, CompactionPolicy, Db, Options};
 
@@ -176,22 +174,8 @@ mod tests {
             output,
             predicted: Some(Duplicates::new(200, 100.0, 0)),
         };
-        let choice = Arc::new(choice);
-        let ended = Ended {
-            job: 1,
-            keyspace: levels.id,
-            progress: Progress::begun(1, &choice),
-            range: KeyRange::inclusive("", "~"),
-            choice: Arc::clone(&choice),
-            installed: 1,
-            slices: 1,
-        };
-        let nothing_dropped = Compaction {
-            entries: 200,
-            dropped: 0,
-            setback: true,
-            ..Began::now(1, &choice).past()
-        };
+        let ended = Ended::whole(levels.id, choice);
+        let nothing_dropped = ended.past_without_drops(200);
         db.store().monitor.compare(&ended, &nothing_dropped);
         let explanation = db.explain_compaction();
         let after = &explanation.keyspaces[0];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use terrace_storage::{IoStatistics, Storage};
 
-use crate::compaction::kept::OldestSnapshot;
+use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::compaction::policy::described_by;
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;

@@ -1,7 +1,7 @@
 //! The policies' view of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and the tables that
 //! are not to be tried again.
 
-use crate::compaction::kept::OldestSnapshot;
+use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::compaction::policy::superseded::Seen;
 use crate::db::Store;
 use crate::levels::Version;
@@ -33,10 +33,7 @@ mod tests {
 
     use crate::compaction::estimates::Duplicates;
     use crate::compaction::policy::{Choice, ChoiceKind, Reason};
-    use crate::db::compaction_history::{Began, Compaction};
     use crate::db::jobs::Ended;
-    use crate::db::jobs::under_way::Progress;
-    use crate::levels::KeyRange;
     use crate::{Background, Db, KeyspaceId, Options};
 
     #[test]
@@ -56,7 +53,7 @@ mod tests {
         let levels = version.keyspace(KeyspaceId::DEFAULT).unwrap();
         let (output, table) = levels.tables().next().unwrap();
         assert!(store.seen_superseded().set_back.is_empty());
-        let choice = Arc::new(Choice {
+        let choice = Choice {
             reason: Reason::Superseded {
                 level: 0,
                 percent: 50,
@@ -65,22 +62,9 @@ mod tests {
             inputs: Vec::new(),
             output,
             predicted: Some(Duplicates::new(100, 50.0, 0)),
-        });
-        let ended = Ended {
-            job: 1,
-            keyspace: levels.id,
-            progress: Progress::begun(1, &choice),
-            range: KeyRange::inclusive("", "~"),
-            choice: Arc::clone(&choice),
-            installed: 1,
-            slices: 1,
         };
-        let nothing_dropped = Compaction {
-            entries: 100,
-            dropped: 0,
-            setback: true,
-            ..Began::now(1, &choice).past()
-        };
+        let ended = Ended::whole(levels.id, choice);
+        let nothing_dropped = ended.past_without_drops(100);
         store.monitor.compare(&ended, &nothing_dropped);
         let set_back = store.seen_superseded().set_back;
         assert!(set_back.into_iter().eq([table.number]));

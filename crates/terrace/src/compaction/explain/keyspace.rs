@@ -10,7 +10,7 @@ use crate::compaction::explain::{
     ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, Measured, Plan, PlanInput, PlanKind,
     Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
-use crate::compaction::kept::OldestSnapshot;
+use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
