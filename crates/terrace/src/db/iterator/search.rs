@@ -1,0 +1,406 @@
+//! The search of an iterator: from a place on to the next key that its snapshot sees.
+//!
+//! The search steps over a few hidden versions and rows, and seeks past more. It asks which deleted
+//! ranges hide a key, and which stretch of keys is known to hold nothing.
+
+use std::sync::Arc;
+
+use super::IterOptions;
+use crate::compaction::Versions;
+use crate::cursor::Cursor;
+use crate::db::Store;
+use crate::db::empty_stretch::{Keys, Stretch};
+use crate::db::snapshot::Snapshot;
+use crate::db::sources::Source;
+use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use crate::table::TableValue;
+use crate::{KeyspaceId, Result, SequenceNumber};
+
+/// What an iterator looks for in a merge, and the row that it has found.
+pub(super) struct Search {
+    pub(super) store: Arc<Store>,
+    pub(super) keyspace: KeyspaceId,
+    pub(super) options: IterOptions,
+    pub(super) snapshot: Snapshot,
+    pub(super) key: Vec<u8>,
+    pub(super) value: RowValue,
+    /// The key from which on the move notes hidden keys.
+    pub(super) noted_from: Vec<u8>,
+    /// The last key passed over; none of its versions is visible.
+    pub(super) passed_key: Vec<u8>,
+}
+
+/// Keys that a move has passed over.
+#[derive(Default)]
+struct Passed {
+    count: u32,
+    /// Number of keys passed over since `Search::noted_from`, up to `passed_key`.
+    notes: u32,
+}
+
+impl Passed {
+    /// Number of hidden keys after which a move looks for a known stretch.
+    const LOOK: u32 = 8;
+    /// Number of hidden keys that are worth a new stretch, or a longer one.
+    const LEAST_NOTES: u32 = 16;
+
+    fn note(&mut self) {
+        self.count += 1;
+        self.notes += 1;
+    }
+
+    /// Returns whether it is time to look for a stretch, which is once a move.
+    fn is_to_look(&self) -> bool {
+        self.count == Passed::LOOK
+    }
+
+    fn begin_notes(&mut self) {
+        self.count = Passed::LOOK + 1;
+        self.notes = 0;
+    }
+
+    fn is_worth_telling(&self) -> bool {
+        self.count > Passed::LOOK && self.notes >= Passed::LEAST_NOTES
+    }
+}
+
+impl Search {
+    /// The merge, and whether it stands where it was left: not if it is new, because the old one
+    /// was taken away or pins too much.
+    pub(super) fn renew<'s>(
+        &self,
+        held: &'s mut Option<Box<Source>>,
+    ) -> Result<(&'s mut Source, bool)> {
+        let positioned = held
+            .as_deref()
+            .is_some_and(|source| !self.store.is_to_be_released(source));
+        if !positioned {
+            *held = None;
+        }
+        let source = match held {
+            Some(source) => source,
+            none => {
+                let view = self.store.view.load_full();
+                let options = self.options.of_tables();
+                let source = self.store.source(view, self.keyspace, options)?;
+                none.insert(Box::new(source))
+            }
+        };
+        Ok((source, positioned))
+    }
+
+    /// A seek has asked each sub-level of level 0, and may have paid the last of what merging them
+    /// takes.
+    pub(super) fn pays_for_merge(&self, source: &Source) -> bool {
+        self.store.pays_for_merge(self.keyspace, &source.view)
+    }
+
+    /// Once nothing here is in its way: begins a merge that is due. The seek may also be the one from
+    /// which on blocks have more of the memory.
+    pub(super) fn end_seek(&self, is_merge_due: bool) {
+        if self.options.fill_cache && !self.options.verify {
+            self.store.settle_boundary();
+        }
+        if is_merge_due {
+            self.store.background.compaction_wanted(&self.store);
+        }
+    }
+
+    /// From a place within the bounds on: what comes is not below the lower one.
+    pub(super) fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
+        let mut passed = Passed::default();
+        let found = self.pass_forward(source, &mut passed)?;
+        if passed.is_worth_telling() {
+            let to = behind(&self.passed_key);
+            self.tell_of_stretch(self.noted_from.clone(), to);
+        }
+        Ok(found)
+    }
+
+    #[cold]
+    fn tell_of_stretch(&self, from: Vec<u8>, to: Vec<u8>) {
+        let seen = Keys { from, to };
+        let snapshot = self.snapshot.sequence();
+        if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
+            let stretches = &self.store.empty_stretches;
+            let written = || self.store.written_if_idle();
+            stretches.offer(self.keyspace, seen, snapshot, written);
+        }
+    }
+
+    /// Returns the stretch without visible keys that the merge stands in.
+    fn stretch_at(&self, versions: &Versions) -> Option<Arc<Stretch>> {
+        let (key, snapshot) = (versions.key().user_key, self.snapshot.sequence());
+        self.store
+            .empty_stretches
+            .around(self.keyspace, key, snapshot)
+    }
+
+    /// Goes on behind a stretch without visible keys, if the merge stands in one.
+    #[cold]
+    fn look_forward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+        passed.begin_notes();
+        match self.stretch_at(versions) {
+            Some(stretch) => {
+                replace(&mut self.noted_from, &stretch.keys.from);
+                versions.seek(before_versions_of(&stretch.keys.to))
+            }
+            None => {
+                replace(&mut self.noted_from, versions.key().user_key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on before it, to come from the other side.
+    #[cold]
+    fn look_backward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+        passed.begin_notes();
+        match self.stretch_at(versions) {
+            Some(stretch) => {
+                replace(&mut self.noted_from, &stretch.keys.to);
+                seek_last_before(versions, before_versions_of(&stretch.keys.from))
+            }
+            None => {
+                self.noted_from = behind(versions.key().user_key);
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_forward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
+        let Source {
+            versions, cover, ..
+        } = source;
+        let snapshot = self.snapshot.sequence();
+        while versions.valid() {
+            let key = versions.key();
+            if !self.options.below_upper(key.user_key) {
+                return Ok(false);
+            }
+            if key.sequence() > snapshot {
+                skip_newer(versions, snapshot, &mut self.key)?;
+                continue;
+            }
+            let cover = cover.of_key(&self.store, key.user_key, snapshot)?;
+            if let Some(cover) = cover.filter(|cover| key.sequence() < cover.sequence) {
+                if versions.source().is_some_and(|at| at > cover.source) {
+                    versions.skip_forward(cover.source + 1, before_versions_of(&cover.all_end))?;
+                } else {
+                    passed.note();
+                    replace(&mut self.passed_key, key.user_key);
+                    let (below, _, end) = cover.in_layer(key.sequence());
+                    versions.pass_hidden(below, end)?;
+                    if passed.is_to_look() && versions.valid() {
+                        self.look_forward(versions, passed)?;
+                    }
+                }
+                continue;
+            }
+            let live = self.store.is_put(key.tag, || versions.file())?;
+            replace(&mut self.key, key.user_key);
+            if live {
+                self.value.show(versions);
+                return Ok(true);
+            }
+            skip_key(versions, &self.key)?;
+            passed.note();
+            std::mem::swap(&mut self.key, &mut self.passed_key);
+            if passed.is_to_look() && versions.valid() {
+                self.look_forward(versions, passed)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// From a place within the bounds back: what comes is not above the upper one.
+    pub(super) fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
+        let mut passed = Passed::default();
+        let found = self.pass_backward(source, &mut passed)?;
+        if passed.is_worth_telling() {
+            self.tell_of_stretch(self.passed_key.clone(), self.noted_from.clone());
+        }
+        Ok(found)
+    }
+
+    fn pass_backward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
+        let Source {
+            versions, cover, ..
+        } = source;
+        let snapshot = self.snapshot.sequence();
+        while versions.valid() {
+            let key = versions.key();
+            let user_key = key.user_key;
+            if !self.options.above_lower(user_key) {
+                return Ok(false);
+            }
+            let cover = cover.of_key(&self.store, user_key, snapshot)?;
+            if let Some(cover) = cover {
+                let source = versions.source();
+                if source.is_some_and(|at| at > cover.source) {
+                    let start = before_versions_of(&cover.all_start);
+                    versions.skip_backward(cover.source + 1, start)?;
+                    continue;
+                }
+                if source == Some(cover.source) && key.sequence() < cover.sequence {
+                    let (below, start, _) = cover.in_layer(key.sequence());
+                    versions.pass_hidden_back(below, start)?;
+                    continue;
+                }
+            }
+            let hidden_below = cover.map_or(0, |cover| cover.sequence);
+            replace(&mut self.key, user_key);
+            if self.pass_key_backward(versions, hidden_below)? {
+                return Ok(true);
+            }
+            passed.note();
+            std::mem::swap(&mut self.key, &mut self.passed_key);
+            if passed.is_to_look() && versions.valid() {
+                self.look_backward(versions, passed)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Steps back over all versions of `self.key`; the last visible one met decides, unless its
+    /// number is below the one of a deleted range.
+    fn pass_key_backward(
+        &mut self,
+        versions: &mut Versions,
+        hidden_below: SequenceNumber,
+    ) -> Result<bool> {
+        let snapshot = self.snapshot.sequence();
+        let mut live = false;
+        for _ in 0..STEPS {
+            if !versions.valid() || versions.key().user_key != self.key.as_slice() {
+                return Ok(live);
+            }
+            let tag = versions.key().tag;
+            if tag.sequence() <= snapshot {
+                live =
+                    tag.sequence() >= hidden_below && self.store.is_put(tag, || versions.file())?;
+                if live {
+                    self.value.show(versions);
+                }
+            }
+            versions.prev()?;
+        }
+        if !versions.valid() || versions.key().user_key != self.key.as_slice() {
+            return Ok(live);
+        }
+        // From the other side: the first version that the snapshot sees is the newest.
+        versions.seek(InternalKey::seek(&self.key, snapshot))?;
+        let key = versions.key();
+        live = versions.valid()
+            && key.user_key == self.key.as_slice()
+            && key.sequence() >= hidden_below
+            && self.store.is_put(key.tag, || versions.file())?;
+        if live {
+            self.value.show(versions);
+        }
+        seek_last_before(versions, before_versions_of(&self.key))?;
+        Ok(live)
+    }
+}
+
+/// The value of the row that an iterator shows. The merge it came from may be taken away meanwhile.
+#[derive(Default)]
+pub(super) struct RowValue {
+    copied: Vec<u8>,
+    /// Counts in place of the copy.
+    held: Option<TableValue>,
+}
+
+impl RowValue {
+    /// A copy of fewer bytes costs less than to count the holders of their block, which threads share.
+    const LEAST_HELD_BYTES: usize = 512;
+
+    fn show(&mut self, versions: &Versions) {
+        let bytes = versions.value();
+        if bytes.len() >= RowValue::LEAST_HELD_BYTES {
+            versions.hold_value(&mut self.held);
+        } else {
+            self.held = None;
+        }
+        if self.held.is_none() {
+            replace(&mut self.copied, bytes);
+        }
+    }
+
+    pub(super) fn let_go(&mut self) {
+        self.held = None;
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or(&self.copied)
+    }
+}
+
+pub(super) fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}
+
+/// To the last version before a place.
+pub(super) fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -> Result<()> {
+    versions.seek(past)?;
+    if versions.valid() {
+        versions.prev()
+    } else {
+        versions.seek_to_last()
+    }
+}
+
+/// Returns the first key behind a key.
+pub(super) fn behind(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The place before every version of a key.
+pub(super) fn before_versions_of(key: &[u8]) -> InternalKey<'_> {
+    InternalKey::seek(key, MAX_SEQUENCE)
+}
+
+/// The place after every version of a key.
+pub(super) fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
+    InternalKey {
+        user_key: key,
+        tag: Tag(0),
+    }
+}
+
+/// A few steps are cheaper than a seek; many versions of one key are not.
+const STEPS: usize = 8;
+
+/// Goes from a version newer than the snapshot to one that is not, or of another key. `buffer`
+/// takes the key.
+fn skip_newer(
+    versions: &mut Versions,
+    snapshot: SequenceNumber,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    replace(buffer, versions.key().user_key);
+    for _ in 0..STEPS {
+        versions.next()?;
+        let key = versions.key();
+        if !versions.valid() || key.sequence() <= snapshot || key.user_key != buffer.as_slice() {
+            return Ok(());
+        }
+    }
+    versions.seek(InternalKey::seek(buffer, snapshot))
+}
+
+/// Goes to the first version of another key, past those of `key`. The present version may be one of
+/// these.
+pub(super) fn skip_key(versions: &mut Versions, key: &[u8]) -> Result<()> {
+    for _ in 0..STEPS {
+        if !versions.valid() || versions.key().user_key != key {
+            return Ok(());
+        }
+        versions.next()?;
+    }
+    if versions.valid() && versions.key().user_key == key {
+        versions.seek(after_versions_of(key))?;
+    }
+    Ok(())
+}
