@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use terrace::{Background, Db, Error, IterOptions, KeyspaceOptions, Options, Result};
 use terrace_storage::{
     CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, SimulatedStorage,
@@ -212,6 +212,44 @@ fn tables_of_iterators_count() {
         }
     }
     assert!(open_tables(directory.path()) <= 16);
+}
+
+#[test]
+fn a_store_with_a_number_of_its_own_keeps_its_tables_beside_others() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let [own_path, shared_path] = ["own", "shared"].map(|name| directory.path().join(name));
+    fill(&own_path, 2000);
+    fill(&shared_path, 8000);
+    let open = |path: &Path, max_open_tables| {
+        let options = Options {
+            max_open_tables,
+            cache_bytes: 0,
+            ..Options::default()
+        };
+        Db::open(path, options).unwrap()
+    };
+    let rows = |db: &Db| {
+        let rows = db.keyspace("x").unwrap().iter(IterOptions::default());
+        rows.unwrap().entries().map(Result::unwrap).count()
+    };
+    let own = open(&own_path, Some(5000));
+    assert_eq!(rows(&own), 2000);
+    let before = open_tables(&own_path);
+    assert!(before > 20, "{before}");
+    let limit = getrlimit(Resource::Nofile);
+    let few = Rlimit {
+        current: Some(300),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let shared = open(&shared_path, None);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    for _ in 0..3 {
+        assert_eq!(rows(&shared), 8000);
+    }
+    assert!(open_tables(&shared_path) <= 150);
+    assert_eq!(open_tables(&own_path), before);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! A process may have a limited number of files open, and the program around a store needs some of
 //! them. The files of tables are the ones that can be spared: an open table goes on without its file
-//! and opens it again when it reads ([`TableFile`](super::table_file::TableFile)).
+//! and opens it again when it reads ([`TableFile`]).
 //!
 //! A child of `fork` has a copy of the list, and of locks that may stay held. So it passes over the
 //! stores of its parent.
@@ -26,6 +26,8 @@ const CLOSED_PART: usize = 16;
 
 /// Files of tables that are open in this process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Those of stores that share a limit.
+static OPEN_SHARED: AtomicUsize = AtomicUsize::new(0);
 /// Rises with every opening of a file. The clock by which files are cold.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 /// The stores of this process. Without a lock, which a child could find held.
@@ -173,12 +175,16 @@ impl TableFiles {
     pub(super) fn count(self: &Arc<Self>) -> Counted {
         OPENINGS.fetch_add(1, Ordering::Relaxed);
         let own = self.open.fetch_add(1, Ordering::Relaxed) + 1;
-        let all = OPEN.fetch_add(1, Ordering::Relaxed) + 1;
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        let shared = usize::from(self.limit.is_shared);
+        let all = OPEN_SHARED.fetch_add(shared, Ordering::Relaxed) + shared;
         let counted = Counted(Arc::clone(self));
         let limit = self.limit.tables;
         let spared = limit / CLOSED_PART;
         if self.limit.is_shared && all > limit {
-            close_among(&stores(), all - limit + spared);
+            let mut sharers = stores();
+            sharers.retain(|store| store.limit.is_shared);
+            close_among(&sharers, all - limit + spared);
         } else if !self.limit.is_shared && own > limit {
             close_among(&[Arc::clone(self)], own - limit + spared);
         }
@@ -194,6 +200,8 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
         OPEN.fetch_sub(1, Ordering::Relaxed);
+        let shared = usize::from(self.0.limit.is_shared);
+        OPEN_SHARED.fetch_sub(shared, Ordering::Relaxed);
     }
 }
 
