@@ -200,7 +200,7 @@ fn put_and_flush(db: &Db) -> Result<()> {
 #[test]
 fn a_panic_in_a_flush() {
     let writes = everything(Operation::Write).purpose(Purpose::Flush);
-    Stage::new(writes).panics_in("write tables", put_and_flush);
+    Stage::new(writes).panics_in("terrace-flush", put_and_flush);
     let syncs = everything(Operation::Sync).purpose(Purpose::Flush);
     Stage::new(syncs).panics_in("terrace-flush", put_and_flush);
 }
@@ -223,7 +223,7 @@ fn a_panic_while_another_one_unwinds() {
     let changes = FaultFilter::everything()
         .operations(&changes)
         .path_contains(".table");
-    Stage::new(changes.clone()).panics_in("write tables", put_and_flush);
+    Stage::new(changes.clone()).panics_in("terrace-flush", put_and_flush);
     let stage = Stage::new(changes.clone().purpose(Purpose::Flush));
     stage.arm();
     let db = stage.db.clone();
@@ -349,7 +349,7 @@ fn a_panic_in_the_last_flush_of_a_volatile_store() {
     stage.arm();
     let db = stage.db.clone();
     let closed = within("close", move || db.close());
-    assert_panicked("write tables", &closed.unwrap_err());
+    assert_panicked("close", &closed.unwrap_err());
     stage.plan.heal();
     let db = Db::open(STORE, options(&stage.disk, &stage.plan)).unwrap();
     check_all(&db);
@@ -396,7 +396,7 @@ fn a_panic_in_a_recovery() {
 #[test]
 fn a_panic_answers_all_who_wait_already() {
     for (purpose, step) in [
-        (Purpose::Flush, "write tables"),
+        (Purpose::Flush, "terrace-flush"),
         (Purpose::Compaction, "terrace-merge"),
     ] {
         let stage = Stage::new(everything(Operation::Write).purpose(purpose));

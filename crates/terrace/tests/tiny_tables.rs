@@ -239,3 +239,46 @@ fn crashes_while_tables_go_along_lose_nothing() {
         assert!(live(&disk, &mut expected, image as u32, 3), "image {image}");
     }
 }
+
+/// The bytes that go along are bounded over all keyspaces of a flush.
+#[test]
+fn a_flush_of_many_keyspaces_writes_no_multiple_of_its_own_bytes() {
+    const KEYSPACES: u32 = 64;
+    const ROUNDS: u32 = 20;
+    let options = Options {
+        arena_bytes: 4 << 20,
+        arena_index_bytes: 4 << 20,
+        compression: vec![terrace::Compression::None],
+        ..options()
+    };
+    let db = Db::open(
+        "/store",
+        Options {
+            storage: Options::in_memory().storage,
+            ..options
+        },
+    );
+    let db = db.unwrap();
+    let keyspaces: Vec<_> = (0..KEYSPACES)
+        .map(|number| db.create_keyspace(&number.to_string(), KeyspaceOptions::default()))
+        .collect::<terrace::Result<_>>()
+        .unwrap();
+    let mut user_bytes = 0;
+    for round in 0..ROUNDS {
+        for keyspace in &keyspaces {
+            for row in 0..8_u32 {
+                let key = [round.to_be_bytes(), row.to_be_bytes()].concat();
+                keyspace.put(&key, &[7; 1000]).unwrap();
+                user_bytes += 1008;
+            }
+        }
+        db.flush().unwrap();
+    }
+    let written = db.statistics().io.of(Purpose::Flush).written_bytes;
+    // Its own bytes, half as much of old tables, and the indexes and sketches of small tables.
+    assert!(written < 3 * user_bytes, "{written} for {user_bytes}");
+    for keyspace in &keyspaces {
+        let rows = keyspace.iter(IterOptions::default()).unwrap().entries();
+        assert_eq!(rows.map(Result::unwrap).count() as u32, 8 * ROUNDS);
+    }
+}

@@ -24,10 +24,10 @@ use crate::db::ledger::Ledger;
 use crate::db::recover::TakenArena;
 use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
-use crate::db::taken_along::TakenAlong;
+use crate::db::taken_along::{Along, TakenAlong};
 use crate::db::write::Writer;
 use crate::levels::{Edit, TableAdded, TableMeta};
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::RangeTombstones;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time_profile::{Path, Stage, at};
@@ -55,6 +55,17 @@ impl ToFlush<'_> {
         match self {
             ToFlush::Held(memtables) => memtables,
             ToFlush::Found(_) => &[],
+        }
+    }
+
+    /// Returns the bytes of frames in each.
+    fn frame_bytes(&self) -> Vec<u64> {
+        match self {
+            ToFlush::Held(memtables) => {
+                let ends = memtables.iter().map(|table| table.arena().end_bytes());
+                ends.map(|end| end as u64).collect()
+            }
+            ToFlush::Found(arenas) => arenas.iter().map(TakenArena::frame_bytes).collect(),
         }
     }
 
@@ -112,6 +123,27 @@ impl Store {
         generations: Vec<u64>,
         last_sequence: SequenceNumber,
     ) -> Result<()> {
+        let frame_bytes = memtables.frame_bytes();
+        let oldest_bytes = frame_bytes.first().copied().unwrap_or(0);
+        let most_bytes = self.most_bytes_along(oldest_bytes, frame_bytes.iter().sum());
+        let flushed = self.flush_with(memtables, generations.clone(), last_sequence, most_bytes);
+        match flushed {
+            // Tables that go along take space until the edit.
+            Err(error) if error.is_no_space() && most_bytes > 0 => {
+                self.flush_with(memtables, generations, last_sequence, 0)
+            }
+            flushed => flushed,
+        }
+    }
+
+    /// The same; tiny tables of so many bytes go along at most.
+    fn flush_with(
+        &self,
+        memtables: ToFlush<'_>,
+        generations: Vec<u64>,
+        last_sequence: SequenceNumber,
+        most_bytes: u64,
+    ) -> Result<()> {
         let arenas = memtables.len();
         if arenas > 0 {
             self.events.record(EventKind::FlushBegun { arenas });
@@ -121,9 +153,10 @@ impl Store {
         let began = Instant::now();
         let mut files = Vec::new();
         let (mut table_count, mut written_bytes) = (0, 0);
-        let written = self.write_tables(memtables, &mut files);
+        let mut along = Along::new(most_bytes);
+        let written = self.write_tables(memtables, &mut files, &mut along);
         at(Stage::Install);
-        let installed = written.and_then(|(tables, taken)| {
+        let installed = written.and_then(|tables| {
             for table in tables.iter().flatten() {
                 table_count += 1;
                 written_bytes += table.size_bytes;
@@ -142,7 +175,14 @@ impl Store {
             let names = self
                 .next_sub_level
                 .fetch_add(listed.len() as u64, Ordering::Relaxed);
-            let edit = flush_edit(&ledger, names, listed, &taken, generations, last_sequence);
+            let edit = flush_edit(
+                &ledger,
+                names,
+                listed,
+                &along.taken,
+                generations,
+                last_sequence,
+            );
             self.record(&mut ledger, edit)?;
             let version = Arc::clone(&ledger.state.version);
             let flushed_sequence = ledger.state.flushed_sequence;
@@ -189,15 +229,16 @@ impl Store {
     /// MemTables are there at the close of a store whose region keeps nothing: the caller waits, so
     /// they are written side by side. Arenas found by an opening are not in memory: one after the
     /// other.
-    fn write_tables(
-        &self,
+    fn write_tables<'a>(
+        &'a self,
         memtables: ToFlush<'_>,
         files: &mut Vec<NewFiles>,
-    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
+        along: &mut Along<'a>,
+    ) -> Result<Vec<Vec<TableMeta>>> {
         self.check_directory_is_there()?;
         let written = match memtables {
-            ToFlush::Held(memtables) => self.write_side_by_side(memtables, files)?,
-            ToFlush::Found(arenas) => self.write_one_by_one(arenas, files)?,
+            ToFlush::Held(memtables) => self.write_side_by_side(memtables, files, along)?,
+            ToFlush::Found(arenas) => self.write_one_by_one(arenas, files, along)?,
         };
         for files in files.iter_mut() {
             files.sync()?;
@@ -208,44 +249,47 @@ impl Store {
         Ok(written)
     }
 
-    fn write_one_by_one(
-        &self,
+    fn write_one_by_one<'a>(
+        &'a self,
         arenas: &[TakenArena],
         files: &mut Vec<NewFiles>,
-    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
-        let (mut written, mut taken) = (Vec::new(), Vec::new());
+        along: &mut Along<'a>,
+    ) -> Result<Vec<Vec<TableMeta>>> {
+        let mut written = Vec::with_capacity(arenas.len());
         for (at, arena) in arenas.iter().enumerate() {
             let memtable = arena.load(Placement::Memory)?;
             // As in `write_side_by_side`.
-            let takes_along = (at == 0).then_some(&mut taken);
-            written.push(self.write_tables_of(&memtable, files, takes_along)?);
+            let along = (at == 0).then_some(&mut *along);
+            written.push(self.write_tables_of(&memtable, files, along)?);
         }
-        Ok((written, taken))
+        Ok(written)
     }
 
-    fn write_side_by_side(
-        &self,
+    fn write_side_by_side<'a>(
+        &'a self,
         memtables: &[Arc<MemTable>],
         files: &mut Vec<NewFiles>,
-    ) -> Result<(Vec<Vec<TableMeta>>, Vec<TakenAlong<'_>>)> {
+        along: &mut Along<'a>,
+    ) -> Result<Vec<Vec<TableMeta>>> {
+        let Some((oldest, younger)) = memtables.split_first() else {
+            return Ok(Vec::new());
+        };
+        // No older arena waits for a flush, so the oldest follows level 0 in age.
+        if younger.is_empty() {
+            return Ok(vec![self.write_tables_of(oldest, files, Some(along))?]);
+        }
         let threads = parallel::threads(&self.options);
         let all = parallel::map("write tables", memtables, threads, |memtable| {
-            let (mut files, mut taken) = (Vec::new(), Vec::new());
-            // No older arena waits for a flush, so the oldest follows level 0 in age.
-            let is_oldest = memtables.first().is_some_and(|m| Arc::ptr_eq(m, memtable));
-            let takes_along = is_oldest.then_some(&mut taken);
-            let tables = self.write_tables_of(memtable, &mut files, takes_along);
-            (tables, files, taken)
+            let mut files = Vec::new();
+            let tables = self.write_tables_of(memtable, &mut files, None);
+            (tables, files)
         })?;
         let mut written = Vec::with_capacity(all.len());
-        let mut all_taken = Vec::new();
-        for (tables, of_one, taken) in all {
+        for (tables, of_one) in all {
             files.extend(of_one);
             written.push(tables);
-            all_taken.extend(taken);
         }
-        let written = written.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok((written, all_taken))
+        written.into_iter().collect()
     }
 
     /// Writes a MemTable's tables. Takes tiny tables along if the caller asks for a list of them.
@@ -253,7 +297,7 @@ impl Store {
         &'a self,
         memtable: &Arc<MemTable>,
         files: &mut Vec<NewFiles>,
-        mut takes_along: Option<&mut Vec<TakenAlong<'a>>>,
+        mut along: Option<&mut Along<'a>>,
     ) -> Result<Vec<TableMeta>> {
         let snapshots = self.snapshots.stripes(|| self.visible());
         // Again, behind the last one's tables.
@@ -269,14 +313,12 @@ impl Store {
             let Some(levels) = version.keyspace(keyspace) else {
                 continue;
             };
-            if let Some(all_taken) = takes_along.as_deref_mut()
-                && let Some(taken) = self.take_along(memtable, keyspace)
-                // Tables that cannot be read stay where they are: a flush must not depend on them.
-                && let Ok((merged, merged_files)) = self.write_with(memtable, &taken, &snapshots)
+            if let Some(along) = along.as_deref_mut()
+                && let Some((merged, merged_files)) =
+                    self.write_along(memtable, keyspace, &snapshots, along)?
             {
                 tables.extend(merged);
                 files.push(merged_files);
-                all_taken.push(taken);
                 continue;
             }
             // The name and the age that the edit gives it may be others: only the level counts here.
@@ -343,9 +385,7 @@ pub(crate) fn write_memtable(
 ) -> Result<Vec<TableMeta>> {
     // A flush sees one arena; whatever lies below may hold older versions.
     let older = |_: Keys<'_>| true;
-    let sets = memtable.range_tombstones(keyspace);
-    let ranges = sets.iter().flat_map(|set| set.iter());
-    let ranges = RangeTombstones::new(ranges.map(RangeTombstone::from).collect());
+    let ranges = RangeTombstones::new(memtable.range_list(keyspace));
     let rules = DropRules::new(snapshots, &older, &ranges);
     let never = AtomicBool::new(false);
     let mut versions = memtable.cursor(keyspace);

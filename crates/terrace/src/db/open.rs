@@ -32,7 +32,7 @@ use crate::db::monitor::Monitor;
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
-use crate::db::recover::{RecoveredWrites, TakenArena, check_evidence};
+use crate::db::recover::{RecoveredWrites, check_evidence};
 use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
 use crate::db::reserve::Reserve;
@@ -291,7 +291,7 @@ impl Store {
             .keys()
             .copied()
             .collect();
-        let needed_bytes = recovered.arenas.iter().map(TakenArena::frame_bytes).sum();
+        let needed_bytes = recovered.bytes();
         let flush = || {
             let to_flush = ToFlush::Found(&recovered.arenas);
             self.flush_all(to_flush, retired.clone(), recovered.last_sequence)

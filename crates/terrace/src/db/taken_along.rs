@@ -15,12 +15,14 @@ use crate::compaction::table_ends::TableEnds;
 use crate::compaction::tiny_tables::{most_bytes_taken_along, taken_along};
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::events::EventKind;
 use crate::db::jobs::Reserved;
 use crate::db::keyspaces::live;
 use crate::db::table_files::NewFiles;
 use crate::levels::{KeyRange, TableMeta, TableRemoved, Version};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::write_buffer::arena_size::in_tables;
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
@@ -31,6 +33,30 @@ pub(crate) struct TakenAlong<'a> {
     pub(crate) choice: Choice,
     version: Arc<Version>,
     _reserved: Reserved<'a>,
+}
+
+/// The tables that a flush has taken along, and the bytes that it may still take, over all keyspaces.
+pub(crate) struct Along<'a> {
+    pub(crate) taken: Vec<TakenAlong<'a>>,
+    left_bytes: u64,
+}
+
+impl Along<'_> {
+    pub(crate) fn new(most_bytes: u64) -> Self {
+        Along {
+            taken: Vec::new(),
+            left_bytes: most_bytes,
+        }
+    }
+}
+
+impl<'a> Along<'a> {
+    fn take(&mut self, taken: TakenAlong<'a>) {
+        let inputs = taken.choice.inputs.iter();
+        let bytes: u64 = inputs.map(|input| input.table.size_bytes).sum();
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        self.taken.push(taken);
+    }
 }
 
 impl TakenAlong<'_> {
@@ -46,14 +72,32 @@ impl TakenAlong<'_> {
 }
 
 impl Store {
-    /// Claims the tables that the flush of the oldest MemTable takes along in a keyspace.
-    pub(crate) fn take_along(
+    /// Returns the bytes of tables that a flush takes along at most. Its outputs lie beside these tables
+    /// until the edit, so none go where that space is not free beside the tables of all arenas. None go
+    /// at a close: nobody would delete their files.
+    pub(crate) fn most_bytes_along(&self, oldest_bytes: u64, to_flush_bytes: u64) -> u64 {
+        let most_bytes = most_bytes_taken_along(self.options.arena_bytes, oldest_bytes);
+        if most_bytes == 0 || self.closing.load(Ordering::Acquire) {
+            return 0;
+        }
+        let flushed_bytes = in_tables(to_flush_bytes).max(self.unflushed_table_bytes());
+        let needed_bytes = flushed_bytes.saturating_add(most_bytes);
+        let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+        if free_bytes >= needed_bytes {
+            most_bytes
+        } else {
+            0
+        }
+    }
+
+    /// Claims the tables that the flush of the oldest MemTable takes along in a keyspace: none where a
+    /// merge of level 0 is due, which takes them.
+    fn take_along(
         &self,
         memtable: &Arc<MemTable>,
         keyspace: KeyspaceId,
+        most_bytes: u64,
     ) -> Option<TakenAlong<'_>> {
-        let flushed_bytes = memtable.arena().end_bytes() as u64;
-        let most_bytes = most_bytes_taken_along(self.options.arena_bytes, flushed_bytes);
         if most_bytes == 0 {
             return None;
         }
@@ -62,6 +106,10 @@ impl Store {
             // After the board: claimed tables may be listed at two places, never at none.
             let version = Arc::clone(&self.view.load().version);
             let levels = version.keyspace(keyspace)?;
+            let level0 = levels.sub_levels().filter(|(place, _)| place.level == 0);
+            if level0.count() >= self.options.level0_merge {
+                return None;
+            }
             let choice = taken_along(levels, claims, most_bytes)?;
             check_legal(levels, &choice).ok()?;
             let inputs = choice.inputs.iter();
@@ -85,9 +133,40 @@ impl Store {
         })
     }
 
+    /// Writes a MemTable's part of a keyspace together with tiny tables, if some go along. `None` if
+    /// none do: also if they cannot be read, for a flush must not depend on them.
+    ///
+    /// # Errors
+    /// A full disk: the whole flush is repeated without them.
+    pub(crate) fn write_along<'a>(
+        &'a self,
+        memtable: &Arc<MemTable>,
+        keyspace: KeyspaceId,
+        snapshots: &[SequenceNumber],
+        along: &mut Along<'a>,
+    ) -> Result<Option<(Vec<TableMeta>, NewFiles)>> {
+        let Some(taken) = self.take_along(memtable, keyspace, along.left_bytes) else {
+            return Ok(None);
+        };
+        match self.write_with(memtable, &taken, snapshots) {
+            Ok(written) => {
+                along.take(taken);
+                Ok(Some(written))
+            }
+            Err(error) if error.is_no_space() => Err(error),
+            Err(error) => {
+                self.events.record(EventKind::StepFailed {
+                    worker: "terrace-flush".to_owned(),
+                    error,
+                });
+                Ok(None)
+            }
+        }
+    }
+
     /// Writes the entries of a MemTable and of the tables that go along. The files are settled if
     /// it fails.
-    pub(crate) fn write_with(
+    fn write_with(
         &self,
         memtable: &Arc<MemTable>,
         taken: &TakenAlong<'_>,
@@ -96,9 +175,7 @@ impl Store {
         let (choice, keyspace) = (&taken.choice, taken.keyspace);
         let levels = live(&taken.version, keyspace)?;
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
-        let sets = memtable.range_tombstones(keyspace);
-        let of_memtable = sets.iter().flat_map(|set| set.iter());
-        let mut ranges: Vec<RangeTombstone> = of_memtable.map(RangeTombstone::from).collect();
+        let mut ranges = memtable.range_list(keyspace);
         let of_tables = self.input_ranges(choice, &Slice::ALL)?;
         ranges.extend(of_tables.iter().map(RangeTombstone::from));
         let ranges = RangeTombstones::new(ranges);
@@ -133,21 +210,16 @@ impl Store {
 fn range_of(memtable: &Arc<MemTable>, keyspace: KeyspaceId) -> Option<KeyRange> {
     let mut cursor = memtable.cursor(keyspace);
     cursor.seek_to_first().ok()?;
-    let first = cursor.valid().then(|| cursor.key().user_key.to_vec())?;
+    let first = cursor.valid().then(|| cursor.key().user_key.to_vec());
     cursor.seek_to_last().ok()?;
-    let last = cursor.valid().then(|| cursor.key().user_key.to_vec())?;
-    let points = KeyRange::inclusive(first, last);
-    let sets = memtable.range_tombstones(keyspace);
-    let deleted = sets.iter().flat_map(|set| set.iter());
-    let deleted: Vec<KeyRange> = deleted
-        .map(|range| {
-            let range = RangeTombstone::from(range);
-            KeyRange {
-                smallest: range.start,
-                largest: range.end,
-                largest_excluded: true,
-            }
-        })
+    let last = cursor.valid().then(|| cursor.key().user_key.to_vec());
+    let points = first
+        .zip(last)
+        .map(|(first, last)| KeyRange::inclusive(first, last));
+    let ranges = memtable.range_list(keyspace);
+    let deleted: Vec<KeyRange> = ranges
+        .into_iter()
+        .map(|range| KeyRange::half_open(range.start, range.end))
         .collect();
-    KeyRange::hull(deleted.iter().chain([&points]))
+    KeyRange::hull(deleted.iter().chain(&points))
 }

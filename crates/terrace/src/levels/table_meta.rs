@@ -32,6 +32,14 @@ impl KeyRange {
         }
     }
 
+    /// Returns the range from `smallest` up to `end`, which is excluded.
+    pub(crate) fn half_open(smallest: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) -> Self {
+        KeyRange {
+            largest_excluded: true,
+            ..KeyRange::inclusive(smallest, end)
+        }
+    }
+
     /// The range of what a table's file says it holds, from entries and range tombstones; `None` if
     /// it holds neither.
     pub(crate) fn of_file(properties: &TableProperties) -> Option<Self> {

@@ -183,6 +183,13 @@ impl MemTable {
         self.range_deletes.sets(keyspace)
     }
 
+    /// Returns the range tombstones of a keyspace, one by one.
+    pub(crate) fn range_list(&self, keyspace: KeyspaceId) -> Vec<RangeTombstone> {
+        let sets = self.range_tombstones(keyspace);
+        let ranges = sets.iter().flat_map(|set| set.iter());
+        ranges.map(RangeTombstone::from).collect()
+    }
+
     /// The bytes at a place that [`MemTable::get`] gave.
     pub(crate) fn value(&self, place: ValuePlace) -> &[u8] {
         self.bytes(place.offset, place.length_bytes)
