@@ -277,8 +277,8 @@ fn work(text: &mut Sections, statistics: &Statistics) {
     );
     if statistics.lacks_reserve {
         text.line(
-            "new values are refused",
-            "the disk is full, and its reserve is used up; delete something, or free space",
+            "reserve",
+            "a full disk took it; puts are refused until there is space for another",
         );
     }
     if let Some(cause) = &statistics.poisoned {

@@ -98,7 +98,7 @@ impl Store {
     /// copy that was restored into the directory lists the very tables that are obsolete here. After an
     /// edit that failed nobody knows what the manifest lists. What stays is an orphan at most, which the
     /// next opening removes.
-    fn owns_tables(&self) -> bool {
+    pub(crate) fn owns_tables(&self) -> bool {
         let ledger = self.ledger.lock();
         let Some(manifest) = &ledger.manifest else {
             return false;

@@ -94,13 +94,46 @@ impl Reserve {
         self.passing.store(PASSING_GROUPS, Ordering::Relaxed);
     }
 
-    /// Returns whether a group of deletes need not wait for merges. For the leader.
+    /// Returns whether deletes pass without waiting for merges at present.
     pub(crate) fn lets_deletes_pass(&self) -> bool {
+        self.passing.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a group of deletes that passes. For the leader.
+    pub(crate) fn count_passed(&self) {
         let left = self.passing.load(Ordering::Relaxed);
-        if left > 0 {
-            self.passing.store(left - 1, Ordering::Relaxed);
+        self.passing
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// Returns the state, with the news that listeners do not know; from now on they count as told. A
+    /// store that wants no reserve lacks none.
+    fn take_news(&self, wanted_bytes: u64) -> State {
+        let mut state = self.state.lock();
+        if wanted_bytes == 0 {
+            state.gone_since = None;
         }
-        left > 0
+        let seen = *state;
+        state.untold_bytes = None;
+        seen
+    }
+
+    /// Notes how the making of a file ended. Returns whether a reserve that was gone is there again.
+    fn note_made(&self, bytes: u64, made: terrace_storage::Result<()>) -> bool {
+        let mut state = self.state.lock();
+        match made {
+            Ok(()) => {
+                state.held_bytes = bytes;
+                state.gone_since.take().is_some()
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                // No later step brings it back: the store goes on without.
+                state.is_unsupported = true;
+                state.gone_since = None;
+                false
+            }
+            Err(_) => false,
+        }
     }
 }
 
@@ -109,7 +142,15 @@ impl Store {
     pub(crate) fn find_reserve(&self) -> Result<()> {
         let entries = self.directory.list()?;
         let found = entries.iter().find(|entry| entry.name == RESERVE);
-        self.reserve.state.lock().held_bytes = found.map_or(0, |entry| entry.length_bytes.max(1));
+        let wanted_bytes = wanted_bytes(self.table_bytes());
+        let is_short = || -> Result<bool> {
+            Ok(wanted_bytes > 0 && self.directory.free_space_bytes()? < wanted_bytes * 2)
+        };
+        let mut state = self.reserve.state.lock();
+        match found {
+            Some(entry) => state.held_bytes = entry.length_bytes.max(1),
+            None => state.gone_since = is_short()?.then(Instant::now),
+        }
         Ok(())
     }
 
@@ -143,6 +184,7 @@ impl Store {
         state.untold_bytes = Some(state.held_bytes);
         state.held_bytes = 0;
         state.gone_since = Some(Instant::now());
+        drop(state);
         // Before the sync, btrfs gives nothing back.
         if let Err(error) = self.directory.sync() {
             self.poison(error.into());
@@ -185,72 +227,59 @@ impl Store {
     }
 
     /// Makes or removes the file, as the tables and the free space require, and reports the change. A
-    /// failed step is tried again the next time. The caller owns the directory.
+    /// failed step is tried again the next time. For the deletion worker.
     pub(crate) fn look_after_reserve(&self) {
         if self.options.read_only || self.closing.load(Ordering::Acquire) {
             return;
         }
-        let told = self.settle_reserve();
-        for event in told.into_iter().flatten() {
-            self.events.record(event);
+        let wanted_bytes = wanted_bytes(self.table_bytes());
+        let state = self.reserve.take_news(wanted_bytes);
+        if let Some(bytes) = state.untold_bytes {
+            self.events.record(EventKind::ReserveGivenBack { bytes });
+        }
+        let may_change = next(state.held_bytes, wanted_bytes, u64::MAX) != Next::Keep;
+        if may_change && !state.is_unsupported && !self.reserve_waits(&state) && self.owns_tables()
+        {
+            let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+            self.change_reserve(next(state.held_bytes, wanted_bytes, free_bytes));
         }
     }
 
-    /// Returns the events, to be reported when the lock is free again: listeners are a caller's code.
-    fn settle_reserve(&self) -> [Option<EventKind>; 2] {
-        let wanted = wanted_bytes(self.table_bytes());
-        let waits = self.view.load().memtables.len() > 1;
-        let mut state = self.reserve.state.lock();
-        let bytes = state.untold_bytes.take();
-        let gone = bytes.map(|bytes| EventKind::ReserveGivenBack { bytes });
-        // A step that met a full disk needs time to use the space.
-        let waits = waits
-            || state
-                .gone_since
-                .is_some_and(|since| since.elapsed() < PAUSE);
-        let may_change = next(state.held_bytes, wanted, u64::MAX) != Next::Keep;
-        if !may_change || state.is_unsupported || (waits && state.gone_since.is_some()) {
-            return [gone, None];
+    /// Returns whether a reserve that was given back is not to be made again yet: a flush waits for
+    /// space, or the step that met a full disk needs time to use it.
+    fn reserve_waits(&self, state: &State) -> bool {
+        let is_early = |since: Instant| since.elapsed() < PAUSE;
+        let waits = || self.view.load().memtables.len() > 1;
+        state
+            .gone_since
+            .is_some_and(|since| is_early(since) || waits())
+    }
+
+    /// Without the lock while files are made: an edit that meets a full disk must not wait for them.
+    fn change_reserve(&self, next: Next) {
+        if next == Next::Keep || !self.remove_reserve() {
+            return;
         }
-        let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
-        let made = match next(state.held_bytes, wanted, free_bytes) {
-            Next::Keep => None,
-            Next::Remove => {
-                let removed = self.directory.remove(RESERVE);
-                state.held_bytes = if removed.is_ok() { 0 } else { state.held_bytes };
-                None
-            }
-            Next::Make(bytes) => self.make_reserve(&mut state, bytes),
+        let Next::Make(bytes) = next else {
+            return;
         };
-        if wanted == 0 {
-            state.gone_since = None;
+        let made = self.allocate_reserve(bytes);
+        if made.is_err() {
+            let _ = self.directory.remove(RESERVE);
         }
-        [gone, made]
+        if self.reserve.note_made(bytes, made) {
+            self.events.record(EventKind::ReserveMade { bytes });
+        }
     }
 
-    fn make_reserve(&self, state: &mut State, bytes: u64) -> Option<EventKind> {
-        if state.held_bytes > 0 {
-            self.directory.remove(RESERVE).ok()?;
-            state.held_bytes = 0;
+    /// Removes the file, if there is one. Returns false if it stays.
+    fn remove_reserve(&self) -> bool {
+        let mut state = self.reserve.state.lock();
+        if state.held_bytes > 0 && self.directory.remove(RESERVE).is_err() {
+            return false;
         }
-        match self.allocate_reserve(bytes) {
-            Ok(()) => {
-                // A power cut may take the name: the next opening makes another.
-                let was_gone = state.gone_since.take().is_some();
-                state.held_bytes = bytes;
-                was_gone.then_some(EventKind::ReserveMade { bytes })
-            }
-            Err(error) => {
-                let _ = self.directory.remove(RESERVE);
-                let is_unsupported = error.kind() == ErrorKind::Unsupported;
-                state.is_unsupported = is_unsupported;
-                // No later step brings it back: the store goes on without.
-                if is_unsupported {
-                    state.gone_since = None;
-                }
-                None
-            }
-        }
+        state.held_bytes = 0;
+        true
     }
 
     fn allocate_reserve(&self, bytes: u64) -> terrace_storage::Result<()> {

@@ -245,6 +245,9 @@ impl Store {
         if tables.any(|table| table.has_tombstones() || table.superseded.is_some()) {
             self.background.compaction_wanted(self);
         }
+        if self.lacks_reserve() {
+            self.background.deletion_wanted(self);
+        }
     }
 }
 
