@@ -255,7 +255,7 @@ impl Region {
     /// Whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list now.
     #[must_use]
     pub fn has_free_slot(&self, capacity_bytes: u64) -> bool {
-        self.slots.lock().smallest_free(capacity_bytes).is_some()
+        self.free_slot_bytes(capacity_bytes).is_some()
     }
 
     /// Returns the size of the free slot that [`Region::reserve`] would take for `capacity_bytes` now.

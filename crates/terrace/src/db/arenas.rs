@@ -21,9 +21,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
-use crate::levels::{ArenaHome, ArenaIssued, Edit};
+use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::arena_size::{
-    SPARE_BELOW_SIXTEENTHS, affordable_bytes, in_tables, next_arena_bytes, smallest_arena_bytes,
+    SPARE_BELOW_SIXTEENTHS, next_arena_bytes, smallest_arena_bytes,
 };
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
@@ -50,10 +50,15 @@ impl Arenas {
 const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
+    /// Returns the size of the spare, or of the arena that is to become the spare.
+    fn spare_or_next_bytes(&self) -> u64 {
+        let spare_bytes = self.arenas.lock().spare_bytes();
+        spare_bytes.unwrap_or_else(|| self.next_arena_bytes())
+    }
+
     /// Returns whether the next arena, empty, takes the frame.
     pub(crate) fn fits_next_arena(&self, payload_bytes: usize, records: u32) -> bool {
-        let spare_bytes = self.arenas.lock().spare_bytes();
-        let next_bytes = spare_bytes.unwrap_or_else(|| self.next_arena_bytes());
+        let next_bytes = self.spare_or_next_bytes();
         let capacity_bytes = capacity_for_payload(payload_bytes as u64);
         capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= next_bytes)
             && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes
@@ -72,7 +77,7 @@ impl Store {
     /// Returns whether a frame that does not fit the active arena can be written at once. Asks for the
     /// spare if only that is missing.
     pub(crate) fn is_next_arena_ready(&self, payload_bytes: usize, records: u32) -> bool {
-        if !self.view.load().takes_another(self.next_arena_bytes()) {
+        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
             return false;
         }
         let needs_spare = self.fits_next_arena(payload_bytes, records);
@@ -88,7 +93,7 @@ impl Store {
     /// # Errors
     /// The background's own failure, if it failed: there is no point in waiting for a full disk.
     pub(crate) fn take_spare(&self) -> Result<Arc<Arena>> {
-        self.wait_for_room(self.next_arena_bytes())?;
+        self.wait_for_room(self.spare_or_next_bytes())?;
         let mut failed = None;
         loop {
             if let Some(spare) = self.arenas.lock().spares.front() {
@@ -139,7 +144,7 @@ impl Store {
             self.background.spare_wanted(self);
             return URGENT_SIXTEENTHS;
         }
-        if !self.view.load().takes_another(self.next_arena_bytes()) {
+        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
             return URGENT_SIXTEENTHS;
         }
         if self.make_urgent() {
@@ -183,7 +188,7 @@ impl Store {
 
     /// Removes free slots that have become too small. Files go by their names, so this runs only while
     /// the directory is this owner's: a copy restored into it would lose its arenas.
-    fn keep_slots_from(&self, smallest_bytes: u64) -> Result<()> {
+    pub(crate) fn keep_slots_from(&self, smallest_bytes: u64) -> Result<()> {
         let ledger = self.ledger.lock();
         let manifest = ledger.manifest.as_ref().ok_or(Error::Closed)?;
         self.check_ownership(manifest)?;
@@ -219,78 +224,42 @@ impl Store {
     }
 
     /// Returns an arena for a batch that does not fit the next one: of the size that takes it, up to
-    /// `arena_bytes` an ordinary one. It is written before any spare, so the spares' generations, which
-    /// are older than its own, are given up by the same edit.
-    pub(crate) fn arena_for_batch(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
-        let capacity_bytes = capacity_for_payload(payload_bytes as u64)
-            .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
-            .max(self.next_arena_bytes());
-        let index_bytes = MemTable::index_bytes_for(u64::from(records));
-        self.wait_for_room(capacity_bytes)?;
-        self.check_reserve()?;
-        self.new_memtable(capacity_bytes, index_bytes)
-    }
-
-    /// Returns the smallest arena that takes a frame on a full disk: a frame of deletes only, or a
-    /// flush's.
-    pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
-        let capacity_bytes = capacity_for_payload(payload_bytes as u64)
-            .ok_or_else(|| Error::invalid("the batch is larger than any arena"))?
-            .max(smallest_arena_bytes(self.options.arena_bytes));
-        let index_bytes = MemTable::index_bytes_for(u64::from(records));
-        self.wait_for_room(capacity_bytes)?;
-        self.new_memtable(capacity_bytes, index_bytes)
-    }
-
-    /// Returns the size of the next arena, at most `wanted_bytes`. The disk has room for the tables of
-    /// this arena and of all others.
+    /// `arena_bytes` an ordinary one.
     ///
     /// # Errors
-    /// [`Error::NoSpace`].
-    fn affordable(&self, wanted_bytes: u64) -> Result<u64> {
-        let unflushed_bytes = self.unflushed_bytes();
-        let takes_file = matches!(self.arena_home, ArenaHome::Store);
-        let affordable = |wanted_bytes, takes_file| -> Result<Option<u64>> {
-            let free_bytes = self.directory.free_space_bytes()?;
-            let bytes = affordable_bytes(wanted_bytes, takes_file, unflushed_bytes, free_bytes);
-            Ok(bytes)
-        };
-        let free_slot_bytes = self.region.free_slot_bytes(wanted_bytes);
-        let takes_file_now = takes_file && free_slot_bytes.is_none();
-        // A free slot is used as it is, and may be larger.
-        let first_bytes = free_slot_bytes.unwrap_or(wanted_bytes);
-        if affordable(first_bytes, takes_file_now)? == Some(first_bytes) {
-            return Ok(wanted_bytes);
-        }
-        // Free slots have become too large, and their blocks are needed.
-        self.keep_slots_from(u64::MAX)?;
-        affordable(wanted_bytes, takes_file)?.ok_or_else(|| Error::NoSpace {
-            path: self.directory.path().to_path_buf(),
-            needed_bytes: smallest_arena_bytes(wanted_bytes) * 2 + unflushed_bytes,
-        })
+    /// [`Error::NoSpace`] also where the disk takes the arena and not its tables.
+    pub(crate) fn arena_for_batch(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+        let capacity_bytes = capacity_for(payload_bytes)?.max(self.next_arena_bytes());
+        self.wait_for_room(capacity_bytes)?;
+        self.check_reserve()?;
+        self.check_affordable(capacity_bytes)?;
+        self.new_memtable(capacity_bytes, records)
     }
 
-    fn unflushed_bytes(&self) -> u64 {
-        let view = self.view.load();
-        let unflushed = view.memtables.iter();
-        unflushed.map(|table| table.arena().capacity_bytes()).sum()
-    }
-
-    /// Returns the bytes of tables that all arenas may become.
-    pub(crate) fn unflushed_table_bytes(&self) -> u64 {
-        in_tables(self.unflushed_bytes())
-    }
-
-    /// Returns the size of the first arena of an opening. A full disk gets the smallest, so that
-    /// deletes find room.
-    pub(crate) fn affordable_first(&self, wanted_bytes: u64) -> Result<u64> {
-        match self.affordable(wanted_bytes) {
-            Err(error) if error.is_no_space() => Ok(smallest_arena_bytes(wanted_bytes)),
-            bytes => bytes,
+    /// Returns an arena for a frame of deletes on a full disk: the spare, if there is one that takes
+    /// it, or the smallest.
+    pub(crate) fn arena_for_deletes(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+        let spare = self.arenas.lock().spares.front().cloned();
+        match spare.filter(|_| self.fits_next_arena(payload_bytes, records)) {
+            Some(spare) => {
+                self.wait_for_room(spare.capacity_bytes())?;
+                Ok(self.memtable(spare, records))
+            }
+            None => self.smallest_arena(payload_bytes, records),
         }
     }
 
-    fn new_memtable(&self, capacity_bytes: u64, index_bytes: u64) -> Result<MemTable> {
+    /// Returns the smallest arena that takes a frame, whatever the disk has left.
+    pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
+        let smallest_bytes = smallest_arena_bytes(self.options.arena_bytes);
+        let capacity_bytes = capacity_for(payload_bytes)?.max(smallest_bytes);
+        self.wait_for_room(capacity_bytes)?;
+        self.new_memtable(capacity_bytes, records)
+    }
+
+    /// Makes an arena that is written before any spare. So the spares' generations, which are older than
+    /// its own, are given up by the same edit.
+    fn new_memtable(&self, capacity_bytes: u64, records: u32) -> Result<MemTable> {
         let slot = self.reserve(capacity_bytes)?;
         let mut ledger = self.ledger.lock();
         let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
@@ -298,11 +267,14 @@ impl Store {
             .unused
             .extend(spares.into_iter().map(Unused::Activated));
         let arena = self.new_arena(&mut ledger, slot)?;
-        Ok(MemTable::new(
-            arena,
-            index_bytes.max(self.options.arena_index_bytes),
-            self.hash_seed,
-        ))
+        Ok(self.memtable(arena, records))
+    }
+
+    /// Returns a MemTable on an arena, with an index for so many records at least.
+    fn memtable(&self, arena: Arc<Arena>, records: u32) -> MemTable {
+        let index_bytes = MemTable::index_bytes_for(u64::from(records));
+        let index_bytes = index_bytes.max(self.options.arena_index_bytes);
+        MemTable::new(arena, index_bytes, self.hash_seed)
     }
 
     /// An arena that will hold no frame after all.
@@ -359,6 +331,11 @@ impl Store {
             self.persist_failed(error)
         })
     }
+}
+
+fn capacity_for(payload_bytes: usize) -> Result<u64> {
+    capacity_for_payload(payload_bytes as u64)
+        .ok_or_else(|| Error::invalid("the batch is larger than any arena"))
 }
 
 /// Returns a generation that was never used, from `next` on. Outsiders cannot guess the step: bytes

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::keyspaces::live;
-use crate::db::write::{Admission, Writer};
+use crate::db::write::Writer;
 use crate::key::{Kind, MAX_KEY_BYTES};
 use crate::levels::Bounds;
 use crate::options::Durability;
@@ -82,14 +82,10 @@ impl Store {
 
     fn write_alone(&self, writer: &mut Writer, batch: &WriteBatch) -> Result<()> {
         let sync = self.durability == Durability::PowerSafe;
-        let mut write = |admission| {
+        self.write_deletes_at_least(self.reserve.lets_deletes_pass(), |admission, _| {
             let payload = [batch.payload()];
             self.write_frame(writer, &payload, batch.records(), sync, admission)
-        };
-        match write(Admission::All) {
-            Err(error) if error.is_no_space() => write(Admission::Deletes)?,
-            written => written?,
-        }
+        })?;
         self.visible.store(writer.last_sequence, Ordering::Release);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! what was written downwards; `open` brings it all back. This file holds what they share.
 
 mod arena_loan;
+mod arena_space;
 pub(crate) mod arenas;
 pub(crate) mod background;
 pub(crate) mod backlog;

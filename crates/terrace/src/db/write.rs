@@ -106,13 +106,16 @@ impl Store {
         if let Some(of_batch) = batch.opening() {
             self.opening.check(of_batch)?;
         }
-        if options.no_stall && self.stalls.is_stalled() {
+        // On a full disk deletes wait for nobody.
+        let no_stall =
+            options.no_stall && !(self.reserve.lets_deletes_pass() && batch.makes_room());
+        if no_stall && self.stalls.is_stalled() {
             return Err(Error::WouldStall);
         }
         let request = Request {
             batch,
             sync: options.sync || self.durability == Durability::PowerSafe,
-            no_stall: options.no_stall,
+            no_stall,
             condition,
         };
         match draw() {
@@ -165,22 +168,37 @@ impl Store {
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
-        if !(self.reserve.lets_deletes_pass() && group.makes_room()) {
-            match self.write_group(writer, group, Admission::All) {
-                // No part of it was written.
-                Err(error) if error.is_no_space() => {
-                    self.reserve.met_full_disk();
-                    group.refuse_values(&error);
-                    self.write_group(writer, group, Admission::Deletes)?;
-                }
-                written => written?,
+        let passes = self.reserve.lets_deletes_pass() && group.makes_room();
+        self.write_deletes_at_least(passes, |admission, error| {
+            if let Some(error) = error {
+                group.refuse_values(error);
             }
-        } else {
-            self.write_group(writer, group, Admission::Deletes)?;
-        }
+            self.write_group(writer, group, admission)
+        })?;
         self.visible.store(writer.last_sequence, Ordering::Release);
         at(Stage::Queue);
         Ok(())
+    }
+
+    /// Writes by `write`; where a full disk refuses that, its deletes only, for which `write` gets the
+    /// error. Deletes that pass at once do not ask for more.
+    pub(crate) fn write_deletes_at_least(
+        &self,
+        passes: bool,
+        mut write: impl FnMut(Admission, Option<&Error>) -> Result<()>,
+    ) -> Result<()> {
+        if passes {
+            self.reserve.count_passed();
+            return write(Admission::Deletes, None);
+        }
+        match write(Admission::All, None) {
+            // No part of it was written.
+            Err(error) if error.is_no_space() => {
+                self.reserve.met_full_disk();
+                write(Admission::Deletes, Some(&error))
+            }
+            written => written,
+        }
     }
 
     fn write_group(
@@ -350,7 +368,7 @@ impl Store {
         if writer.active.has_room(payload_bytes, u64::from(records)) {
             return Ok(());
         }
-        let fresh = self.with_reserve(|| self.smallest_arena(payload_bytes, records))?;
+        let fresh = self.with_reserve(|| self.arena_for_deletes(payload_bytes, records))?;
         self.roll_over(writer, Arc::new(fresh))
     }
 

@@ -46,10 +46,16 @@ pub(crate) fn affordable_bytes(
     free_bytes: u64,
 ) -> Option<u64> {
     let left_bytes = free_bytes.checked_sub(in_tables(unflushed_bytes))?;
-    let needed = |bytes: u64| in_tables(bytes).saturating_add(if takes_file { bytes } else { 0 });
     let smaller =
         |&bytes: &u64| (bytes > FIRST_ARENA_BYTES).then(|| (bytes / GROWTH).max(FIRST_ARENA_BYTES));
-    std::iter::successors(Some(wanted_bytes), smaller).find(|&bytes| needed(bytes) <= left_bytes)
+    std::iter::successors(Some(wanted_bytes), smaller)
+        .find(|&bytes| needed_bytes(bytes, takes_file) <= left_bytes)
+}
+
+/// Returns the space of an arena: its tables, and its file if it needs one.
+pub(crate) fn needed_bytes(arena_bytes: u64, takes_file: bool) -> u64 {
+    let file_bytes = if takes_file { arena_bytes } else { 0 };
+    in_tables(arena_bytes).saturating_add(file_bytes)
 }
 
 /// Returns the bytes of tables that so many bytes in arenas may become.

@@ -1,0 +1,89 @@
+//! Whether the disk takes another arena.
+//!
+//! The contents of arenas go to tables. So an arena is begun only where the disk takes its file and
+//! the tables of all arenas: acknowledged writes find room before a put is refused. Other programs
+//! may take that room; the reserve (`reserve.rs`) is for them.
+
+use crate::db::Store;
+use crate::levels::ArenaHome;
+use crate::write_buffer::arena_size::{
+    affordable_bytes, in_tables, needed_bytes, smallest_arena_bytes,
+};
+use crate::{Error, Result};
+
+impl Store {
+    /// Returns the size of the next arena, at most `wanted_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if the disk has no room for the smallest.
+    pub(crate) fn affordable(&self, wanted_bytes: u64) -> Result<u64> {
+        let smallest_bytes = smallest_arena_bytes(wanted_bytes);
+        self.find_space(wanted_bytes)?
+            .ok_or_else(|| self.no_space_for(smallest_bytes))
+    }
+
+    /// Fails unless the disk has room for an arena of this size.
+    pub(crate) fn check_affordable(&self, capacity_bytes: u64) -> Result<()> {
+        match self.find_space(capacity_bytes)? == Some(capacity_bytes) {
+            true => Ok(()),
+            false => Err(self.no_space_for(capacity_bytes)),
+        }
+    }
+
+    /// Returns the size of the first arena of an opening. A full disk gets the smallest, so that
+    /// deletes find room.
+    pub(crate) fn affordable_first(&self, wanted_bytes: u64) -> Result<u64> {
+        let smallest_bytes = smallest_arena_bytes(wanted_bytes);
+        Ok(self.find_space(wanted_bytes)?.unwrap_or(smallest_bytes))
+    }
+
+    /// Returns the bytes of tables that all arenas may become.
+    pub(crate) fn unflushed_table_bytes(&self) -> u64 {
+        in_tables(self.unflushed_bytes())
+    }
+
+    fn find_space(&self, wanted_bytes: u64) -> Result<Option<u64>> {
+        let takes_file = self.arenas_share_the_disk();
+        let find = |wanted_bytes, takes_file| -> Result<Option<u64>> {
+            let free_bytes = self.directory.free_space_bytes()?;
+            let unflushed_bytes = self.unflushed_bytes();
+            let bytes = affordable_bytes(wanted_bytes, takes_file, unflushed_bytes, free_bytes);
+            Ok(bytes)
+        };
+        // A free slot is used as it is, and may be larger.
+        let slot_bytes = self.region.free_slot_bytes(wanted_bytes);
+        let first_bytes = slot_bytes.unwrap_or(wanted_bytes);
+        let found = find(first_bytes, takes_file && slot_bytes.is_none())?;
+        if found == Some(first_bytes) {
+            return Ok(Some(wanted_bytes));
+        }
+        if !takes_file {
+            return Ok(found.map(|bytes| bytes.min(wanted_bytes)));
+        }
+        // Free slots have become too large, and their blocks are needed.
+        self.keep_slots_from(u64::MAX)?;
+        let found = find(wanted_bytes, takes_file)?;
+        self.keep_slots_from(found.unwrap_or(0))?;
+        Ok(found)
+    }
+
+    fn no_space_for(&self, capacity_bytes: u64) -> Error {
+        let takes_file = self.arenas_share_the_disk();
+        let needed_bytes = needed_bytes(capacity_bytes, takes_file);
+        Error::NoSpace {
+            path: self.directory.path().to_path_buf(),
+            needed_bytes: needed_bytes.saturating_add(self.unflushed_table_bytes()),
+        }
+    }
+
+    /// Returns whether arenas are files beside the tables.
+    fn arenas_share_the_disk(&self) -> bool {
+        matches!(self.arena_home, ArenaHome::Store)
+    }
+
+    fn unflushed_bytes(&self) -> u64 {
+        let view = self.view.load();
+        let unflushed = view.memtables.iter();
+        unflushed.map(|table| table.arena().capacity_bytes()).sum()
+    }
+}
