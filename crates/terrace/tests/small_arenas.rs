@@ -21,6 +21,8 @@ fn arena_sizes(path: &Path) -> Vec<u64> {
     let arenas = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("arena-"));
     let mut sizes: Vec<u64> = arenas
         .map(|entry| entry.metadata().unwrap().len())
+        // A file that a worker is making.
+        .filter(|&bytes| bytes > 0)
         .collect();
     sizes.sort_unstable();
     sizes
