@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// The first bytes of every manifest.
 pub(super) const FRONT: Front = Front {
     magic: *b"TerrMani",
-    version: 2,
+    version: 3,
 };
 pub(super) const HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 16;

@@ -175,12 +175,12 @@ fn the_format_is_the_one_that_was_committed() {
     let storage = shared(&new_storage());
     let (_, states) = written(&storage, OPTIONS);
     let written = bytes_of(&*storage, "MANIFEST-000001");
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-v2.bin");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-v3.bin");
     if std::env::var_os("TERRACE_BLESS").is_some() {
         std::fs::write(&golden, &written).unwrap();
     }
     let golden = std::fs::read(golden).unwrap();
-    assert!(golden == written, "the bytes of format 2 have changed");
+    assert!(golden == written, "the bytes of format 3 have changed");
     let loaded = load_at(&*store_of(&golden), directory()).unwrap();
     assert_eq!(summary(&loaded.state), summary(states.last().unwrap()));
 }
