@@ -67,3 +67,26 @@ fn what_is_never_compressed_holds_no_more_than_its_bytes() {
     let error = table.key_sketch(Purpose::Other).unwrap_err().to_string();
     assert!(error.contains("more than such a block can"), "{error}");
 }
+
+/// The fuzzer begins with bombs under good checksums, which it cannot find by itself.
+#[test]
+fn the_corpus_has_bombs() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/table");
+    let bombs = [
+        (
+            "bomb-top-index",
+            with_bomb(|properties, bomb| properties.top_index = Some(bomb)),
+        ),
+        (
+            "bomb-sketch",
+            with_bomb(|properties, bomb| properties.sketch = Some(bomb)),
+        ),
+    ];
+    for (name, bomb) in bombs {
+        let path = corpus.join(name);
+        if std::env::var_os("TERRACE_BLESS").is_some() {
+            std::fs::write(&path, &bomb).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == bomb, "{name}");
+    }
+}
