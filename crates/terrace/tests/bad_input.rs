@@ -435,12 +435,12 @@ fn a_first_manifest_is_the_remains_of_a_creation_only_if_no_edit_is_behind_its_f
     }
     let newer = terrace_region::Front {
         magic: *b"TerrMani",
-        version: 3,
+        version: 4,
     };
     let newer = image.with(name, |bytes| bytes[..16].copy_from_slice(&newer.encode()));
     let error = refused(&newer);
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    says(&error, &[name, "format 3"]);
+    says(&error, &[name, "format 4"]);
     // The first edit and its mark reach the disk in any order.
     let first = image.with(name, |bytes| bytes.truncate(end + 32));
     for change in changes {

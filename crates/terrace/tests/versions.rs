@@ -285,14 +285,16 @@ fn a_newer_table_that_nobody_lists_is_no_orphan_and_keeps_its_number() {
 }
 
 #[test]
-fn a_newer_manifest_is_refused_by_its_name_and_left_alone() {
+fn a_manifest_of_another_version_is_refused_by_its_name_and_left_alone() {
     let image = specimen();
     let name = &image.names(|name| name.starts_with("MANIFEST"))[0];
     let magic = *b"TerrMani";
-    let newer = Front { magic, version: 3 }.encode();
+    let newer = Front { magic, version: 4 }.encode();
+    let last = Front { magic, version: 2 }.encode();
     // Version 1 had zeros in the place of the sum.
-    let older = *b"TerrMani\x01\0\0\0\0\0\0\0";
-    for (front, version) in [(newer, "format 3"), (older, "format 1")] {
+    let first = *b"TerrMani\x01\0\0\0\0\0\0\0";
+    let others = [(newer, "format 4"), (last, "format 2"), (first, "format 1")];
+    for (front, version) in others {
         let image = image.with(name, |bytes| bytes[..16].copy_from_slice(&front));
         let disk = image.disk(BOOT);
         let opened = Db::open(STORE, options(&disk)).map(drop);

@@ -182,14 +182,14 @@ fn foreign_and_future_files_are_told_apart() {
     );
     let mut future = encode_header(1);
     let front = terrace_region::Front {
-        version: 3,
+        version: record::FRONT.version + 1,
         ..record::FRONT
     };
     future[..16].copy_from_slice(&front.encode());
     match load_bytes(&future) {
         Error::Unsupported { file, detail } => {
             assert!(
-                file.ends_with("MANIFEST-000001") && detail.contains("format 3"),
+                file.ends_with("MANIFEST-000001") && detail.contains("format 4"),
                 "{detail}"
             );
         }
