@@ -315,6 +315,11 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             format!("{seconds} s"),
             format!("{due_at} s"),
         ],
+        Measured::PassedOver { level } => [
+            format!("level {level}: tombstones in the way of iterators"),
+            "paid for".to_owned(),
+            "paid for".to_owned(),
+        ],
         Measured::Hidden { level, tables } => [
             format!("level {level}: hidden by deleted ranges"),
             things(*tables as u64, "table"),

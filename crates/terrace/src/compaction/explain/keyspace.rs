@@ -277,6 +277,7 @@ fn measured(measure: &Measure) -> Measured {
             percent,
             due_at: due,
         },
+        &Measure::PassedOver { level } => Measured::PassedOver { level },
         &Measure::Hidden { level, tables } => Measured::Hidden { level, tables },
         &Measure::TombstoneAge {
             level,

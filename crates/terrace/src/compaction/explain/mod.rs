@@ -273,6 +273,11 @@ pub enum Measured {
         /// Such a share makes them due.
         due_at: u64,
     },
+    /// Iterators have passed over tombstones of a level so often that a merge is worth it.
+    PassedOver {
+        /// The level.
+        level: u8,
+    },
     /// Tables of a level hold an old tombstone.
     TombstoneAge {
         /// The level.

@@ -35,6 +35,8 @@ pub(crate) enum Measure {
     OtherPolicy { level: u8, sub_levels: usize },
     /// Tables full of tombstones, and the share that makes them so.
     Tombstones { level: u8, percent: u64, due: u64 },
+    /// Tables for whose tombstones iterators have paid.
+    PassedOver { level: u8 },
     /// Tables with an old tombstone, and the age that makes it so.
     TombstoneAge { level: u8, seconds: u64, due: u64 },
     /// Tables with superseded versions that no snapshot needs, and the share of bytes that makes them due.
@@ -94,7 +96,9 @@ impl Candidate {
                 ..
             } => (duplicates.rate() - 1.0) / (threshold - 1.0),
             Measure::Score { score, least, .. } => score / least,
-            Measure::OtherPolicy { .. } | Measure::Hidden { .. } => 1.0,
+            Measure::OtherPolicy { .. } | Measure::Hidden { .. } | Measure::PassedOver { .. } => {
+                1.0
+            }
             Measure::Tombstones { percent, due, .. } | Measure::Superseded { percent, due, .. } => {
                 *percent as f64 / (*due).max(1) as f64
             }

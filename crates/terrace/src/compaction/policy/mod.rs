@@ -254,6 +254,8 @@ pub(crate) enum Reason {
     OtherPolicy { level: u8, sub_levels: usize },
     /// So many percent of the entries of some tables are tombstones.
     Tombstones { level: u8, percent: u64 },
+    /// Iterators have passed over tombstones of a level often enough.
+    PassedOver { level: u8 },
     /// A tombstone has been in tables for so long.
     TombstoneAge { level: u8, seconds: u64 },
     /// So many percent of the bytes of some tables are superseded versions that no snapshot needs.
@@ -317,6 +319,9 @@ impl fmt::Display for Reason {
             ),
             Reason::Tombstones { level, percent } => {
                 write!(f, "of tables of level {level} {percent} % are tombstones")
+            }
+            Reason::PassedOver { level } => {
+                write!(f, "iterators often pass over tombstones of level {level}")
             }
             Reason::TombstoneAge { level, seconds } => {
                 write!(f, "level {level} has tombstones of {seconds} seconds")

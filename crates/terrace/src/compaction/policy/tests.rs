@@ -7,7 +7,7 @@
 //! tombstones percent=50 age=1000 now=2000 opened=1500 snapshot=40
 //! 0.7: 12[a-f]100 13[g-z]200      tables 12 and 13 of the flush 7 into level 0
 //! 1: 5[a-m]300                    table 5 of level 1's base: its bounds and bytes
-//! 1: 5[a-m]300,entries=100,tombstones=60,ranges=1,hidden=7,since=900,first=3,last=40
+//! 1: 5[a-m]300,entries=100,tombstones=60,ranges=1,hidden=7,since=900,first=3,last=40,paid_for=1
 //!                                 its entries, tombstones, what its ranges hide, when the oldest reached
 //!                                 a table, and its numbers
 //! superseded snapshots=40,90 set_back=5
@@ -64,7 +64,7 @@ fn tables(line: &str) -> Vec<TableAdded> {
                 "since" => added.table.oldest_tombstone_seconds = Some(value),
                 "first" => added.table.min_sequence = value,
                 "last" => added.table.max_sequence = value,
-                "hidden" => {}
+                "hidden" | "paid_for" => {}
                 "superseded" => noted(&mut added).versions = value,
                 "superseded_bytes" => noted(&mut added).bytes = value,
                 "by" => noted(&mut added).largest_by = value,
@@ -130,6 +130,12 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
         value.map(|value| value.parse::<u64>().unwrap())
     };
     let tables = case.lines().flat_map(str::split_whitespace);
+    let paid_for = tables.clone().filter_map(|table| {
+        let (number, _) = table.split_once('[')?;
+        table
+            .contains("paid_for=1")
+            .then(|| number.parse().unwrap())
+    });
     let hidden = tables.filter_map(|table| {
         let (number, rest) = table.split_once('[')?;
         let (_, hidden) = rest.split_once("hidden=")?;
@@ -147,6 +153,7 @@ fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Po
             oldest_snapshot: number("snapshot").unwrap_or(u64::MAX),
             hidden: Arc::new(hidden.collect()),
             hidden_from: Arc::default(),
+            paid_for: Arc::new(paid_for.collect()),
         }),
     })
 }

@@ -20,9 +20,12 @@
 //! small part of what it would drag along. Full tables wait until the policy itself wants
 //! nothing, merges under way included. Old ones wait for level 0 alone: that is what holds
 //! writers back. Neither is a debt that slows writers down.
+//!
+//! Iterators pass over tombstones, and pay for it (`db/passed_over.rs`). A table for whose merge they have paid
+//! counts as full, whatever its share is: a few tombstones side by side are in the way of all who begin there.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::SequenceNumber;
@@ -66,6 +69,8 @@ pub(crate) struct Seen {
     /// By the numbers of tables that younger ranges hide whole: a reader at this number or a later one
     /// sees nothing of the table.
     pub(crate) hidden_from: Arc<BTreeMap<u64, SequenceNumber>>,
+    /// The numbers of tables for whose merge iterators have paid.
+    pub(crate) paid_for: Arc<BTreeSet<u64>>,
 }
 
 /// Neighbouring tables of a sub-level; or all of level 0.
@@ -120,7 +125,13 @@ impl Tombstones {
         self.percent > 0
             && tables.iter().any(|table| table.has_tombstones())
             && tables.iter().all(|table| self.seen.is_free(table))
-            && self.seen.percent(tables.iter()) >= u64::from(self.percent)
+            && (self.is_paid_for(tables)
+                || self.seen.percent(tables.iter()) >= u64::from(self.percent))
+    }
+
+    fn is_paid_for(&self, tables: &[Arc<Table>]) -> bool {
+        let mut numbers = tables.iter().map(|table| table.number);
+        numbers.any(|number| self.seen.paid_for.contains(&number))
     }
 
     /// The oldest first.
@@ -154,27 +165,29 @@ impl Tombstones {
         parts
     }
 
-    /// The fullest first.
+    /// The fullest first; before them, what iterators have paid for.
     fn full_parts(&self, levels: &KeyspaceLevels) -> Vec<Part> {
         let level0: Vec<Input> = all_of(levels, 0).collect();
         let is_due = self.is_full(&tables(&level0)) && self.is_worth_it(levels, &level0);
         let is_full = |table: &Arc<Table>| self.is_full(std::slice::from_ref(table));
-        let mut parts = parts(levels, is_full, |_| true);
+        let is_paid_for = |table: &Arc<Table>| self.is_paid_for(std::slice::from_ref(table));
+        let mut parts = parts(levels, is_full, is_paid_for);
         parts.extend(is_due.then_some(level0));
         let mut parts: Vec<Part> = parts
             .into_iter()
             .map(|inputs| {
-                let percent = self.seen.percent(tables(&inputs).iter());
-                let reason = Reason::Tombstones {
-                    level: level_of(&inputs),
-                    percent,
+                let (level, tables) = (level_of(&inputs), tables(&inputs));
+                let percent = self.seen.percent(tables.iter());
+                let reason = match self.is_paid_for(&tables) {
+                    true => Reason::PassedOver { level },
+                    false => Reason::Tombstones { level, percent },
                 };
                 Part { reason, inputs }
             })
             .collect();
         parts.sort_by_key(|part| match part.reason {
             Reason::Tombstones { percent, .. } => Reverse(percent),
-            _ => Reverse(0),
+            _ => Reverse(u64::MAX),
         });
         parts
     }
@@ -228,6 +241,7 @@ impl Tombstones {
                 seconds,
                 due: self.age_seconds,
             },
+            Reason::PassedOver { level } => Measure::PassedOver { level },
             _ => Measure::Tombstones {
                 level: level_of(&part.inputs),
                 percent: self.seen.percent(tables(&part.inputs).iter()),
@@ -346,6 +360,19 @@ impl Policy for Tombstones {
     fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {
         self.inner.runs(levels)
     }
+}
+
+/// Returns the bytes that merging a full table reads.
+pub(crate) fn merge_bytes(levels: &KeyspaceLevels, place: Place, table: &Arc<Table>) -> u64 {
+    let mut inputs = match place.level {
+        0 => all_of(levels, 0).collect(),
+        _ => vec![Input::new(place, table)],
+    };
+    if let Some((_, dragged)) = next_older(levels, &inputs) {
+        inputs.extend(dragged);
+    }
+    let bytes = inputs.iter().map(|input| input.table.size_bytes);
+    bytes.fold(0, u64::saturating_add)
 }
 
 fn tables(inputs: &[Input]) -> Vec<Arc<Table>> {

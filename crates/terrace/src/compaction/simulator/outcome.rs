@@ -236,6 +236,7 @@ fn name(reason: Reason) -> String {
         Reason::ScoreOfRange { .. } => "score of a range".into(),
         Reason::OtherPolicy { .. } => "another policy's levels".into(),
         Reason::Tombstones { level, .. } => format!("tombstones in level {level}"),
+        Reason::PassedOver { level } => format!("tombstones passed over in level {level}"),
         Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),
         Reason::Superseded { level, .. } => format!("superseded versions in level {level}"),
         Reason::Hidden { .. } => "hidden tables".into(),

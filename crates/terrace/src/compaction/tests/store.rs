@@ -377,6 +377,7 @@ impl Store {
             oldest_snapshot: self.stripes()[0],
             hidden: Arc::new(hidden.collect()),
             hidden_from: Arc::new(self.hidden_from()),
+            paid_for: Arc::default(),
         }
     }
 
