@@ -194,7 +194,8 @@ pub struct Options {
     /// With every policy, a table of which so many percent of the entries are tombstones is merged with the
     /// older ones that it overlaps, when nothing is more urgent, until it is not or the tombstones and what
     /// they hide are gone. A deleted range counts for what it hides. Level 0 counts as one table. What a
-    /// snapshot needs waits for it. 0: never. Default: 50, which updates with a few deletions do not reach.
+    /// snapshot needs waits for it. A table whose tombstones iterators pass over again and again counts
+    /// earlier. 0: never. Default: 50, which updates with a few deletions do not reach.
     pub tombstone_percent: u32,
     /// With every policy, a tombstone that has been in tables for so many seconds is merged down, before
     /// all but level 0, until it and what it hides are gone: the time after which what was deleted is

@@ -100,6 +100,8 @@ impl Store {
             if choice.is_of_level0() {
                 self.level0_probes.spend(levels.id);
             }
+            let now_seconds = seen.tombstones.now_seconds;
+            self.passed_over.spend(levels.id, &choice, now_seconds);
             check_legal(levels, &choice).map_err(|broken| {
                 Error::invalid(format!(
                     "the policy chose against the order of ages: {broken}"

@@ -23,6 +23,7 @@ use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::fork::leak;
+use crate::db::passed_over::Due;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
 use crate::key::InternalKey;
@@ -152,6 +153,7 @@ impl DbIterator {
                 value: RowValue::default(),
                 noted_from: Vec::new(),
                 passed_key: Vec::new(),
+                due: Due::default(),
             },
             direction: Direction::Forward,
             valid: false,

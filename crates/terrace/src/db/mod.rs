@@ -39,6 +39,7 @@ pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
 pub(crate) mod ownership;
+pub(crate) mod passed_over;
 pub(crate) mod persist_timer;
 pub(crate) mod pins;
 pub(crate) mod range_cover;
@@ -87,6 +88,7 @@ use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
 use crate::db::ownership::Ownership;
+use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::Recovery;
@@ -181,6 +183,7 @@ pub(crate) struct Store {
     pub(crate) visitors: Visitors,
     pub(crate) backlog: Backlog,
     pub(crate) level0_probes: Level0Probes,
+    pub(crate) passed_over: PassedOver,
     pub(crate) stalls: Stalls,
     pub(crate) counters: statistics::Counters,
     pub(crate) latencies: latencies::Latencies,

@@ -30,6 +30,7 @@ use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
 use crate::db::ownership::{Ownership, with_socket};
+use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -165,6 +166,7 @@ impl Store {
             clock,
             tables: open_tables(&directory, &options)?,
             level0_probes: Level0Probes::new(options.direct_io),
+            passed_over: PassedOver::default(),
             read_buffer,
             empty_stretches: EmptyStretches::default(),
             obsolete,

@@ -305,6 +305,7 @@ impl Store {
             cover.add_sets(cursors.len(), table.range_tombstones(keyspace));
             cursors.push(Box::new(table.cursor(keyspace)));
         }
+        let memtables = cursors.len();
         for (_, sub_level) in levels.sub_levels() {
             cover.add_sub_level(cursors.len(), sub_level);
             cursors.push(Box::new(SubLevelCursor::new(
@@ -316,6 +317,7 @@ impl Store {
             versions: Versions::new(cursors),
             cover,
             view,
+            memtables,
         })
     }
 

@@ -11,6 +11,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// A merge of the versions in a view.
 pub(crate) struct Source {
     pub(crate) view: Arc<View>,
+    /// Number of sources of the merge that are MemTables; they come first.
+    pub(crate) memtables: usize,
     pub(crate) versions: Versions,
     pub(crate) cover: RangeCover,
 }

@@ -100,6 +100,10 @@ impl Store {
             oldest_snapshot: self.oldest_snapshot(),
             hidden: ranges.entries,
             hidden_from: ranges.from,
+            paid_for: Arc::new(
+                self.passed_over
+                    .paid_for(&version, self.clock.unix_seconds()),
+            ),
         })
     }
 

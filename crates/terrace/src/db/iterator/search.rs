@@ -10,6 +10,7 @@ use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::empty_stretch::{Keys, Stretch};
+use crate::db::passed_over::{Due, PassedKeys};
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
@@ -28,6 +29,8 @@ pub(super) struct Search {
     pub(super) noted_from: Vec<u8>,
     /// The last key passed over; none of its versions is visible.
     pub(super) passed_key: Vec<u8>,
+    /// What moves have paid for. The next seek begins it.
+    pub(super) due: Due,
 }
 
 /// Keys that a move has passed over.
@@ -36,6 +39,8 @@ struct Passed {
     count: u32,
     /// Number of keys passed over since `Search::noted_from`, up to `passed_key`.
     notes: u32,
+    in_arenas: u32,
+    in_tables: u32,
 }
 
 impl Passed {
@@ -43,10 +48,20 @@ impl Passed {
     const LOOK: u32 = 8;
     /// Number of hidden keys that are worth a new stretch, or a longer one.
     const LEAST_NOTES: u32 = 16;
+    /// Number of hidden keys that are worth a payment.
+    const LEAST_PAID: u32 = 64;
 
-    fn note(&mut self) {
+    fn note(&mut self, is_in_arena: bool) {
         self.count += 1;
         self.notes += 1;
+        match is_in_arena {
+            true => self.in_arenas += 1,
+            false => self.in_tables += 1,
+        }
+    }
+
+    fn is_worth_paying(&self) -> bool {
+        self.in_arenas + self.in_tables >= Passed::LEAST_PAID
     }
 
     /// Returns whether it is time to look for a stretch, which is once a move.
@@ -97,12 +112,15 @@ impl Search {
 
     /// Once nothing here is in its way: begins a merge that is due. The seek may also be the one from
     /// which on blocks have more of the memory.
-    pub(super) fn end_seek(&self, is_merge_due: bool) {
+    pub(super) fn end_seek(&mut self, is_merge_due: bool) {
         if self.options.fill_cache && !self.options.verify {
             self.store.settle_boundary();
         }
         if is_merge_due {
             self.store.background.compaction_wanted(&self.store);
+        }
+        if self.due.flush || self.due.merge {
+            self.store.begin_paid_work(std::mem::take(&mut self.due));
         }
     }
 
@@ -112,14 +130,31 @@ impl Search {
         let found = self.pass_forward(source, &mut passed)?;
         if passed.is_worth_telling() {
             let to = behind(&self.passed_key);
-            self.tell_of_stretch(self.noted_from.clone(), to);
+            let from = self.noted_from.clone();
+            self.leave_passed(source, &passed, Keys { from, to });
         }
         Ok(found)
     }
 
+    /// Pays for the keys that were passed over, and reports that they are hidden.
     #[cold]
-    fn tell_of_stretch(&self, from: Vec<u8>, to: Vec<u8>) {
-        let seen = Keys { from, to };
+    fn leave_passed(&mut self, source: &Source, passed: &Passed, keys: Keys) {
+        if passed.is_worth_paying() && keys.from < keys.to {
+            let passed = PassedKeys {
+                keys: keys.clone(),
+                in_arenas: passed.in_arenas,
+                in_tables: passed.in_tables,
+            };
+            let paid = self
+                .store
+                .pays_for_passed_over(self.keyspace, &source.view, &passed);
+            self.due.flush |= paid.flush;
+            self.due.merge |= paid.merge;
+        }
+        self.tell_of_stretch(keys);
+    }
+
+    fn tell_of_stretch(&self, seen: Keys) {
         let snapshot = self.snapshot.sequence();
         if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
             let stretches = &self.store.empty_stretches;
@@ -170,7 +205,10 @@ impl Search {
 
     fn pass_forward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
         let Source {
-            versions, cover, ..
+            versions,
+            cover,
+            memtables,
+            ..
         } = source;
         let snapshot = self.snapshot.sequence();
         while versions.valid() {
@@ -187,7 +225,7 @@ impl Search {
                 if versions.source().is_some_and(|at| at > cover.source) {
                     versions.skip_forward(cover.source + 1, before_versions_of(&cover.all_end))?;
                 } else {
-                    passed.note();
+                    passed.note(versions.source() < Some(*memtables));
                     replace(&mut self.passed_key, key.user_key);
                     let (below, _, end) = cover.in_layer(key.sequence());
                     versions.pass_hidden(below, end)?;
@@ -203,8 +241,8 @@ impl Search {
                 self.value.show(versions);
                 return Ok(true);
             }
+            passed.note(versions.source() < Some(*memtables));
             skip_key(versions, &self.key)?;
-            passed.note();
             std::mem::swap(&mut self.key, &mut self.passed_key);
             if passed.is_to_look() && versions.valid() {
                 self.look_forward(versions, passed)?;
@@ -218,14 +256,18 @@ impl Search {
         let mut passed = Passed::default();
         let found = self.pass_backward(source, &mut passed)?;
         if passed.is_worth_telling() {
-            self.tell_of_stretch(self.passed_key.clone(), self.noted_from.clone());
+            let (from, to) = (self.passed_key.clone(), self.noted_from.clone());
+            self.leave_passed(source, &passed, Keys { from, to });
         }
         Ok(found)
     }
 
     fn pass_backward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
         let Source {
-            versions, cover, ..
+            versions,
+            cover,
+            memtables,
+            ..
         } = source;
         let snapshot = self.snapshot.sequence();
         while versions.valid() {
@@ -250,10 +292,12 @@ impl Search {
             }
             let hidden_below = cover.map_or(0, |cover| cover.sequence);
             replace(&mut self.key, user_key);
+            // The oldest version: what hides it is often in the same place.
+            let is_in_arena = versions.source() < Some(*memtables);
             if self.pass_key_backward(versions, hidden_below)? {
                 return Ok(true);
             }
-            passed.note();
+            passed.note(is_in_arena);
             std::mem::swap(&mut self.key, &mut self.passed_key);
             if passed.is_to_look() && versions.valid() {
                 self.look_backward(versions, passed)?;
