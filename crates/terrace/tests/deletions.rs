@@ -131,7 +131,7 @@ fn what_a_crash_leaves_of_a_cut_file_is_removed_by_the_next_opening() {
 fn where_space_is_short_files_are_removed_at_once() {
     let (disk, plan) = (disk(), truncations());
     // Less than eight arenas and tables, more than the test writes.
-    disk.set_capacity_bytes(300 << 20);
+    disk.set_capacity_bytes(600 << 20);
     let db = Db::open(STORE, options(&disk, &plan)).unwrap();
     fill(&db, 1);
     fill(&db, 2);

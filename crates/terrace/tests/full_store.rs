@@ -201,3 +201,17 @@ fn a_large_batch_that_would_fit_no_table_is_refused() {
     assert_eq!(db.get(b"middle").unwrap().unwrap().len(), 3 << 20);
     assert!(db.get(b"large").unwrap().is_none());
 }
+
+/// A merge gives a table's space back when it has read all of it.
+#[test]
+fn tables_are_small_beside_the_space_that_is_free() {
+    let storage = SimulatedStorage::new(11, CrashSwitch::new());
+    storage.set_capacity_bytes(64 << 20);
+    let db = Db::open("/store", options(&storage, Options::default())).unwrap();
+    fill(&db, 0);
+    db.flush().unwrap();
+    let files = storage.list(Path::new("/store")).unwrap();
+    let tables = files.iter().filter(|file| file.name.ends_with(".table"));
+    let largest = tables.map(|file| file.length_bytes).max().unwrap();
+    assert!(largest <= 5 << 20, "{largest}");
+}

@@ -104,6 +104,14 @@ pub(crate) fn slice_bytes_within(each_bytes: u64, workers: usize, free_bytes: u6
     each_bytes.min(share.max(MIN_BYTES))
 }
 
+/// Returns the size of tables where so much of the disk is free. A merge gives a table's space back when it has
+/// read all of it. So a table that is large beside the free space could not be merged any more.
+pub(crate) fn table_bytes_within(table_bytes: u64, free_bytes: u64) -> u64 {
+    const PART: u64 = 16;
+    const MIN_BYTES: u64 = 1 << 20;
+    table_bytes.min((free_bytes / PART).max(MIN_BYTES))
+}
+
 /// Divides all keys into slices of about `slice_bytes` each, the last one up to half as large
 /// again.
 pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
@@ -133,17 +141,26 @@ pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     slices
 }
 
-/// Counts anew what slices hold, after their ends were moved. As where they are divided, what a sample weighs
-/// lies before its key.
+/// Counts anew what slices hold, after their ends were moved.
 pub(crate) fn recount(slices: &mut [Slice], samples: &[Sample]) {
-    slices.iter_mut().for_each(|slice| slice.input_bytes = 0);
+    let counted = bytes_of(slices, samples);
+    for (slice, bytes) in slices.iter_mut().zip(counted) {
+        slice.input_bytes = bytes;
+    }
+}
+
+/// Returns the bytes of samples that lie in each slice. As where slices are divided, what a sample weighs lies
+/// before its key.
+pub(crate) fn bytes_of(slices: &[Slice], samples: &[Sample]) -> Vec<u64> {
+    let mut bytes = vec![0; slices.len()];
     for sample in samples {
         let ends_before = |slice: &Slice| slice.to.as_ref().is_some_and(|to| *to < sample.user_key);
         let at = slices.partition_point(ends_before);
-        if let Some(slice) = slices.get_mut(at) {
-            slice.input_bytes += sample.bytes;
+        if let Some(bytes) = bytes.get_mut(at) {
+            *bytes += sample.bytes;
         }
     }
+    bytes
 }
 
 /// The edit that replaces what a slice holds of a merge's inputs by `tables`. All slices before it
@@ -199,6 +216,21 @@ mod tests {
             bytes,
         };
         keys.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn tables_are_small_where_space_is_short() {
+        const MIB: u64 = 1 << 20;
+        let within = |free_bytes| table_bytes_within(64 * MIB, free_bytes);
+        assert_eq!(within(u64::MAX), 64 * MIB);
+        assert_eq!(within(1024 * MIB), 64 * MIB);
+        assert_eq!(within(64 * MIB), 4 * MIB);
+        assert_eq!(within(0), MIB);
+        assert_eq!(
+            table_bytes_within(MIB / 4, 0),
+            MIB / 4,
+            "the options say so"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The space that a merge needs, guessed before it begins: pure functions of its inputs and slices.
 //!
 //! A merge writes what stays of its inputs, by the estimate that it was chosen for, or all of them where
-//! there is none. Its slices give back each input that ends in them, once their edits are durable. So what it
+//! there is none. What deleted ranges hide for sure does not stay. Its slices give back each input that ends in them, once their edits are durable. So what it
 //! needs is the most that lies between what it has written and what it has given back, at any of its slices:
 //! as a rule the slices that are built at the same time, and the tables that go on behind one.
 //!
@@ -37,9 +37,17 @@ pub(crate) fn part_that_stays(choice: &Choice) -> f64 {
 }
 
 impl Space {
-    pub(crate) fn of(choice: &Choice, slices: &[Slice], workers: usize) -> Self {
+    /// Returns what slices need. `hidden_bytes` are those of each slice's inputs that deleted ranges hide.
+    pub(crate) fn of(
+        choice: &Choice,
+        slices: &[Slice],
+        hidden_bytes: &[u64],
+        workers: usize,
+    ) -> Self {
         let reserved_part = (part_that_stays(choice) * MARGIN).min(1.0);
-        let of_slice = |slice: &Slice| {
+        let of_slice = |(at, slice): (usize, &Slice)| {
+            let hidden_bytes = hidden_bytes.get(at).copied().unwrap_or(0);
+            let shown_bytes = slice.input_bytes.saturating_sub(hidden_bytes);
             let inputs = choice.inputs.iter().map(|input| &input.table);
             let ends_here = |bounds| {
                 let to = slice.to.as_deref();
@@ -47,21 +55,21 @@ impl Space {
             };
             let given_back = inputs.filter(|table| ends_here(&table.bounds));
             SliceSpace {
-                written_bytes: (slice.input_bytes as f64 * reserved_part) as u64,
+                written_bytes: (shown_bytes as f64 * reserved_part) as u64,
                 given_back_bytes: given_back.map(|table| table.size_bytes).sum(),
             }
         };
         Space {
-            slices: slices.iter().map(of_slice).collect(),
+            slices: slices.iter().enumerate().map(of_slice).collect(),
             workers,
         }
     }
 
-    /// What a slice writes.
-    pub(crate) fn of_slice(&self, number: usize) -> u64 {
-        self.slices
-            .get(number)
-            .map_or(0, |slice| slice.written_bytes)
+    /// Returns what a slice writes, and what it gives back when it is installed.
+    pub(crate) fn of_slice(&self, number: usize) -> (u64, u64) {
+        self.slices.get(number).map_or((0, 0), |slice| {
+            (slice.written_bytes, slice.given_back_bytes)
+        })
     }
 
     /// The most that the merge takes beyond what it has taken when all before a slice are installed.
@@ -89,6 +97,10 @@ mod tests {
 
     /// A table of all keys, and three that end in three slices, a hundred bytes each.
     fn space(droppable: Option<f64>, workers: usize) -> Space {
+        with_hidden(droppable, &[], workers)
+    }
+
+    fn with_hidden(droppable: Option<f64>, hidden_bytes: &[u64], workers: usize) -> Space {
         let (old, young) = (sub_level_place(1, 3), sub_level_place(1, 5));
         let version = version(vec![
             added(young, 9, "a", "z"),
@@ -119,13 +131,13 @@ mod tests {
             slice(Some("d"), Some("n")),
             slice(Some("n"), None),
         ];
-        Space::of(&choice, &slices, workers)
+        Space::of(&choice, &slices, hidden_bytes, workers)
     }
 
     #[test]
     fn a_merge_needs_what_it_writes_before_its_inputs_go() {
         let all = space(None, 1);
-        assert_eq!(all.of_slice(0), 133);
+        assert_eq!(all.of_slice(0), (133, 100));
         // 133, 266 - 100, 399 - 200.
         assert_eq!(
             [0, 1, 2, 3].map(|at| all.needed_from(at)),
@@ -138,12 +150,19 @@ mod tests {
             [299, 266, 133, 0]
         );
         let half = space(Some(60.0), 1);
-        assert_eq!(half.of_slice(0), 59, "two fifths and a margin");
+        assert_eq!(half.of_slice(0).0, 59, "two fifths and a margin");
         assert_eq!(half.needed_from(0), 59);
         assert_eq!(
-            space(Some(1.0), 1).of_slice(1),
+            space(Some(1.0), 1).of_slice(1).0,
             133,
             "never more than there is"
+        );
+        let hidden = with_hidden(None, &[133, 33, 200], 1);
+        assert_eq!([0, 1, 2].map(|at| hidden.of_slice(at).0), [0, 100, 0]);
+        assert_eq!(
+            hidden.needed_from(0),
+            0,
+            "the first gives back what the second needs"
         );
     }
 }

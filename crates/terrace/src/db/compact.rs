@@ -23,7 +23,8 @@ use crate::compaction::merge::merge;
 use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{
-    Sample, Slice, divide, recount, slice_bytes, slice_bytes_within, slice_edit,
+    Sample, Slice, bytes_of, divide, recount, slice_bytes, slice_bytes_within, slice_edit,
+    table_bytes_within,
 };
 use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
@@ -36,7 +37,9 @@ use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::monitor::{Known, is_setback};
 use crate::db::tombstones::SeenBeside;
-use crate::levels::{Edit, SubLevelCursor, Table, TableMoved, TableRemoved, Version};
+use crate::levels::{
+    Edit, KeyspaceLevels, SubLevelCursor, Table, TableMoved, TableRemoved, Version,
+};
 use crate::range_tombstones::RangeTombstones;
 use crate::table::CursorOptions;
 use crate::time_profile::{Path, Stage};
@@ -203,24 +206,33 @@ impl Store {
         let _watched = self.time_profile.watch_more(Path::Merge, Stage::Merging);
         let choice = &begun.choice;
         let options = CursorOptions::uncached(Purpose::Compaction);
-        let (mut samples, mut input_bytes) = (Vec::new(), 0);
+        let (mut samples, mut hidden, mut input_bytes) = (Vec::new(), Vec::new(), 0);
+        let ranges = self.input_ranges(choice, &Slice::ALL)?;
+        let oldest_snapshot = self.oldest_snapshot();
         for input in &choice.inputs {
             let table = &input.table;
             let keys = table.open(&self.tables)?.sampled_keys(options)?;
             let bytes = table.size_bytes / (keys.len() as u64).max(1);
             input_bytes += table.size_bytes;
             let inside = keys.into_iter().filter(|key| table.bounds.contains(key));
-            samples.extend(inside.map(|user_key| Sample { user_key, bytes }));
+            for user_key in inside {
+                let range = ranges.newest_covering(&user_key, oldest_snapshot);
+                let sample = Sample { user_key, bytes };
+                if range.is_some_and(|range| range.sequence > table.max_sequence) {
+                    hidden.push(sample.clone());
+                }
+                samples.push(sample);
+            }
         }
         let version = Arc::clone(&self.view.load().version);
         let levels = live(&version, begun.keyspace)?;
+        let free_bytes = self.directory.free_space_bytes()?;
         let each_bytes = slice_bytes(
             input_bytes,
             self.options.compaction_threads,
-            self.form_of(levels).table_bytes,
+            table_bytes_within(self.form_of(levels).table_bytes, free_bytes),
             self.options.slice_bytes,
         );
-        let free_bytes = self.directory.free_space_bytes()?;
         let each_bytes =
             slice_bytes_within(each_bytes, self.options.compaction_threads, free_bytes);
         let ends = if self.options.compaction_policy.is_by_duplicates() {
@@ -239,7 +251,9 @@ impl Store {
             align(&mut slices, &ends);
             recount(&mut slices, &counted);
         }
-        let space = Space::of(choice, &slices, self.options.compaction_threads);
+        let hidden_bytes = bytes_of(&slices, &hidden);
+        let workers = self.options.compaction_threads;
+        let space = Space::of(choice, &slices, &hidden_bytes, workers);
         let reserved = self
             .jobs
             .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
@@ -289,11 +303,14 @@ impl Store {
 
     fn write_slice(&self, work: SliceWork) -> Result<BuiltSlice> {
         let _watched = self.time_profile.watch(Path::Merge, Stage::Merging);
-        self.check_space(work.expected_bytes)?;
+        // A guess is no reason not to try where the disk will have more room afterwards.
+        if work.given_back_bytes < work.expected_bytes {
+            self.check_space(work.expected_bytes)?;
+        }
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.view.load().version);
         let levels = live(&version, work.keyspace)?;
-        let table_bytes = self.form_of(levels).table_bytes;
+        let table_bytes = self.table_bytes_of(levels)?;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
         let snapshots = self.snapshots.stripes(|| self.visible());
         // What merges under way take from one place and put into another is listed at one of them
@@ -503,6 +520,15 @@ impl Store {
         for built in self.jobs.close() {
             let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
         }
+    }
+
+    /// Returns the size of tables that a keyspace gets at present.
+    pub(crate) fn table_bytes_of(&self, levels: &KeyspaceLevels) -> Result<u64> {
+        let free_bytes = self.directory.free_space_bytes()?;
+        Ok(table_bytes_within(
+            self.form_of(levels).table_bytes,
+            free_bytes,
+        ))
     }
 
     /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.

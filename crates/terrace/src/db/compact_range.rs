@@ -7,7 +7,10 @@
 //! begin in their place.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use crate::compaction::claim::Claim;
+use crate::compaction::policy::removal;
 use crate::compaction::policy::superseded::are_droppable;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
@@ -24,11 +27,16 @@ impl Store {
     }
 
     fn compact_flushed(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
+        self.remove_hidden_tables(keyspace)?;
         let ticket = self.jobs.new_ticket();
+        let installed = || self.counters.slices.load(Ordering::Relaxed);
+        let mut before = installed();
         let done = loop {
             match self.compact_range_once(keyspace, range, ticket) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
+                // What is installed may have given space back, and the rest is cut into smaller slices.
+                Err(error) if error.is_no_space() && installed() > before => before = installed(),
                 Err(error) => break Err(error),
             }
         };
@@ -36,6 +44,22 @@ impl Store {
         // Whoever was kept waiting.
         self.background.compaction_wanted(self);
         done
+    }
+
+    /// Removes the tables that deleted ranges hide whole: a merge would read them, and keep their space meanwhile.
+    fn remove_hidden_tables(&self, keyspace: KeyspaceId) -> Result<()> {
+        let seen = self.seen_tombstones();
+        let choose = |claims: &[(KeyspaceId, Claim)]| {
+            let version = Arc::clone(&self.view.load().version);
+            let levels = version.keyspace(keyspace)?;
+            let of_keyspace = claims.iter().filter(|(id, _)| *id == keyspace);
+            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
+            removal::pick(levels, &claims, &seen).map(|choice| (keyspace, choice))
+        };
+        while let Some(begun) = self.jobs.begin_beside(choose) {
+            self.begin(&begun)?;
+        }
+        Ok(())
     }
 
     /// Whether it is to be tried again.

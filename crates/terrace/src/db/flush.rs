@@ -16,7 +16,7 @@ use terrace_storage::Purpose;
 
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::merge::merge;
-use crate::compaction::slices::Slice;
+use crate::compaction::slices::{Slice, table_bytes_within};
 use crate::compaction::table_ends::TableEnds;
 use crate::db::Store;
 use crate::db::events::EventKind;
@@ -327,11 +327,18 @@ impl Store {
             let mut sink = self
                 .table_files(levels, place, Purpose::Flush)
                 .with_oldest_tombstone(Some(self.clock.unix_seconds()));
-            let merged = write_memtable(memtable, keyspace, &snapshots, &mut sink);
+            let table_bytes = self.flushed_table_bytes()?;
+            let merged = write_memtable(memtable, keyspace, &snapshots, table_bytes, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);
         }
         Ok(tables)
+    }
+
+    /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
+    pub(crate) fn flushed_table_bytes(&self) -> Result<u64> {
+        let free_bytes = self.directory.free_space_bytes()?;
+        Ok(table_bytes_within(u64::MAX, free_bytes))
     }
 
     /// Seals the active arena, although it is not full.
@@ -381,6 +388,7 @@ pub(crate) fn write_memtable(
     memtable: &Arc<MemTable>,
     keyspace: KeyspaceId,
     snapshots: &[SequenceNumber],
+    table_bytes: u64,
     sink: &mut TableFiles<'_>,
 ) -> Result<Vec<TableMeta>> {
     // A flush sees one arena; whatever lies below may hold older versions.
@@ -393,7 +401,7 @@ pub(crate) fn write_memtable(
         &mut versions,
         &Slice::ALL,
         rules,
-        TableEnds::at_size(u64::MAX),
+        TableEnds::at_size(table_bytes),
         &never,
         sink,
     )

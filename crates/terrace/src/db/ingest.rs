@@ -58,7 +58,7 @@ impl<'a> Ingestion<'a> {
         Ok(Ingestion {
             keyspace,
             number: store.visible() + 1,
-            table_bytes: store.form_of(levels).table_bytes,
+            table_bytes: store.table_bytes_of(levels)?,
             sink: Some(store.table_files(levels, place, Purpose::Flush)),
             failure: None,
             tables: Vec::new(),

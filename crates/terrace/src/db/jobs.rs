@@ -98,6 +98,8 @@ pub(crate) struct SliceWork {
     pub(crate) ends: Arc<[End]>,
     /// Bytes that this slice is expected to write.
     pub(crate) expected_bytes: u64,
+    /// Bytes of the inputs that go with its edit.
+    pub(crate) given_back_bytes: u64,
 }
 
 /// A slice whose outputs are written and wait for their edit.
@@ -323,6 +325,20 @@ impl Jobs {
         }
     }
 
+    /// Begins what `choose` picks beside all claims. Slices go on waiting.
+    pub(crate) fn begin_beside(
+        &self,
+        choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Option<(KeyspaceId, Choice)>,
+    ) -> Option<Begun> {
+        let mut board = self.board.lock();
+        let claims = board.claims(|_| true);
+        let (keyspace, choice) = choose(&claims)?;
+        match board.begin(keyspace, choice) {
+            Some(Work::Begin(begun)) => Some(begun),
+            _ => None,
+        }
+    }
+
     /// The job is divided: its slices wait for workers. `ends` is where the tables of its outputs had better end.
     pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<[End]>) {
         let mut board = self.board.lock();
@@ -545,7 +561,7 @@ impl Board {
         let job = self.jobs.get_mut(at)?;
         let (number, slice) = job.take_slice()?;
         let choice = job.part(|input| slice.overlaps(&input.table.bounds));
-        let expected_bytes = job.space.of_slice(number);
+        let (expected_bytes, given_back_bytes) = job.space.of_slice(number);
         Some(Work::Build(SliceWork {
             job: job.id,
             keyspace: job.keyspace,
@@ -554,6 +570,7 @@ impl Board {
             slice,
             ends: Arc::clone(&job.ends),
             expected_bytes,
+            given_back_bytes,
         }))
     }
 

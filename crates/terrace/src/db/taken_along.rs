@@ -189,11 +189,12 @@ impl Store {
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Flush)
             .with_oldest_tombstone(Some(oldest_tombstone.map_or(now, |then| then.min(now))));
+        let table_bytes = self.flushed_table_bytes()?;
         let merged = merge(
             &mut versions,
             &Slice::ALL,
             rules,
-            TableEnds::at_size(u64::MAX),
+            TableEnds::at_size(table_bytes),
             &AtomicBool::new(false),
             &mut sink,
         );

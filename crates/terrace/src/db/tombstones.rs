@@ -137,7 +137,7 @@ impl Store {
             .min()
     }
 
-    fn oldest_snapshot(&self) -> u64 {
+    pub(crate) fn oldest_snapshot(&self) -> u64 {
         let stripes = self.snapshots.stripes(|| self.visible());
         stripes.first().copied().unwrap_or(0)
     }

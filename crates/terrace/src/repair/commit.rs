@@ -119,7 +119,7 @@ impl Site {
                 let seed = basis.state.identity.hash_seed;
                 let mut sink = self.table_files(keyspace, form, place, seed);
                 let snapshots = [arenas.last_sequence];
-                let written = write_memtable(memtable, keyspace, &snapshots, &mut sink);
+                let written = write_memtable(memtable, keyspace, &snapshots, u64::MAX, &mut sink);
                 sink.sync()?;
                 let written = written?.into_iter();
                 added.extend(written.map(|table| TableAdded { place, table }));

@@ -41,7 +41,7 @@ pub(crate) fn hidden_from(
 }
 
 /// Returns the first removal that may begin beside the merges under way.
-pub(super) fn pick(levels: &KeyspaceLevels, under_way: &[Claim], seen: &Seen) -> Option<Choice> {
+pub(crate) fn pick(levels: &KeyspaceLevels, under_way: &[Claim], seen: &Seen) -> Option<Choice> {
     let mut choices = removals(levels, seen);
     choices.find_map(|choice| unless_claimed(choice, under_way))
 }

@@ -31,7 +31,7 @@ fn slice() -> Slice {
 
 /// The job, and whether it goes on when so many bytes are free.
 fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, bool) {
-    let space = Space::of(&choice, &[slice()], 1);
+    let space = Space::of(&choice, &[slice()], &[], 1);
     let next = jobs.next(|_| Ok(Some((KeyspaceId::DEFAULT, choice))));
     let Ok(Some(Work::Begin(begun))) = next else {
         panic!("nothing begun");
@@ -102,7 +102,7 @@ fn what_is_installed_needs_nothing_any_more() {
             ..slice()
         },
     ];
-    let space = Space::of(&choice(1, Reason::AskedFor), &slices, 1);
+    let space = Space::of(&choice(1, Reason::AskedFor), &slices, &[], 1);
     assert!(jobs.reserve_space(job, space, |_| Ok(true)).unwrap());
     jobs.divided(job, slices, Arc::default());
     assert_eq!(jobs.board.lock().reserved_beside(0), 400);
