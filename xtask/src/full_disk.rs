@@ -1,5 +1,5 @@
-//! The full-disk test on a real file system: a small ext4 in an image file, mounted through a
-//! loop device, which needs root and a kernel that lets it.
+//! The full-disk test on real file systems: small ones in image files, mounted through a loop
+//! device, which needs root and a kernel that lets it.
 
 use std::fs;
 use std::path::Path;
@@ -8,22 +8,70 @@ use std::process::Command;
 use crate::Outcome;
 use crate::process::{cargo, show, succeeds};
 
-const IMAGE_BYTES: u64 = 96 << 20;
+/// A file system, and the program that makes it.
+struct FileSystem {
+    name: &'static str,
+    mkfs: &'static [&'static str],
+    bytes: u64,
+}
+
+/// XFS and btrfs refuse to be smaller.
+const FILE_SYSTEMS: [FileSystem; 4] = [
+    FileSystem {
+        name: "ext4 of 64 MiB",
+        mkfs: &["mkfs.ext4", "-q", "-F"],
+        bytes: 64 << 20,
+    },
+    FileSystem {
+        name: "ext4 of 200 MiB",
+        mkfs: &["mkfs.ext4", "-q", "-F"],
+        bytes: 200 << 20,
+    },
+    FileSystem {
+        name: "xfs of 320 MiB",
+        mkfs: &["mkfs.xfs", "-q", "-f"],
+        bytes: 320 << 20,
+    },
+    FileSystem {
+        name: "btrfs of 200 MiB",
+        mkfs: &["mkfs.btrfs", "-q", "-f"],
+        bytes: 200 << 20,
+    },
+];
 
 pub fn run(root: &Path) -> Outcome {
-    let image = root.join("target/full-disk.ext4");
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    for file_system in &FILE_SYSTEMS {
+        println!("--> {}", file_system.name);
+        match fill(root, file_system) {
+            Outcome::Failed(what) => failed.push(format!("{}: {what}", file_system.name)),
+            Outcome::Skipped(why) => skipped.push(format!("{}: {why}", file_system.name)),
+            Outcome::Passed | Outcome::PassedInPart(_) => {}
+        }
+    }
+    match (failed.is_empty(), skipped.len()) {
+        (false, _) => Outcome::Failed(failed.join("; ")),
+        (true, 0) => Outcome::Passed,
+        (true, count) if count == FILE_SYSTEMS.len() => Outcome::Skipped(skipped.join("; ")),
+        (true, _) => Outcome::PassedInPart(skipped.join("; ")),
+    }
+}
+
+fn fill(root: &Path, file_system: &FileSystem) -> Outcome {
+    let image = root.join("target/full-disk.image");
     let mount_point = root.join("target/full-disk");
     let created = fs::create_dir_all(&mount_point)
         .and_then(|()| fs::File::create(&image))
-        .and_then(|file| file.set_len(IMAGE_BYTES));
+        .and_then(|file| file.set_len(file_system.bytes));
     if let Err(error) = created {
         return Outcome::Failed(format!("{}: {error}", image.display()));
     }
-    let outcome = match mount(&image, &mount_point) {
+    let outcome = match mount(file_system, &image, &mount_point) {
         Ok(()) => {
             let outcome = show(
                 cargo(root)
                     .args(["test", "-p", "terrace", "--locked", "--test", "full_disk"])
+                    .args(["--", "--test-threads", "1"])
                     .env("TERRACE_LOOP_MOUNT", &mount_point),
             );
             unmount(&mount_point);
@@ -37,16 +85,21 @@ pub fn run(root: &Path) -> Outcome {
     outcome
 }
 
-fn mount(image: &Path, mount_point: &Path) -> Result<(), String> {
-    if !succeeds(tool("mkfs.ext4").args(["-q", "-F"]).arg(image)) {
-        return Err("mkfs.ext4 is not installed or failed".into());
+fn mount(file_system: &FileSystem, image: &Path, mount_point: &Path) -> Result<(), String> {
+    let [mkfs, options @ ..] = file_system.mkfs else {
+        return Err("no program makes it".into());
+    };
+    if !succeeds(tool(mkfs).args(options).arg(image)) {
+        return Err(format!("{mkfs} is not installed or failed"));
     }
     if !succeeds(
         tool("mount")
             .args(["-o", "loop"])
             .args([image, mount_point]),
     ) {
-        return Err("mounting a loop device is not allowed here (root is needed)".into());
+        return Err(
+            "mounting a loop device is not allowed here (root and its driver are needed)".into(),
+        );
     }
     Ok(())
 }
