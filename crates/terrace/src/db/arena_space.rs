@@ -57,14 +57,16 @@ impl Store {
         if found == Some(first_bytes) {
             return Ok(Some(wanted_bytes));
         }
-        if !takes_file {
-            return Ok(found.map(|bytes| bytes.min(wanted_bytes)));
-        }
-        // Free slots have become too large, and their blocks are needed.
+        // Free slots are too large: one would take more writes than there is room for in tables. Or their
+        // blocks are needed.
+        self.remove_free_slots()?;
+        find(wanted_bytes, takes_file)
+    }
+
+    /// Removes all free slots.
+    pub(crate) fn remove_free_slots(&self) -> Result<()> {
         self.keep_slots_from(u64::MAX)?;
-        let found = find(wanted_bytes, takes_file)?;
-        self.keep_slots_from(found.unwrap_or(0))?;
-        Ok(found)
+        self.keep_slots_from(0)
     }
 
     fn no_space_for(&self, capacity_bytes: u64) -> Error {
@@ -81,9 +83,12 @@ impl Store {
         matches!(self.arena_home, ArenaHome::Store)
     }
 
+    /// Returns the bytes of arenas that hold writes, and of spares: nobody asks again when one is taken.
     fn unflushed_bytes(&self) -> u64 {
+        let spare_bytes = self.arenas.lock().all_spare_bytes();
         let view = self.view.load();
         let unflushed = view.memtables.iter();
-        unflushed.map(|table| table.arena().capacity_bytes()).sum()
+        let bytes = unflushed.map(|table| table.arena().capacity_bytes());
+        spare_bytes + bytes.sum::<u64>()
     }
 }

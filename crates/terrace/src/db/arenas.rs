@@ -43,6 +43,11 @@ impl Arenas {
     fn spare_bytes(&self) -> Option<u64> {
         self.spares.front().map(|spare| spare.capacity_bytes())
     }
+
+    pub(crate) fn all_spare_bytes(&self) -> u64 {
+        let spares = self.spares.iter();
+        spares.map(|spare| spare.capacity_bytes()).sum()
+    }
 }
 
 /// Room of the active arena below which the next one is urgent. Writers of small batches are slowed
@@ -51,7 +56,7 @@ const URGENT_SIXTEENTHS: u64 = 4;
 
 impl Store {
     /// Returns the size of the spare, or of the arena that is to become the spare.
-    fn spare_or_next_bytes(&self) -> u64 {
+    pub(crate) fn spare_or_next_bytes(&self) -> u64 {
         let spare_bytes = self.arenas.lock().spare_bytes();
         spare_bytes.unwrap_or_else(|| self.next_arena_bytes())
     }
@@ -254,6 +259,11 @@ impl Store {
         let smallest_bytes = smallest_arena_bytes(self.options.arena_bytes);
         let capacity_bytes = capacity_for(payload_bytes)?.max(smallest_bytes);
         self.wait_for_room(capacity_bytes)?;
+        let slot_bytes = self.region.free_slot_bytes(capacity_bytes);
+        if slot_bytes.is_some_and(|slot_bytes| slot_bytes > capacity_bytes) {
+            // Puts would find room in a larger one, and its contents none in tables.
+            self.remove_free_slots()?;
+        }
         self.new_memtable(capacity_bytes, records)
     }
 

@@ -7,7 +7,6 @@
 //! begin in their place.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::removal;
@@ -17,6 +16,9 @@ use crate::db::Store;
 use crate::db::keyspaces::live;
 use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
 use crate::{KeyspaceId, Result, SequenceNumber};
+
+/// Each attempt on a full disk reads anew what the one before has merged, so there are few.
+const MAX_ATTEMPTS: usize = 4;
 
 impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
@@ -29,14 +31,13 @@ impl Store {
     fn compact_flushed(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         self.remove_hidden_tables(keyspace)?;
         let ticket = self.jobs.new_ticket();
-        let installed = || self.counters.slices.load(Ordering::Relaxed);
-        let mut before = installed();
+        let mut attempts = 1;
         let done = loop {
             match self.compact_range_once(keyspace, range, ticket) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
-                // What is installed may have given space back, and the rest is cut into smaller slices.
-                Err(error) if error.is_no_space() && installed() > before => before = installed(),
+                // Slices that were installed, and merges that this one waited for, have given space back.
+                Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => attempts += 1,
                 Err(error) => break Err(error),
             }
         };

@@ -327,7 +327,7 @@ impl Store {
             let mut sink = self
                 .table_files(levels, place, Purpose::Flush)
                 .with_oldest_tombstone(Some(self.clock.unix_seconds()));
-            let table_bytes = self.flushed_table_bytes()?;
+            let table_bytes = self.flushed_table_bytes();
             let merged = write_memtable(memtable, keyspace, &snapshots, table_bytes, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);
@@ -336,9 +336,9 @@ impl Store {
     }
 
     /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
-    pub(crate) fn flushed_table_bytes(&self) -> Result<u64> {
-        let free_bytes = self.directory.free_space_bytes()?;
-        Ok(table_bytes_within(u64::MAX, free_bytes))
+    pub(crate) fn flushed_table_bytes(&self) -> u64 {
+        let free_bytes = self.directory.free_space_bytes();
+        table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 
     /// Seals the active arena, although it is not full.

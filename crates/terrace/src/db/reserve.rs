@@ -178,13 +178,23 @@ impl Store {
     /// Removes the reserve. Returns false if there is none.
     fn give_reserve_back(&self) -> bool {
         let mut state = self.reserve.state.lock();
-        if state.held_bytes == 0 || self.directory.remove(RESERVE).is_err() {
+        if state.held_bytes == 0 {
             return false;
         }
-        state.untold_bytes = Some(state.held_bytes);
+        let removed = self.directory.remove(RESERVE);
+        let is_given_back = removed.is_ok();
+        match removed {
+            Ok(()) => state.untold_bytes = Some(state.held_bytes),
+            // Somebody else has removed it, and may have used the space.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(_) => return false,
+        }
         state.held_bytes = 0;
         state.gone_since = Some(Instant::now());
         drop(state);
+        if !is_given_back {
+            return false;
+        }
         // Before the sync, btrfs gives nothing back.
         if let Err(error) = self.directory.sync() {
             self.poison(error.into());
@@ -209,7 +219,12 @@ impl Store {
             return Ok(());
         }
         let needed_bytes = wanted_bytes(self.table_bytes()) * 2;
-        if self.directory.free_space_bytes()? >= needed_bytes {
+        let is_free = || -> Result<bool> { Ok(self.directory.free_space_bytes()? >= needed_bytes) };
+        if is_free()? {
+            return Ok(());
+        }
+        self.remove_free_slots()?;
+        if is_free()? {
             return Ok(());
         }
         Err(Error::NoSpace {
@@ -275,7 +290,10 @@ impl Store {
     /// Removes the file, if there is one. Returns false if it stays.
     fn remove_reserve(&self) -> bool {
         let mut state = self.reserve.state.lock();
-        if state.held_bytes > 0 && self.directory.remove(RESERVE).is_err() {
+        if state.held_bytes > 0
+            && let Err(error) = self.directory.remove(RESERVE)
+            && error.kind() != ErrorKind::NotFound
+        {
             return false;
         }
         state.held_bytes = 0;

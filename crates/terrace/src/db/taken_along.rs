@@ -189,7 +189,7 @@ impl Store {
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Flush)
             .with_oldest_tombstone(Some(oldest_tombstone.map_or(now, |then| then.min(now))));
-        let table_bytes = self.flushed_table_bytes()?;
+        let table_bytes = self.flushed_table_bytes();
         let merged = merge(
             &mut versions,
             &Slice::ALL,
