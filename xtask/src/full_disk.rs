@@ -77,7 +77,7 @@ fn fill(root: &Path, file_system: &FileSystem) -> Outcome {
             unmount(&mount_point);
             outcome
         }
-        Err(why) => Outcome::Skipped(why),
+        Err(outcome) => outcome,
     };
     // Left-overs are in target/, which is nobody's.
     let _ = fs::remove_file(&image);
@@ -85,21 +85,24 @@ fn fill(root: &Path, file_system: &FileSystem) -> Outcome {
     outcome
 }
 
-fn mount(file_system: &FileSystem, image: &Path, mount_point: &Path) -> Result<(), String> {
+fn mount(file_system: &FileSystem, image: &Path, mount_point: &Path) -> Result<(), Outcome> {
     let [mkfs, options @ ..] = file_system.mkfs else {
-        return Err("no program makes it".into());
+        return Err(Outcome::Failed("no program makes it".into()));
     };
+    if tool(mkfs).arg("-V").output().is_err() {
+        return Err(Outcome::Skipped(format!("{mkfs} is not installed")));
+    }
     if !succeeds(tool(mkfs).args(options).arg(image)) {
-        return Err(format!("{mkfs} is not installed or failed"));
+        return Err(Outcome::Failed(format!("{mkfs} failed")));
     }
     if !succeeds(
         tool("mount")
             .args(["-o", "loop"])
             .args([image, mount_point]),
     ) {
-        return Err(
+        return Err(Outcome::Skipped(
             "mounting a loop device is not allowed here (root and its driver are needed)".into(),
-        );
+        ));
     }
     Ok(())
 }

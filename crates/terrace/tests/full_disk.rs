@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
@@ -148,7 +148,16 @@ fn mount() -> Option<PathBuf> {
     if mount.is_none() {
         println!("skipped: TERRACE_LOOP_MOUNT names no file system");
     }
-    mount.map(PathBuf::from)
+    let mount = mount.map(PathBuf::from)?;
+    // What a test that failed has left.
+    for entry in fs::read_dir(&mount).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let _ = fs::remove_file(&path);
+        if entry.file_name() != "lost+found" {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+    Some(mount)
 }
 
 #[test]
@@ -262,6 +271,16 @@ fn filling_child() {
     }
 }
 
+/// A child that outlives no test, whatever becomes of the test.
+struct KilledAtEnd(Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Fills the disk from a child that is killed then. Returns the number behind the last acknowledged one.
 fn fill_and_kill(path: &Path, is_small: bool, first: u64) -> u64 {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -273,10 +292,10 @@ fn fill_and_kill(path: &Path, is_small: bool, first: u64) -> u64 {
     if is_small {
         command.env(SMALL, "1");
     }
-    let mut child = command.spawn().unwrap();
+    let mut child = KilledAtEnd(command.spawn().unwrap());
     let mut next = first;
     let mut is_full = false;
-    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+    for line in BufReader::new(child.0.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         if let Some(key) = line.strip_prefix("acknowledged ") {
             next = key.parse::<u64>().unwrap() + 1;
@@ -285,8 +304,7 @@ fn fill_and_kill(path: &Path, is_small: bool, first: u64) -> u64 {
             break;
         }
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     assert!(is_full, "the child ended before the disk was full");
     next
 }
