@@ -161,6 +161,7 @@ impl Store {
                 && !self.is_next_arena_ready(bytes, records))
     }
 
+    #[inline]
     fn pressure(&self, active: &MemTable, active_sixteenths: u64) -> Pressure {
         let view = self.view.load();
         Pressure {

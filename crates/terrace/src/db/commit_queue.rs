@@ -285,6 +285,15 @@ impl CommitQueue {
         action()
     }
 
+    /// Runs `action` if nobody leads or waits; `None` if somebody does.
+    pub(crate) fn alone_if_idle<T>(&self, action: impl FnOnce() -> T) -> Option<T> {
+        if !self.lead_if_idle() {
+            return None;
+        }
+        let _leadership = Leadership::over(self, 0..0, Vec::new());
+        Some(action())
+    }
+
     /// One exchange, for whoever comes when nobody is there.
     fn lead_if_idle(&self) -> bool {
         let exchanged = self

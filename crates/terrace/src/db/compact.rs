@@ -75,7 +75,11 @@ impl Store {
         match work {
             None => return Ok(false),
             Some(Work::Begin(begun)) => {
-                self.begin(&begun)?;
+                if self.begin(&begun)? {
+                    let now_seconds = self.clock.unix_seconds();
+                    self.passed_over
+                        .spend(begun.keyspace, &begun.choice, now_seconds);
+                }
             }
             Some(Work::Build(work)) => self.build(work)?,
         }
@@ -103,8 +107,6 @@ impl Store {
             if choice.is_of_level0() {
                 self.level0_probes.spend(levels.id);
             }
-            let now_seconds = seen.tombstones.now_seconds;
-            self.passed_over.spend(levels.id, &choice, now_seconds);
             check_legal(levels, &choice).map_err(|broken| {
                 Error::invalid(format!(
                     "the policy chose against the order of ages: {broken}"

@@ -152,6 +152,7 @@ impl DbIterator {
                 key: Vec::new(),
                 value: RowValue::default(),
                 noted_from: Vec::new(),
+                paid_from: Vec::new(),
                 passed_key: Vec::new(),
                 due: Due::default(),
             },
@@ -375,6 +376,9 @@ impl DbIterator {
             let is_due = self.search.pays_for_merge(source);
             drop(held);
             self.search.end_seek(is_due);
+        } else if self.search.due.is_any() {
+            drop(held);
+            self.search.begin_due();
         }
         found
     }

@@ -14,14 +14,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::KeyspaceId;
+use terrace_region::Arena;
+
 use crate::compaction::policy::tombstones::merge_bytes;
 use crate::compaction::policy::{Choice, Reason};
 use crate::db::Store;
 use crate::db::empty_stretch::Keys;
 use crate::db::view::View;
+use crate::db::write::Writer;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table, Version};
 use crate::sync::Mutex;
+use crate::{KeyspaceId, Result};
 
 /// Bytes that a flush or a merge reads and writes while an iterator passes over a key.
 const KEY_BYTES: u64 = 16;
@@ -31,9 +34,9 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// Hidden keys that a move has passed over.
 pub(crate) struct PassedKeys {
     pub(crate) keys: Keys,
-    /// Number of keys whose newest version lies in an arena.
+    /// Number of keys whose newest visible version lies in an arena.
     pub(crate) in_arenas: u32,
-    /// Number of keys whose newest version lies in a table.
+    /// Number of keys whose newest visible version lies in a table.
     pub(crate) in_tables: u32,
 }
 
@@ -44,6 +47,12 @@ pub(crate) struct Due {
     pub(crate) merge: bool,
 }
 
+impl Due {
+    pub(crate) fn is_any(self) -> bool {
+        self.flush || self.merge
+    }
+}
+
 /// What iterators have paid.
 #[derive(Default)]
 pub(crate) struct PassedOver {
@@ -51,39 +60,69 @@ pub(crate) struct PassedOver {
     merges: Mutex<Merges>,
 }
 
-#[derive(Default)]
-struct Merges {
-    /// By the numbers of tables.
-    paid_bytes: BTreeMap<u64, u64>,
-    /// By keyspace, the second of the last merge.
-    bought: BTreeMap<KeyspaceId, u64>,
-}
-
+/// Paid for a flush of the active arena.
 #[derive(Default)]
 struct Paid {
     bytes: u64,
+    /// The arena's generation: what was paid for another one is spent.
+    generation: u64,
     /// The second of the last flush.
     bought: Option<u64>,
 }
 
+#[derive(Default)]
+struct Merges {
+    /// By the numbers of tables.
+    paid_bytes: BTreeMap<u64, u64>,
+    by_keyspace: BTreeMap<KeyspaceId, Pace>,
+}
+
+/// Seconds of a keyspace.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// Of the last merge that was bought.
+    bought: Option<u64>,
+    /// When merges were told last that one is due.
+    told: Option<u64>,
+}
+
+impl Paid {
+    fn is_enough(&self, flush_bytes: u64, now_seconds: u64) -> bool {
+        self.bytes >= flush_bytes.max(LEAST_BYTES) && is_over(self.bought, now_seconds)
+    }
+}
+
 impl PassedOver {
-    /// Returns whether a flush of so many bytes is due.
-    fn pays_for_flush(&self, keys: u32, flush_bytes: u64, now_seconds: u64) -> bool {
+    /// Returns whether a flush of the active arena is due.
+    fn pays_for_flush(&self, keys: u32, active: &Arena, now_seconds: u64) -> bool {
         let mut paid = self.flush.lock();
+        if paid.generation != active.generation() {
+            (paid.bytes, paid.generation) = (0, active.generation());
+        }
         paid.bytes = paid.bytes.saturating_add(u64::from(keys) * KEY_BYTES);
-        paid.bytes >= flush_bytes.max(LEAST_BYTES) && is_over(paid.bought, now_seconds)
+        paid.is_enough(active.end_bytes() as u64, now_seconds)
+    }
+
+    /// Returns whether a flush of the active arena is paid for.
+    fn is_flush_paid(&self, active: &Arena, now_seconds: u64) -> bool {
+        let paid = self.flush.lock();
+        paid.generation == active.generation()
+            && paid.is_enough(active.end_bytes() as u64, now_seconds)
     }
 
     fn flush_was_bought(&self, now_seconds: u64) {
-        *self.flush.lock() = Paid {
-            bytes: 0,
-            bought: Some(now_seconds),
-        };
+        let mut paid = self.flush.lock();
+        (paid.bytes, paid.bought) = (0, Some(now_seconds));
     }
 
-    /// Returns whether the merge of a table has become due. All tables with tombstones around the keys
+    /// Returns whether merges are to be told that one is due. All tables with tombstones around the keys
     /// pay alike.
-    fn pays_for_merges(&self, levels: &KeyspaceLevels, passed: &PassedKeys) -> bool {
+    fn pays_for_merges(
+        &self,
+        levels: &KeyspaceLevels,
+        passed: &PassedKeys,
+        now_seconds: u64,
+    ) -> bool {
         let keys = KeyRange::half_open(passed.keys.from.as_slice(), passed.keys.to.as_slice());
         let around = levels.sub_levels().flat_map(|(place, sub_level)| {
             let tables = sub_level.overlapping(&keys).iter();
@@ -94,14 +133,19 @@ impl PassedOver {
         let all_bytes = u64::from(passed.in_tables) * KEY_BYTES;
         let each_bytes = all_bytes / (around.len() as u64).max(1);
         let mut merges = self.merges.lock();
-        let mut is_due = false;
-        for (place, table) in around {
+        for (_, table) in &around {
             let paid_bytes = merges.paid_bytes.entry(table.number).or_default();
-            let before_bytes = *paid_bytes;
-            *paid_bytes = before_bytes.saturating_add(each_bytes);
-            // Once: what a snapshot is in the way of is looked at again when the snapshot is gone.
-            is_due |= !covers(before_bytes, levels, place, table)
-                && covers(*paid_bytes, levels, place, table);
+            *paid_bytes = paid_bytes.saturating_add(each_bytes);
+        }
+        let pace = merges.pace(levels.id);
+        if !is_over(pace.bought, now_seconds) || !is_over(pace.told, now_seconds) {
+            return false;
+        }
+        let mut around = around.iter();
+        let is_due = around.any(|(place, table)| merges.covers(levels, *place, table));
+        if is_due {
+            let pace = merges.by_keyspace.entry(levels.id).or_default();
+            pace.told = Some(now_seconds);
         }
         is_due
     }
@@ -112,29 +156,33 @@ impl PassedOver {
         if merges.paid_bytes.is_empty() {
             return BTreeSet::new();
         }
-        let paid_bytes = std::mem::take(&mut merges.paid_bytes);
+        // What was paid for tables that are gone is forgotten.
+        let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
+        merges
+            .paid_bytes
+            .retain(|number, _| listed.contains(number));
+        merges
+            .by_keyspace
+            .retain(|keyspace, _| version.keyspaces.contains_key(keyspace));
         let mut paid_for = BTreeSet::new();
         for levels in version.keyspaces.values() {
-            let may_buy = is_over(merges.bought.get(&levels.id).copied(), now_seconds);
-            for (place, table) in levels.tables() {
-                let Some(&bytes) = paid_bytes.get(&table.number) else {
-                    continue;
-                };
-                if may_buy && covers(bytes, levels, place, table) {
-                    paid_for.insert(table.number);
-                }
-                // What was paid for tables that are gone is forgotten.
-                merges.paid_bytes.insert(table.number, bytes);
+            if !is_over(merges.pace(levels.id).bought, now_seconds) {
+                continue;
             }
+            let paid = levels
+                .tables()
+                .filter(|(_, table)| merges.paid_bytes.contains_key(&table.number));
+            let paid = paid.filter(|(place, table)| merges.covers(levels, *place, table));
+            paid_for.extend(paid.map(|(_, table)| table.number));
         }
         paid_for
     }
 
-    /// A merge begins.
+    /// A merge has begun.
     pub(crate) fn spend(&self, keyspace: KeyspaceId, choice: &Choice, now_seconds: u64) {
         if let Reason::PassedOver { .. } = choice.reason {
             let mut merges = self.merges.lock();
-            merges.bought.insert(keyspace, now_seconds);
+            merges.by_keyspace.entry(keyspace).or_default().bought = Some(now_seconds);
             for input in &choice.inputs {
                 merges.paid_bytes.remove(&input.table.number);
             }
@@ -142,15 +190,29 @@ impl PassedOver {
     }
 }
 
-/// Whether so much pays for a table's merge.
-fn covers(paid_bytes: u64, levels: &KeyspaceLevels, place: Place, table: &Arc<Table>) -> bool {
-    paid_bytes >= LEAST_BYTES.max(table.size_bytes)
-        && paid_bytes >= merge_bytes(levels, place, table)
+impl Merges {
+    fn pace(&self, keyspace: KeyspaceId) -> Pace {
+        self.by_keyspace.get(&keyspace).copied().unwrap_or_default()
+    }
+
+    /// Whether a table's merge is paid for. Level 0 goes down as one, so all its tables pay together.
+    fn covers(&self, levels: &KeyspaceLevels, place: Place, table: &Arc<Table>) -> bool {
+        let paid = |table: &Table| self.paid_bytes.get(&table.number).copied().unwrap_or(0);
+        let paid_bytes = match place.level {
+            0 => {
+                let level0 = levels.tables().filter(|(place, _)| place.level == 0);
+                level0.map(|(_, table)| paid(table)).sum()
+            }
+            _ => paid(table),
+        };
+        paid_bytes >= LEAST_BYTES.max(table.size_bytes)
+            && paid_bytes >= merge_bytes(levels, place, table)
+    }
 }
 
 /// Whether a second has passed. Clocks may go back.
-fn is_over(bought: Option<u64>, now_seconds: u64) -> bool {
-    bought.is_none_or(|then| now_seconds.abs_diff(then) > 1)
+fn is_over(last: Option<u64>, now_seconds: u64) -> bool {
+    last.is_none_or(|then| now_seconds.abs_diff(then) > 1)
 }
 
 impl Store {
@@ -167,21 +229,23 @@ impl Store {
         if self.options.read_only || self.poisoned().is_some() {
             return due;
         }
-        let active = [&view.memtables, &present.memtables].map(|all| all.first());
-        if let [Some(read), Some(active)] = active
+        let now_seconds = self.clock.unix_seconds();
+        // Sealed arenas are flushed anyway.
+        if let ([read], [active]) = (view.memtables.as_slice(), present.memtables.as_slice())
             && Arc::ptr_eq(read, active)
             && passed.in_arenas > 0
         {
-            let flush_bytes = active.arena().end_bytes() as u64;
-            let now_seconds = self.clock.unix_seconds();
             let paid = &self.passed_over;
-            due.flush = paid.pays_for_flush(passed.in_arenas, flush_bytes, now_seconds);
+            due.flush = paid.pays_for_flush(passed.in_arenas, active.arena(), now_seconds);
         }
         if let Some(levels) = view.version.keyspaces.get(&keyspace)
             && Arc::ptr_eq(&view.version, &present.version)
             && passed.in_tables > 0
+            && self.options.tombstone_percent > 0
         {
-            due.merge = self.passed_over.pays_for_merges(levels, passed);
+            due.merge = self
+                .passed_over
+                .pays_for_merges(levels, passed, now_seconds);
         }
         due
     }
@@ -190,29 +254,29 @@ impl Store {
     #[cold]
     pub(crate) fn begin_paid_work(&self, due: Due) {
         if due.flush {
-            self.seal_for_iterators();
+            // A failure poisons the store, and writers are told of it.
+            let _ = self.as_leader_if_idle(|writer| self.seal_for_iterators(writer));
         }
-        if due.merge {
+        if due.merge && self.check_process().is_ok() {
             self.background.compaction_wanted(self);
         }
     }
 
-    /// Seals the active arena, unless that would take waiting: a write is under way, or the next arena is
-    /// not ready. Then the next iterator that pays tries again.
-    fn seal_for_iterators(&self) {
-        let Some(mut writer) = self.writer.try_lock() else {
-            return;
-        };
-        let Some(writer) = writer.as_mut() else {
-            return;
-        };
-        if writer.active.is_empty() || !self.is_next_arena_ready(0, 0) {
-            return;
+    /// Seals the active arena, unless that would take waiting. Then the next iterator that pays tries again.
+    fn seal_for_iterators(&self, writer: &mut Writer) -> Result<()> {
+        let now_seconds = self.clock.unix_seconds();
+        let is_paid = self
+            .passed_over
+            .is_flush_paid(writer.active.arena(), now_seconds);
+        if !is_paid || writer.active.is_empty() || !self.is_next_arena_ready(0, 0) {
+            return Ok(());
         }
-        // A failure poisons the store, which writers are told of.
-        if self.seal_active(writer).is_ok() {
-            self.passed_over.flush_was_bought(self.clock.unix_seconds());
+        // The spare may be larger than the arena that was asked for.
+        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
+            return Ok(());
         }
+        self.passed_over.flush_was_bought(now_seconds);
+        self.seal_active(writer)
     }
 }
 

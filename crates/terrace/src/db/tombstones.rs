@@ -100,9 +100,10 @@ impl Store {
             oldest_snapshot: self.oldest_snapshot(),
             hidden: ranges.entries,
             hidden_from: ranges.from,
+            // Anew: files may have been read meanwhile.
             paid_for: Arc::new(
                 self.passed_over
-                    .paid_for(&version, self.clock.unix_seconds()),
+                    .paid_for(&self.view.load().version, self.clock.unix_seconds()),
             ),
         })
     }

@@ -158,6 +158,23 @@ impl Store {
         self.queue.alone(|| self.guard("leader", lead))
     }
 
+    /// Has the caller lead, if nobody else leads or waits for it; `None` if somebody does, or if the caller
+    /// may not wait for what follows.
+    ///
+    /// # Errors
+    /// Those of `action`; a process that has inherited the store, a poisoned or closed store.
+    pub(crate) fn as_leader_if_idle<T>(
+        &self,
+        action: impl FnOnce(&mut Writer) -> Result<T>,
+    ) -> Option<Result<T>> {
+        self.events.may_wait().ok()?;
+        let lead = || {
+            self.check_writable()?;
+            action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?)
+        };
+        self.queue.alone_if_idle(|| self.guard("leader", lead))
+    }
+
     /// Takes the leader's role away for good: no write comes after this.
     pub(crate) fn as_leader_to_close(&self) -> Option<Writer> {
         self.queue.alone(|| self.writer.lock().take())
@@ -182,6 +199,7 @@ impl Store {
 
     /// Writes by `write`; where a full disk refuses that, its deletes only, for which `write` gets the
     /// error. Deletes that pass at once do not ask for more.
+    #[inline]
     pub(crate) fn write_deletes_at_least(
         &self,
         passes: bool,
@@ -337,10 +355,16 @@ impl Store {
     }
 
     /// Sees to it that the active MemTable takes the frame, rolling over to another arena if not.
+    #[inline]
     fn make_room(&self, writer: &mut Writer, payload_bytes: usize, records: u32) -> Result<()> {
-        if writer.active.has_room(payload_bytes, u64::from(records)) {
-            return Ok(());
+        match writer.active.has_room(payload_bytes, u64::from(records)) {
+            true => Ok(()),
+            false => self.roll_over_for(writer, payload_bytes, records),
         }
+    }
+
+    #[cold]
+    fn roll_over_for(&self, writer: &mut Writer, payload_bytes: usize, records: u32) -> Result<()> {
         let fresh = if self.fits_next_arena(payload_bytes, records) {
             let _stall = self.stalls.begin();
             let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);

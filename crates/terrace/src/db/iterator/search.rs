@@ -29,7 +29,9 @@ pub(super) struct Search {
     pub(super) noted_from: Vec<u8>,
     /// The last key passed over; none of its versions is visible.
     pub(super) passed_key: Vec<u8>,
-    /// What moves have paid for. The next seek begins it.
+    /// The key from which on the move pays for hidden keys: not for those of a remembered stretch.
+    pub(super) paid_from: Vec<u8>,
+    /// What the move has paid for. Its end begins it.
     pub(super) due: Due,
 }
 
@@ -119,9 +121,15 @@ impl Search {
         if is_merge_due {
             self.store.background.compaction_wanted(&self.store);
         }
-        if self.due.flush || self.due.merge {
-            self.store.begin_paid_work(std::mem::take(&mut self.due));
+        if self.due.is_any() {
+            self.begin_due();
         }
+    }
+
+    /// Begins what the move has paid for, once nothing here is in its way.
+    #[cold]
+    pub(super) fn begin_due(&mut self) {
+        self.store.begin_paid_work(std::mem::take(&mut self.due));
     }
 
     /// From a place within the bounds on: what comes is not below the lower one.
@@ -131,17 +139,22 @@ impl Search {
         if passed.is_worth_telling() {
             let to = behind(&self.passed_key);
             let from = self.noted_from.clone();
-            self.leave_passed(source, &passed, Keys { from, to });
+            let paid = Keys {
+                from: self.paid_from.clone(),
+                to: to.clone(),
+            };
+            self.pay(source, &passed, paid);
+            self.tell_of_stretch(Keys { from, to });
         }
         Ok(found)
     }
 
-    /// Pays for the keys that were passed over, and reports that they are hidden.
+    /// Pays for the keys that were passed over one by one.
     #[cold]
-    fn leave_passed(&mut self, source: &Source, passed: &Passed, keys: Keys) {
+    fn pay(&mut self, source: &Source, passed: &Passed, keys: Keys) {
         if passed.is_worth_paying() && keys.from < keys.to {
             let passed = PassedKeys {
-                keys: keys.clone(),
+                keys,
                 in_arenas: passed.in_arenas,
                 in_tables: passed.in_tables,
             };
@@ -151,9 +164,9 @@ impl Search {
             self.due.flush |= paid.flush;
             self.due.merge |= paid.merge;
         }
-        self.tell_of_stretch(keys);
     }
 
+    #[cold]
     fn tell_of_stretch(&self, seen: Keys) {
         let snapshot = self.snapshot.sequence();
         if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
@@ -178,10 +191,12 @@ impl Search {
         match self.stretch_at(versions) {
             Some(stretch) => {
                 replace(&mut self.noted_from, &stretch.keys.from);
+                replace(&mut self.paid_from, &stretch.keys.to);
                 versions.seek(before_versions_of(&stretch.keys.to))
             }
             None => {
                 replace(&mut self.noted_from, versions.key().user_key);
+                replace(&mut self.paid_from, versions.key().user_key);
                 Ok(())
             }
         }
@@ -194,10 +209,12 @@ impl Search {
         match self.stretch_at(versions) {
             Some(stretch) => {
                 replace(&mut self.noted_from, &stretch.keys.to);
+                replace(&mut self.paid_from, &stretch.keys.from);
                 seek_last_before(versions, before_versions_of(&stretch.keys.from))
             }
             None => {
                 self.noted_from = behind(versions.key().user_key);
+                replace(&mut self.paid_from, &self.noted_from);
                 Ok(())
             }
         }
@@ -257,7 +274,12 @@ impl Search {
         let found = self.pass_backward(source, &mut passed)?;
         if passed.is_worth_telling() {
             let (from, to) = (self.passed_key.clone(), self.noted_from.clone());
-            self.leave_passed(source, &passed, Keys { from, to });
+            let paid = Keys {
+                from: from.clone(),
+                to: self.paid_from.clone(),
+            };
+            self.pay(source, &passed, paid);
+            self.tell_of_stretch(Keys { from, to });
         }
         Ok(found)
     }
@@ -292,12 +314,11 @@ impl Search {
             }
             let hidden_below = cover.map_or(0, |cover| cover.sequence);
             replace(&mut self.key, user_key);
-            // The oldest version: what hides it is often in the same place.
-            let is_in_arena = versions.source() < Some(*memtables);
-            if self.pass_key_backward(versions, hidden_below)? {
+            let (live, source) = self.pass_key_backward(versions, hidden_below)?;
+            if live {
                 return Ok(true);
             }
-            passed.note(is_in_arena);
+            passed.note(source < Some(*memtables));
             std::mem::swap(&mut self.key, &mut self.passed_key);
             if passed.is_to_look() && versions.valid() {
                 self.look_backward(versions, passed)?;
@@ -307,20 +328,21 @@ impl Search {
     }
 
     /// Steps back over all versions of `self.key`; the last visible one met decides, unless its
-    /// number is below the one of a deleted range.
+    /// number is below the one of a deleted range. Returns whether it is shown, and its source.
     fn pass_key_backward(
         &mut self,
         versions: &mut Versions,
         hidden_below: SequenceNumber,
-    ) -> Result<bool> {
+    ) -> Result<(bool, Option<usize>)> {
         let snapshot = self.snapshot.sequence();
-        let mut live = false;
+        let (mut live, mut source) = (false, None);
         for _ in 0..STEPS {
             if !versions.valid() || versions.key().user_key != self.key.as_slice() {
-                return Ok(live);
+                return Ok((live, source));
             }
             let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
+                source = versions.source();
                 live =
                     tag.sequence() >= hidden_below && self.store.is_put(tag, || versions.file())?;
                 if live {
@@ -330,10 +352,11 @@ impl Search {
             versions.prev()?;
         }
         if !versions.valid() || versions.key().user_key != self.key.as_slice() {
-            return Ok(live);
+            return Ok((live, source));
         }
         // From the other side: the first version that the snapshot sees is the newest.
         versions.seek(InternalKey::seek(&self.key, snapshot))?;
+        source = versions.source();
         let key = versions.key();
         live = versions.valid()
             && key.user_key == self.key.as_slice()
@@ -343,7 +366,7 @@ impl Search {
             self.value.show(versions);
         }
         seek_last_before(versions, before_versions_of(&self.key))?;
-        Ok(live)
+        Ok((live, source))
     }
 }
 

@@ -1,13 +1,17 @@
 //! Two places of hidden keys in one keyspace: it remembers one stretch, so iterators pass over the rest.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use terrace_storage::Clock;
 
 use crate::cursor::steps;
-use crate::{Background, CompactionPolicy, Db, EventKind, IterOptions, Options, Snapshot};
+use crate::{
+    Background, CompactionPolicy, Db, Error, Event, EventKind, EventListener, IterOptions, Options,
+    Snapshot,
+};
 
 /// A calendar that the test moves.
 #[derive(Debug, Default)]
@@ -170,4 +174,78 @@ fn a_merge_that_a_snapshot_is_in_the_way_of_begins_when_it_is_gone() {
     drop(snapshot);
     db.compact().unwrap();
     assert_eq!(merges_for_iterators(&db), 1);
+}
+
+/// Rows with two places of deleted ones between them.
+fn with_tombstones_in_the_arena(options: Options) -> (Db, Arc<Calendar>) {
+    let (db, calendar) = store(options);
+    for number in 0..6_001 {
+        db.put(&key(1, number), b"").unwrap();
+    }
+    for number in (0..6_001).filter(|number| number % 3_000 != 0) {
+        db.delete(&key(1, number)).unwrap();
+    }
+    (db, calendar)
+}
+
+fn walk(db: &Db) {
+    let mut rows = db.iter(IterOptions::default()).unwrap();
+    rows.seek_to_first().unwrap();
+    for number in [0, 3_000, 6_000] {
+        assert_eq!(rows.key(), key(1, number));
+        rows.next().unwrap();
+    }
+    assert!(!rows.valid());
+}
+
+#[test]
+fn steps_pay_as_seeks_do_and_begin_what_is_due() {
+    let (db, _) = with_tombstones_in_the_arena(Options::in_memory());
+    let before = db.statistics().flushes;
+    for _ in 0..10 {
+        walk(&db);
+    }
+    assert_eq!(db.statistics().flushes, before, "60,000 keys are too few");
+    for _ in 0..3 {
+        walk(&db);
+    }
+    assert_eq!(db.statistics().flushes, before + 1);
+}
+
+/// Writes when a flush begins.
+#[derive(Default)]
+struct Writes {
+    db: OnceLock<Db>,
+    refused: AtomicU64,
+}
+
+impl fmt::Debug for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Writes")
+    }
+}
+
+impl EventListener for Writes {
+    fn event(&self, event: &Event) {
+        if let (EventKind::FlushBegun { .. }, Some(db)) = (&event.kind, self.db.get()) {
+            let error = db.put(b"from the listener", b"").unwrap_err();
+            assert!(matches!(error, Error::CalledFromListener), "{error}");
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_listener_of_a_flush_that_an_iterator_buys_is_told_that_it_may_not_write() {
+    let listener = Arc::new(Writes::default());
+    let (db, _) = with_tombstones_in_the_arena(Options {
+        event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
+        ..Options::in_memory()
+    });
+    listener.db.set(db.clone()).ok();
+    for _ in 0..13 {
+        walk(&db);
+    }
+    assert_eq!(listener.refused.load(Ordering::Relaxed), 1);
+    db.put(b"afterwards", b"").unwrap();
 }
