@@ -557,6 +557,11 @@ impl Store {
             return Ok(true);
         }
         self.delete_now();
+        if is_free()? {
+            return Ok(true);
+        }
+        // Btrfs gives nothing back before.
+        self.directory.sync()?;
         is_free()
     }
 

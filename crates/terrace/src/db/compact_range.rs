@@ -7,6 +7,7 @@
 //! begin in their place.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::removal;
@@ -15,10 +16,14 @@ use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
 use crate::db::keyspaces::live;
 use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
+use crate::options::Background;
+use crate::sync::thread;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Each attempt on a full disk reads anew what the one before has merged, so there are few.
-const MAX_ATTEMPTS: usize = 4;
+const MAX_ATTEMPTS: u32 = 5;
+/// The pause before the second attempt; later ones are longer.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
@@ -37,7 +42,10 @@ impl Store {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 // Slices that were installed, and merges that this one waited for, have given space back.
-                Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => attempts += 1,
+                Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => {
+                    self.let_space_return(attempts);
+                    attempts += 1;
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -45,6 +53,14 @@ impl Store {
         // Whoever was kept waiting.
         self.background.compaction_wanted(self);
         done
+    }
+
+    /// Gives file systems and merges time to give space back. Nothing is given back while the only thread
+    /// sleeps.
+    fn let_space_return(&self, attempts: u32) {
+        if self.options.background == Background::Threads {
+            thread::sleep(FIRST_PAUSE * attempts);
+        }
     }
 
     /// Removes the tables that deleted ranges hide whole: a merge would read them, and keep their space meanwhile.
