@@ -45,6 +45,12 @@ use crate::table::CursorOptions;
 use crate::time_profile::{Path, Stage};
 use crate::{Error, KeyspaceId, Result};
 
+/// Returns the claims in a keyspace.
+pub(crate) fn claims_of(claims: &[(KeyspaceId, Claim)], keyspace: KeyspaceId) -> Vec<Claim> {
+    let of_keyspace = claims.iter().filter(|(id, _)| *id == keyspace);
+    of_keyspace.map(|(_, claim)| claim.clone()).collect()
+}
+
 impl Store {
     /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
@@ -97,8 +103,7 @@ impl Store {
         self.backlog
             .set_overdue(self.overdue(&version, claims, known));
         for levels in version.keyspaces.values() {
-            let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
-            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
+            let claims = claims_of(claims, levels.id);
             let is_paid_for = self.level0_probes.have_paid(levels);
             let policy = self.policy_of(levels, is_paid_for, seen);
             let Some(choice) = policy.pick(levels, &claims, known) else {
@@ -121,8 +126,7 @@ impl Store {
     /// How far the merges of the keyspace that is worst off are behind.
     fn overdue(&self, version: &Version, claims: &[(KeyspaceId, Claim)], known: &Known) -> f64 {
         let keyspaces = version.keyspaces.values().map(|levels| {
-            let of_keyspace = claims.iter().filter(|(id, _)| *id == levels.id);
-            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
+            let claims = claims_of(claims, levels.id);
             let policy = described_by(&self.options, self.form_of(levels), false);
             policy.overdue(levels, &claims, known)
         });

@@ -14,13 +14,14 @@ use crate::compaction::policy::removal;
 use crate::compaction::policy::superseded::are_droppable;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
+use crate::db::compact::claims_of;
 use crate::db::keyspaces::live;
 use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
 use crate::options::Background;
 use crate::sync::thread;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
-/// Each attempt on a full disk reads anew what the one before has merged, so there are few.
+/// Most attempts on a full disk. Each reads the outputs of the one before again, so there are few.
 const MAX_ATTEMPTS: u32 = 5;
 /// The pause before the second attempt; later ones are longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -69,9 +70,8 @@ impl Store {
         let choose = |claims: &[(KeyspaceId, Claim)]| {
             let version = Arc::clone(&self.view.load().version);
             let levels = version.keyspace(keyspace)?;
-            let of_keyspace = claims.iter().filter(|(id, _)| *id == keyspace);
-            let claims: Vec<Claim> = of_keyspace.map(|(_, claim)| claim.clone()).collect();
-            removal::pick(levels, &claims, &seen).map(|choice| (keyspace, choice))
+            removal::pick(levels, &claims_of(claims, keyspace), &seen)
+                .map(|choice| (keyspace, choice))
         };
         while let Some(begun) = self.jobs.begin_beside(choose) {
             self.begin(&begun)?;
