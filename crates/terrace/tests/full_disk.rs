@@ -125,7 +125,7 @@ fn free_bytes(mount: &Path) -> u64 {
     status.f_bavail * status.f_frsize
 }
 
-/// What lies in a store's directory: the names and lengths of its files, and of its tables the number and the sum.
+/// Returns the contents of a store's directory: names and lengths of files, of tables their number and sum.
 fn contents(path: &Path) -> String {
     let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
     let mut files = String::new();
@@ -149,7 +149,7 @@ fn mount() -> Option<PathBuf> {
         println!("skipped: TERRACE_LOOP_MOUNT names no file system");
     }
     let mount = mount.map(PathBuf::from)?;
-    // What a test that failed has left.
+    // The leftovers of a test that failed.
     for entry in fs::read_dir(&mount).unwrap().map(Result::unwrap) {
         let path = entry.path();
         let _ = fs::remove_file(&path);
@@ -271,7 +271,7 @@ fn filling_child() {
     }
 }
 
-/// A child that outlives no test, whatever becomes of the test.
+/// A child that outlives no test, also if the test fails.
 struct KilledAtEnd(Child);
 
 impl Drop for KilledAtEnd {

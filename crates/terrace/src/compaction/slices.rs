@@ -141,7 +141,7 @@ pub(crate) fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     slices
 }
 
-/// Counts anew what slices hold, after their ends were moved.
+/// Counts the bytes of slices anew, after their ends were moved.
 pub(crate) fn recount(slices: &mut [Slice], samples: &[Sample]) {
     let counted = bytes_of(slices, samples);
     for (slice, bytes) in slices.iter_mut().zip(counted) {
@@ -149,8 +149,8 @@ pub(crate) fn recount(slices: &mut [Slice], samples: &[Sample]) {
     }
 }
 
-/// Returns the bytes of samples that lie in each slice. As where slices are divided, what a sample weighs lies
-/// before its key.
+/// Returns the bytes of samples that lie in each slice. As where slices are divided, the bytes of a
+/// sample lie before its key.
 pub(crate) fn bytes_of(slices: &[Slice], samples: &[Sample]) -> Vec<u64> {
     let mut bytes = vec![0; slices.len()];
     for sample in samples {

@@ -1,7 +1,7 @@
 //! The space that a merge needs, guessed before it begins: pure functions of its inputs and slices.
 //!
 //! A merge writes what stays of its inputs, by the estimate that it was chosen for, or all of them where
-//! there is none. What deleted ranges hide for sure does not stay. Its slices give back each input that ends in them, once their edits are durable. So what it
+//! there is none. Rows that deleted ranges hide from everybody do not stay. Its slices give back each input that ends in them, once their edits are durable. So what it
 //! needs is the most that lies between what it has written and what it has given back, at any of its slices:
 //! as a rule the slices that are built at the same time, and the tables that go on behind one.
 //!
@@ -37,7 +37,7 @@ pub(crate) fn part_that_stays(choice: &Choice) -> f64 {
 }
 
 impl Space {
-    /// Returns what slices need. `hidden_bytes` are those of each slice's inputs that deleted ranges hide.
+    /// Returns the space of slices. `hidden_bytes` are those of each slice's inputs that deleted ranges hide.
     pub(crate) fn of(
         choice: &Choice,
         slices: &[Slice],
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// Returns what a slice writes, and what it gives back when it is installed.
+    /// Returns the bytes that a slice writes, and those that its installation gives back.
     pub(crate) fn of_slice(&self, number: usize) -> (u64, u64) {
         self.slices.get(number).map_or((0, 0), |slice| {
             (slice.written_bytes, slice.given_back_bytes)

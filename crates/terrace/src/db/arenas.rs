@@ -254,7 +254,7 @@ impl Store {
         }
     }
 
-    /// Returns the smallest arena that takes a frame, whatever the disk has left.
+    /// Returns the smallest arena that takes a frame, without asking for room in tables.
     pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
         let smallest_bytes = smallest_arena_bytes(self.options.arena_bytes);
         let capacity_bytes = capacity_for(payload_bytes)?.max(smallest_bytes);
@@ -280,7 +280,7 @@ impl Store {
         Ok(self.memtable(arena, records))
     }
 
-    /// Returns a MemTable on an arena, with an index for so many records at least.
+    /// Returns a MemTable on an arena. Its index takes `records` at least.
     fn memtable(&self, arena: Arc<Arena>, records: u32) -> MemTable {
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
         let index_bytes = index_bytes.max(self.options.arena_index_bytes);

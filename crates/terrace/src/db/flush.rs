@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    /// The same; tiny tables of so many bytes go along at most.
+    /// Does the same. Tiny tables of `most_bytes` go along at most.
     fn flush_with(
         &self,
         memtables: ToFlush<'_>,

@@ -145,7 +145,7 @@ impl Ended {
         }
     }
 
-    /// Returns its entry in the history if it dropped nothing of so many entries, for tests.
+    /// Returns its entry in the history, if it dropped none of `entries`, for tests.
     #[cfg(test)]
     pub(crate) fn past_without_drops(&self, entries: u64) -> crate::Compaction {
         crate::Compaction {
@@ -325,7 +325,7 @@ impl Jobs {
         }
     }
 
-    /// Begins what `choose` picks beside all claims. Slices go on waiting.
+    /// Begins the pick of `choose` beside all claims. Slices go on waiting.
     pub(crate) fn begin_beside(
         &self,
         choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Option<(KeyspaceId, Choice)>,

@@ -1,14 +1,14 @@
-//! When iterators have paid for what they pass over.
+//! The payments of iterators for hidden keys on their way.
 //!
 //! No seek leads past the tombstones of many keys, for each is a key of its own. Where a keyspace
 //! remembers no stretch around them (`empty_stretch.rs`), each iterator steps over all of them. So it
-//! pays, for each key, the bytes that a flush or a merge could have read and written in that time. What
-//! lies in arenas pays for a flush of the active one, which is sealed for it. What lies in a table pays
-//! for the table's merge: then the table counts as full of tombstones
-//! (`compaction/policy/tombstones.rs`). That is the rule of whoever rents and might buy, as in
+//! pays, for each key, the bytes that a flush or a merge could have read and written in that time. Keys
+//! in arenas pay for a flush of the active one, which is sealed for it. Keys in a table pay for the
+//! table's merge: then the table counts as full of tombstones
+//! (`compaction/policy/tombstones.rs`). That is the rule of a tenant who might buy, as in
 //! `level0_probes.rs`: looking back, nothing bought cost more than twice the best.
 //!
-//! Only what the present view has is paid for. A keyspace buys no merge within a second of its last,
+//! Iterators pay only for keys of the present view. A keyspace buys no merge within a second of its last,
 //! nor a store a flush.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(crate) struct PassedKeys {
     pub(crate) in_tables: u32,
 }
 
-/// What iterators have paid for, and nobody has begun yet.
+/// Work that iterators have paid for, and nobody has begun yet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Due {
     pub(crate) flush: bool,
@@ -53,7 +53,7 @@ impl Due {
     }
 }
 
-/// What iterators have paid.
+/// The payments of iterators.
 #[derive(Default)]
 pub(crate) struct PassedOver {
     flush: Mutex<Paid>,
@@ -64,7 +64,7 @@ pub(crate) struct PassedOver {
 #[derive(Default)]
 struct Paid {
     bytes: u64,
-    /// The arena's generation: what was paid for another one is spent.
+    /// The arena's generation: payments for another one are spent.
     generation: u64,
     /// The second of the last flush.
     bought: Option<u64>,
@@ -156,7 +156,7 @@ impl PassedOver {
         if merges.paid_bytes.is_empty() {
             return BTreeSet::new();
         }
-        // What was paid for tables that are gone is forgotten.
+        // Payments for tables that are gone are forgotten.
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
         merges
             .paid_bytes
@@ -216,7 +216,7 @@ fn is_over(last: Option<u64>, now_seconds: u64) -> bool {
 }
 
 impl Store {
-    /// Has an iterator pay for what it passed over in a view. Returns what that has made due.
+    /// Has an iterator pay for the hidden keys of a move in a view. Returns the work that is due by that.
     #[cold]
     pub(crate) fn pays_for_passed_over(
         &self,
@@ -250,7 +250,7 @@ impl Store {
         due
     }
 
-    /// Begins what iterators have paid for. The caller holds no iterator's source.
+    /// Begins work that iterators have paid for. The caller holds no iterator's source.
     #[cold]
     pub(crate) fn begin_paid_work(&self, due: Due) {
         if due.flush {

@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Has the caller lead, if nobody else leads or waits for it; `None` if somebody does, or if the caller
-    /// may not wait for what follows.
+    /// may not wait for the store.
     ///
     /// # Errors
     /// Those of `action`; a process that has inherited the store, a poisoned or closed store.

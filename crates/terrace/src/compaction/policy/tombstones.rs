@@ -22,7 +22,7 @@
 //! writers back. Neither is a debt that slows writers down.
 //!
 //! Iterators pass over tombstones, and pay for it (`db/passed_over.rs`). A table for whose merge they have paid
-//! counts as full, whatever its share is: a few tombstones side by side are in the way of all who begin there.
+//! counts as full, whatever its share is: a few tombstones side by side are in the way of every iterator that begins there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,7 +165,7 @@ impl Tombstones {
         parts
     }
 
-    /// The fullest first; before them, what iterators have paid for.
+    /// Returns the parts that iterators have paid for, then the fullest first.
     fn full_parts(&self, levels: &KeyspaceLevels) -> Vec<Part> {
         let level0: Vec<Input> = all_of(levels, 0).collect();
         let is_due = self.is_full(&tables(&level0)) && self.is_worth_it(levels, &level0);

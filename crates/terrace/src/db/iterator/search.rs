@@ -17,7 +17,7 @@ use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 use crate::table::TableValue;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
-/// What an iterator looks for in a merge, and the row that it has found.
+/// The search of an iterator in a merge, and the row that it has found.
 pub(super) struct Search {
     pub(super) store: Arc<Store>,
     pub(super) keyspace: KeyspaceId,
@@ -31,7 +31,7 @@ pub(super) struct Search {
     pub(super) passed_key: Vec<u8>,
     /// The key from which on the move pays for hidden keys: not for those of a remembered stretch.
     pub(super) paid_from: Vec<u8>,
-    /// What the move has paid for. Its end begins it.
+    /// Work that the move has paid for. The end of the move begins it.
     pub(super) due: Due,
 }
 
@@ -106,8 +106,8 @@ impl Search {
         Ok((source, positioned))
     }
 
-    /// A seek has asked each sub-level of level 0, and may have paid the last of what merging them
-    /// takes.
+    /// Returns whether a merge of level 0 is due: a seek has asked each of its sub-levels, and may have
+    /// paid the last of its price.
     pub(super) fn pays_for_merge(&self, source: &Source) -> bool {
         self.store.pays_for_merge(self.keyspace, &source.view)
     }
@@ -126,13 +126,13 @@ impl Search {
         }
     }
 
-    /// Begins what the move has paid for, once nothing here is in its way.
+    /// Begins the work that the move has paid for. The iterator has let go of its source.
     #[cold]
     pub(super) fn begin_due(&mut self) {
         self.store.begin_paid_work(std::mem::take(&mut self.due));
     }
 
-    /// From a place within the bounds on: what comes is not below the lower one.
+    /// Finds the first visible key from a place within the bounds on. Later keys are not below the lower one.
     pub(super) fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
         let found = self.pass_forward(source, &mut passed)?;
@@ -268,7 +268,8 @@ impl Search {
         Ok(false)
     }
 
-    /// From a place within the bounds back: what comes is not above the upper one.
+    /// Finds the last visible key from a place within the bounds back. Earlier keys are not above the upper
+    /// one.
     pub(super) fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
         let found = self.pass_backward(source, &mut passed)?;
