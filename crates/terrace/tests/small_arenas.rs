@@ -86,17 +86,14 @@ fn a_batch_gets_an_arena_of_the_size_that_takes_it() {
     let db = Db::open(directory.path(), Options::default()).unwrap();
     db.put(b"large", &vec![1; 10 << 20]).unwrap();
     let arenas = arena_sizes(directory.path());
-    assert_eq!(arenas.len(), 2, "no spare is made for it: {arenas:?}");
-    assert!((10 << 20..11 << 20).contains(&arenas[1]), "{arenas:?}");
+    // A spare may be in the making by now, and the first arena flushed and gone.
+    let its_own = |bytes: &&u64| (10 << 20..11 << 20).contains(*bytes);
+    assert_eq!(arenas.iter().filter(its_own).count(), 1, "{arenas:?}");
     assert_eq!(db.get(b"large").unwrap().unwrap().len(), 10 << 20);
     db.close().unwrap();
     let db = Db::open(directory.path(), Options::default()).unwrap();
     let arenas = arena_sizes(directory.path());
-    assert_eq!(
-        arenas,
-        [40 << 20].map(|_: u64| 64 << 20),
-        "four times what was recovered"
-    );
+    assert_eq!(arenas, [64 << 20], "four times what was recovered");
     assert_eq!(db.get(b"large").unwrap().unwrap().len(), 10 << 20);
 }
 
