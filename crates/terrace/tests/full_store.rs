@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Compression, Db, Options};
-use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
+use terrace::{Background, Compression, Db, Durability, Options};
+use terrace_storage::{
+    CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
+    SimulatedStorage, Storage,
+};
 
 const VALUE_BYTES: usize = 2000;
 const LARGE_BYTES: u64 = 1 << 30;
@@ -214,4 +217,63 @@ fn tables_are_small_beside_the_space_that_is_free() {
     let tables = files.iter().filter(|file| file.name.ends_with(".table"));
     let largest = tables.map(|file| file.length_bytes).max().unwrap();
     assert!(largest <= 5 << 20, "{largest}");
+}
+
+fn power_safe() -> Options {
+    Options {
+        durability: Some(Durability::PowerSafe),
+        ..small()
+    }
+}
+
+/// Returns a disk whose store was killed with full arenas, and the number of its rows.
+fn killed_with_full_arenas() -> (SimulatedStorage, u32) {
+    let disk = SimulatedStorage::new(12, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    let flushes = FaultFilter::everything().operations(&[Operation::Write]);
+    let plan = FaultPlan::new(flushes.purpose(Purpose::Flush));
+    plan.fail_from(0, Fault::Io);
+    let failing = Options {
+        storage: Arc::new(FailingStorage::new(Arc::new(disk.clone()), plan)),
+        ..options(&disk, power_safe())
+    };
+    let db = Db::open("/store", failing).unwrap();
+    let put = |number: &u32| db.put(&key(*number), &value(*number)).is_ok();
+    let rows = (0..).take_while(put).count() as u32;
+    (disk.crash(CrashKind::Kill, 12, CrashSwitch::new()), rows)
+}
+
+/// Other programs may take the space that recovered writes need in tables.
+#[test]
+fn an_opening_without_room_for_all_tables_flushes_one_arena_after_the_other() {
+    let (disk, rows) = killed_with_full_arenas();
+    let open = |disk: &SimulatedStorage| Db::open("/store", options(disk, power_safe()));
+    leave_no_space(&disk);
+    let full_bytes = disk.capacity_bytes();
+    // More than the tables of one arena take, and less than those of two.
+    disk.set_capacity_bytes(full_bytes + (1 << 20) + (1 << 18));
+
+    let switch = CrashSwitch::new();
+    let whole = disk.crash(CrashKind::Kill, 1, switch.clone());
+    let db = open(&whole).unwrap();
+    let steps = switch.count();
+    let recovery = db.statistics().recovery;
+    assert!(recovery.arenas >= 3, "{recovery:?}");
+    assert!(
+        u64::from(rows) * VALUE_BYTES as u64 > 2 << 20,
+        "{rows} rows"
+    );
+    check(&db, |_| true, rows);
+    db.delete(&key(0)).unwrap();
+    drop(db);
+
+    for step in 0..steps {
+        let kind = [CrashKind::PowerCut, CrashKind::Kill][step as usize % 2];
+        let switch = CrashSwitch::frozen_at(step);
+        let dying = disk.crash(CrashKind::Kill, step, switch);
+        assert!(open(&dying).is_err(), "step {step} of {steps}");
+        let after = dying.crash(kind, step, CrashSwitch::new());
+        let db = open(&after).unwrap_or_else(|error| panic!("step {step}: {error}"));
+        check(&db, |_| true, rows);
+    }
 }

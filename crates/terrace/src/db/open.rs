@@ -2,8 +2,9 @@
 //! writes.
 //!
 //! What was in arenas goes to tables before the first new write: a recovered arena is never
-//! appended to, and one edit installs the tables and retires every arena that was live, so that a
-//! crash in between finds the state of before.
+//! appended to. One edit installs the tables and retires every arena that was live, so that a crash in
+//! between finds the state of before. Where space is short, each arena has an edit of its own: a crash
+//! finds the state of before some of them, oldest first, as in a store that goes on.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +34,7 @@ use crate::db::ownership::{Ownership, with_socket};
 use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
-use crate::db::recover::{RecoveredWrites, check_evidence};
+use crate::db::recover::{RecoveredWrites, TakenArena, check_evidence};
 use crate::db::region_home;
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
 use crate::db::reserve::Reserve;
@@ -64,7 +65,7 @@ use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::room::Room;
-use crate::{Error, Result};
+use crate::{Error, Result, SequenceNumber};
 
 impl Store {
     /// `clock` is for the limit on background writes and the ages of tombstones.
@@ -285,30 +286,63 @@ impl Store {
 
     /// Moves what was recovered to tables and retires every arena that was live.
     fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
-        let retired: Vec<u64> = self
-            .ledger
-            .lock()
-            .state
-            .live_arenas
-            .keys()
-            .copied()
-            .collect();
-        let needed_bytes = recovered.bytes();
-        let flush = || {
-            let to_flush = ToFlush::Found(&recovered.arenas);
-            self.flush_all(to_flush, retired.clone(), recovered.last_sequence)
-        };
-        self.with_reserve(flush)
-            .map_err(|error| self.name_need(error, needed_bytes))?;
-        for slot in self.region.slots().map_err(region_error)? {
-            if !slot.header.is_left_alone() {
-                self.recycle(slot.number);
-            }
-        }
+        self.flush_recovered(recovered.arenas, recovered.last_sequence)?;
+        self.recycle_retired()?;
         if matches!(self.arena_home, ArenaHome::Region { .. }) {
             self.remove_left_arenas()?;
         }
         Ok(())
+    }
+
+    /// One edit installs the tables of all arenas. Where the disk does not take them beside the arenas,
+    /// one arena after the other goes to tables and gives its space back.
+    fn flush_recovered(
+        &self,
+        mut arenas: Vec<TakenArena>,
+        last_sequence: SequenceNumber,
+    ) -> Result<()> {
+        let flush = |arenas: &[TakenArena], generations: Vec<u64>, last_sequence| {
+            let needed_bytes = arenas.first().map_or(0, TakenArena::frame_bytes);
+            let arenas = ToFlush::Found(arenas);
+            self.with_reserve(|| self.flush_all(arenas, generations.clone(), last_sequence))
+                .map_err(|error| self.name_need(error, needed_bytes))
+        };
+        match flush(&arenas, self.live_generations(), last_sequence) {
+            Err(error) if error.is_no_space() => {}
+            flushed => return flushed,
+        }
+        // Slots go from here on.
+        self.keep_slots_from(u64::MAX)?;
+        self.recycle_retired()?;
+        while let [oldest, _, ..] = &arenas[..] {
+            let generations = vec![oldest.generation()];
+            flush(
+                std::slice::from_ref(oldest),
+                generations,
+                oldest.last_taken(),
+            )?;
+            // Its file keeps its space as long as somebody has it open.
+            drop(arenas.remove(0));
+        }
+        flush(&arenas, self.live_generations(), last_sequence)?;
+        self.keep_slots_from(0)
+    }
+
+    /// Gives back the slots that the manifest does not list.
+    fn recycle_retired(&self) -> Result<()> {
+        for slot in self.region.slots().map_err(region_error)? {
+            let is_live = self.ledger.lock().state.is_in_live_slot(slot.number);
+            if !slot.header.is_left_alone() && !is_live {
+                self.recycle(slot.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the generations of the arenas that the manifest lists.
+    fn live_generations(&self) -> Vec<u64> {
+        let ledger = self.ledger.lock();
+        ledger.state.live_arenas.keys().copied().collect()
     }
 
     /// Says how much space an opening needs, where its error is that there is none.

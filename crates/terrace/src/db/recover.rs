@@ -86,6 +86,15 @@ impl TakenArena {
         self.found.slot()
     }
 
+    pub(crate) fn generation(&self) -> u64 {
+        self.found.generation()
+    }
+
+    /// Returns the number of the last write taken.
+    pub(crate) fn last_taken(&self) -> SequenceNumber {
+        self.last_taken
+    }
+
     /// Returns the bytes of its frames.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.found.scan.end_bytes as u64
