@@ -116,6 +116,7 @@ impl<C: Cursor> MergingCursor<C> {
     pub(crate) fn skip_forward(&mut self, first: usize, target: InternalKey<'_>) -> Result<()> {
         self.reposition(first, |source| {
             if source.key() < target {
+                count_step();
                 source.seek(target)?;
             }
             Ok(())
@@ -127,6 +128,7 @@ impl<C: Cursor> MergingCursor<C> {
     pub(crate) fn skip_backward(&mut self, first: usize, target: InternalKey<'_>) -> Result<()> {
         self.reposition(first, |source| {
             if source.key() >= target {
+                count_step();
                 source.seek(target)?;
                 if source.valid() {
                     return source.prev();
