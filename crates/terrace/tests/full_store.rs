@@ -120,6 +120,15 @@ fn a_full_disk_is_emptied_by_deletes_with_small_arenas_and_tables() {
 }
 
 #[test]
+fn a_full_disk_is_emptied_by_deletes_with_arenas_in_another_directory_of_it() {
+    let beside = || Options {
+        region_dir: Some("/arenas".into()),
+        ..small()
+    };
+    emptied_by_deletes(beside, 24 << 20);
+}
+
+#[test]
 fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     let storage = SimulatedStorage::new(8, CrashSwitch::new());
     storage.set_capacity_bytes(LARGE_BYTES);
@@ -185,6 +194,44 @@ fn a_reserve_survives_a_kill_and_serves_the_next_opening() {
         Some(&b"in the arena"[..])
     );
     db.delete(&key(2)).unwrap();
+}
+
+/// Anybody may remove the file. The store notices when it needs it, and makes another one later.
+#[test]
+fn a_reserve_that_somebody_removed_is_made_again() {
+    let storage = SimulatedStorage::new(13, CrashSwitch::new());
+    storage.set_capacity_bytes(LARGE_BYTES);
+    let db = Db::open("/store", options(&storage, small())).unwrap();
+    for number in 0..10_000 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    let reserve = Path::new("/store/RESERVE");
+    storage.remove(reserve).unwrap();
+    // Free arenas give their space first.
+    let refuses = || {
+        let _ = db.put(&key(1), &value(1));
+        leave_no_space(&storage);
+        db.flush().err()
+    };
+    let error = (0..10).find_map(|_| refuses()).unwrap();
+    assert!(error.is_no_space(), "{error:?}");
+    assert_eq!(db.statistics().reserve_bytes, 0, "it is known to be gone");
+    check(&db, |_| true, 10_000);
+    storage.set_capacity_bytes(LARGE_BYTES);
+    let began = std::time::Instant::now();
+    while storage
+        .list(Path::new("/store"))
+        .unwrap()
+        .iter()
+        .all(|file| file.name != "RESERVE")
+    {
+        db.put(&key(1), &value(1)).unwrap();
+        db.flush().unwrap();
+        assert!(began.elapsed().as_secs() < 60, "there is no reserve");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(db.statistics().reserve_bytes > 0);
 }
 
 /// An arena of its own for a large batch takes its file and, later, as much in tables.
