@@ -324,3 +324,51 @@ fn an_opening_without_room_for_all_tables_flushes_one_arena_after_the_other() {
         check(&db, |_| true, rows);
     }
 }
+
+/// The first edit of an opening records where its arenas are from now on. Then no older one may be left.
+#[test]
+fn an_opening_that_moves_its_arenas_and_finds_no_room_changes_nothing() {
+    let (disk, rows) = killed_with_full_arenas();
+    let capacity_bytes = disk.capacity_bytes();
+    let in_another_directory = Options {
+        region_dir: Some("/arenas".into()),
+        ..power_safe()
+    };
+    let in_memory = Options {
+        durability: Some(Durability::Volatile),
+        ..power_safe()
+    };
+    for moved in [in_another_directory, in_memory] {
+        leave_no_space(&disk);
+        disk.set_capacity_bytes(disk.capacity_bytes() + (1 << 20) + (1 << 18));
+        let error = Db::open("/store", options(&disk, moved)).unwrap_err();
+        assert!(error.is_no_space(), "{error:?}");
+        disk.set_capacity_bytes(capacity_bytes);
+        let image = disk.crash(CrashKind::Kill, 1, CrashSwitch::new());
+        check(
+            &Db::open("/store", options(&image, power_safe())).unwrap(),
+            |_| true,
+            rows,
+        );
+    }
+}
+
+#[test]
+fn an_opening_without_room_takes_the_space_of_an_empty_spare() {
+    let disk = SimulatedStorage::new(14, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    let db = Db::open("/store", options(&disk, power_safe())).unwrap();
+    let rows = 60;
+    for number in 0..rows {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    let disk = disk.crash(CrashKind::Kill, 14, CrashSwitch::new());
+    let files = disk.list(Path::new("/store")).unwrap();
+    let arenas = files.iter().filter(|file| file.name.starts_with("arena-"));
+    assert_eq!(arenas.count(), 2, "an active one and a spare: {files:?}");
+    leave_no_space(&disk);
+    // The manifest needs a little.
+    disk.set_capacity_bytes(disk.capacity_bytes() + (16 << 10));
+    let db = Db::open("/store", options(&disk, power_safe())).unwrap();
+    check(&db, |_| true, rows);
+}

@@ -4,6 +4,8 @@
 //! the tables of all arenas: acknowledged writes find room before a put is refused. Other programs
 //! may take that room; the reserve (`reserve.rs`) is for them.
 
+use terrace_storage::Directory;
+
 use crate::db::Store;
 use crate::levels::ArenaHome;
 use crate::write_buffer::arena_size::{
@@ -43,7 +45,7 @@ impl Store {
     }
 
     fn find_space(&self, wanted_bytes: u64) -> Result<Option<u64>> {
-        let takes_file = self.arenas_share_the_disk()?;
+        let takes_file = self.arenas_share_the_disk();
         let find = |wanted_bytes, takes_file| -> Result<Option<u64>> {
             let free_bytes = self.directory.free_space_bytes()?;
             let unflushed_bytes = self.unflushed_bytes();
@@ -70,7 +72,7 @@ impl Store {
     }
 
     fn no_space_for(&self, capacity_bytes: u64) -> Error {
-        let takes_file = self.arenas_share_the_disk().unwrap_or(true);
+        let takes_file = self.arenas_share_the_disk();
         let needed_bytes = needed_bytes(capacity_bytes, takes_file);
         Error::NoSpace {
             path: self.directory.path().to_path_buf(),
@@ -78,13 +80,12 @@ impl Store {
         }
     }
 
-    /// Returns whether arenas are files on the file system of the tables.
-    fn arenas_share_the_disk(&self) -> Result<bool> {
-        if matches!(self.arena_home, ArenaHome::Store) {
-            return Ok(true);
-        }
-        let of_arenas = self.arena_directory.identity()?;
-        Ok(of_arenas.device == self.directory.identity()?.device)
+    /// Returns whether arenas are files on the file system of the tables. (Subvolumes of one btrfs have
+    /// different numbers: these are not known to share it.)
+    fn arenas_share_the_disk(&self) -> bool {
+        let device = |directory: &dyn Directory| directory.identity().ok().map(|of| of.device);
+        matches!(self.arena_home, ArenaHome::Store)
+            || device(&*self.arena_directory) == device(&*self.directory)
     }
 
     /// Returns the bytes of arenas that hold writes, and of spares: nobody asks again when one is taken.

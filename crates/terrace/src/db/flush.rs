@@ -68,15 +68,6 @@ impl ToFlush<'_> {
             ToFlush::Found(arenas) => arenas.iter().map(TakenArena::frame_bytes).collect(),
         }
     }
-
-    fn slots(&self) -> Vec<u64> {
-        match self {
-            ToFlush::Held(memtables) => {
-                memtables.iter().map(|table| table.arena().slot()).collect()
-            }
-            ToFlush::Found(arenas) => arenas.iter().map(TakenArena::slot).collect(),
-        }
-    }
 }
 
 impl Store {
@@ -137,7 +128,7 @@ impl Store {
     }
 
     /// Does the same. Tiny tables of `most_bytes` go along at most.
-    fn flush_with(
+    pub(crate) fn flush_with(
         &self,
         memtables: ToFlush<'_>,
         generations: Vec<u64>,
@@ -214,12 +205,15 @@ impl Store {
                 written_bytes,
             });
         }
+        self.counters
+            .flushes
+            .fetch_add(arenas as u64, Ordering::Relaxed);
         for table in memtables.held() {
             self.pins.flushed(table);
         }
-        for slot in memtables.slots() {
-            self.recycle(slot);
-            self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        // An opening recycles its slots itself: they may be in another directory, and are open.
+        for table in memtables.held() {
+            self.recycle(table.arena().slot());
         }
         self.release_sources();
         Ok(())

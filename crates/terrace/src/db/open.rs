@@ -3,8 +3,8 @@
 //!
 //! What was in arenas goes to tables before the first new write: a recovered arena is never
 //! appended to. One edit installs the tables and retires every arena that was live, so that a crash in
-//! between finds the state of before. Where space is short, each arena has an edit of its own: a crash
-//! finds the state of before some of them, oldest first, as in a store that goes on.
+//! between finds the state of before. Where space is short, each arena has an edit of its own, oldest
+//! first, as in a store that goes on.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -53,7 +53,8 @@ use crate::db::{Store, directory, fork};
 use crate::guard::catch;
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
-    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
+    ArenaHome, Edit, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load,
+    lock_current,
 };
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
@@ -65,7 +66,7 @@ use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::room::Room;
-use crate::{Error, Result, SequenceNumber};
+use crate::{Error, Result};
 
 impl Store {
     /// `clock` is for the limit on background writes and the ages of tombstones.
@@ -286,7 +287,7 @@ impl Store {
 
     /// Moves what was recovered to tables and retires every arena that was live.
     fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
-        self.flush_recovered(recovered.arenas, recovered.last_sequence)?;
+        self.flush_recovered(recovered)?;
         self.recycle_retired()?;
         if matches!(self.arena_home, ArenaHome::Region { .. }) {
             self.remove_left_arenas()?;
@@ -296,35 +297,61 @@ impl Store {
 
     /// One edit installs the tables of all arenas. Where the disk does not take them beside the arenas,
     /// one arena after the other goes to tables and gives its space back.
-    fn flush_recovered(
-        &self,
-        mut arenas: Vec<TakenArena>,
-        last_sequence: SequenceNumber,
-    ) -> Result<()> {
+    fn flush_recovered(&self, recovered: RecoveredWrites) -> Result<()> {
+        let bytes = recovered.bytes();
+        let all = || {
+            let arenas = ToFlush::Found(&recovered.arenas);
+            self.flush_all(arenas, self.live_generations(), recovered.last_sequence)
+        };
+        match self.with_reserve(all) {
+            Err(error) if error.is_no_space() && self.is_home_recorded() => {
+                self.flush_one_by_one(recovered)
+            }
+            flushed => flushed.map_err(|error| self.name_need(error, bytes)),
+        }
+    }
+
+    /// The first edit of an opening records changes of the region, and a loss. All older arenas must be
+    /// retired by the same edit: they are looked for where the manifest says. Returns whether there is
+    /// nothing of that kind.
+    fn is_home_recorded(&self) -> bool {
+        let ledger = self.ledger.lock();
+        let recorded = Durability::of(ledger.state.identity.domain);
+        self.arena_home == ledger.state.arena_home
+            && self.durability.same_region_as(recorded)
+            && ledger.loss.is_none()
+    }
+
+    fn flush_one_by_one(&self, recovered: RecoveredWrites) -> Result<()> {
         let flush = |arenas: &[TakenArena], generations: Vec<u64>, last_sequence| {
-            let needed_bytes = arenas.first().map_or(0, TakenArena::frame_bytes);
+            let needed_bytes = arenas.iter().map(TakenArena::frame_bytes).sum();
             let arenas = ToFlush::Found(arenas);
-            self.with_reserve(|| self.flush_all(arenas, generations.clone(), last_sequence))
+            // No table goes along: its space would not come back before the end of the opening.
+            self.with_reserve(|| self.flush_with(arenas, generations.clone(), last_sequence, 0))
                 .map_err(|error| self.name_need(error, needed_bytes))
         };
-        match flush(&arenas, self.live_generations(), last_sequence) {
-            Err(error) if error.is_no_space() => {}
-            flushed => return flushed,
-        }
-        // Slots go from here on.
+        // Slots go from here on, those of arenas without a frame first.
         self.keep_slots_from(u64::MAX)?;
-        self.recycle_retired()?;
+        let empty = Edit {
+            arenas_retired: recovered.empty,
+            ..Edit::default()
+        };
+        self.record(&mut self.ledger.lock(), empty)?;
+        let give_back = || {
+            self.recycle_retired()?;
+            // Before the sync, btrfs gives nothing back.
+            Ok::<_, Error>(self.arena_directory.sync()?)
+        };
+        give_back()?;
+        let mut arenas = recovered.arenas;
         while let [oldest, _, ..] = &arenas[..] {
-            let generations = vec![oldest.generation()];
-            flush(
-                std::slice::from_ref(oldest),
-                generations,
-                oldest.last_taken(),
-            )?;
-            // Its file keeps its space as long as somebody has it open.
+            let (generation, last_taken) = (oldest.generation(), oldest.last_taken());
+            flush(std::slice::from_ref(oldest), vec![generation], last_taken)?;
+            // A file keeps its space as long as somebody has it open.
             drop(arenas.remove(0));
+            give_back()?;
         }
-        flush(&arenas, self.live_generations(), last_sequence)?;
+        flush(&arenas, self.live_generations(), recovered.last_sequence)?;
         self.keep_slots_from(0)
     }
 

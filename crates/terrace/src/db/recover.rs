@@ -65,6 +65,8 @@ const HELD_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct RecoveredWrites {
     pub(crate) arenas: Vec<TakenArena>,
+    /// Generations of arenas that are there and hold no frame.
+    pub(crate) empty: Vec<u64>,
     pub(crate) last_sequence: SequenceNumber,
     pub(crate) report: Recovery,
 }
@@ -82,10 +84,6 @@ pub(crate) struct TakenArena {
 }
 
 impl TakenArena {
-    pub(crate) fn slot(&self) -> u64 {
-        self.found.slot()
-    }
-
     pub(crate) fn generation(&self) -> u64 {
         self.found.generation()
     }
@@ -129,6 +127,7 @@ impl RecoveredWrites {
     pub(crate) fn none(last_sequence: SequenceNumber) -> Self {
         RecoveredWrites {
             arenas: Vec::new(),
+            empty: Vec::new(),
             last_sequence,
             report: Recovery::default(),
         }
@@ -426,8 +425,10 @@ pub(crate) fn take(
     options: &Options,
     hash_seed: u64,
 ) -> RecoveredWrites {
+    let empty = arenas.iter().filter(|found| !found.scan.has_frames());
     let mut recovered = RecoveredWrites {
         arenas: Vec::new(),
+        empty: empty.map(|found| found.generation()).collect(),
         last_sequence: plan.last_sequence,
         report: Recovery {
             dropped: plan.dropped,

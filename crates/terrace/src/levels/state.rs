@@ -23,8 +23,8 @@ pub(crate) struct LiveArena {
     /// if that is not known.
     pub(crate) replaced_generation: Option<u64>,
     /// Where its frames end, set while the last edit was a clean close that says so. The process that
-    /// could append to it had stopped, and an opening never appends to an arena that it found: its
-    /// first edit retires them all. So until the next edit no frame can lie behind.
+    /// could append to it had stopped, and an opening never appends to an arena that it found. So until
+    /// the next edit no frame can lie behind.
     pub(crate) end_bytes: Option<u64>,
 }
 
