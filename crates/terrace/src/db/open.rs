@@ -317,12 +317,13 @@ impl Store {
     fn is_home_recorded(&self) -> bool {
         let ledger = self.ledger.lock();
         let recorded = Durability::of(ledger.state.identity.domain);
-        self.arena_home == ledger.state.arena_home
+        self.arena_home.is_same(&ledger.state.arena_home)
             && self.durability.same_region_as(recorded)
             && ledger.loss.is_none()
     }
 
     fn flush_one_by_one(&self, recovered: RecoveredWrites) -> Result<()> {
+        let bytes = recovered.bytes();
         let flush = |arenas: &[TakenArena], generations: Vec<u64>, last_sequence| {
             let needed_bytes = arenas.iter().map(TakenArena::frame_bytes).sum();
             let arenas = ToFlush::Found(arenas);
@@ -330,19 +331,23 @@ impl Store {
             self.with_reserve(|| self.flush_with(arenas, generations.clone(), last_sequence, 0))
                 .map_err(|error| self.name_need(error, needed_bytes))
         };
-        // Slots go from here on, those of arenas without a frame first.
-        self.keep_slots_from(u64::MAX)?;
-        let empty = Edit {
-            arenas_retired: recovered.empty,
-            ..Edit::default()
-        };
-        self.record(&mut self.ledger.lock(), empty)?;
         let give_back = || {
             self.recycle_retired()?;
             // Before the sync, btrfs gives nothing back.
             Ok::<_, Error>(self.arena_directory.sync()?)
         };
+        // Slots go from here on, those of arenas without a frame first.
+        self.keep_slots_from(u64::MAX)?;
         give_back()?;
+        if !recovered.empty.is_empty() && !recovered.arenas.is_empty() {
+            let edit = Edit {
+                arenas_retired: recovered.empty,
+                ..Edit::default()
+            };
+            let recorded = self.record(&mut self.ledger.lock(), edit);
+            recorded.map_err(|error| self.name_need(error, bytes))?;
+            give_back()?;
+        }
         let mut arenas = recovered.arenas;
         while let [oldest, _, ..] = &arenas[..] {
             let (generation, last_taken) = (oldest.generation(), oldest.last_taken());

@@ -119,6 +119,17 @@ pub(crate) enum ArenaHome {
     Region { id: u128, path: PathBuf },
 }
 
+impl ArenaHome {
+    /// Returns whether arenas are in the same place, wherever it is mounted.
+    pub(crate) fn is_same(&self, other: &ArenaHome) -> bool {
+        match (self, other) {
+            (ArenaHome::Store, ArenaHome::Store) => true,
+            (ArenaHome::Region { id, .. }, ArenaHome::Region { id: other, .. }) => id == other,
+            _ => false,
+        }
+    }
+}
+
 /// Writes that were lost with their region, as the owner accepted when he opened the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
