@@ -80,6 +80,17 @@ fn leave_no_space(storage: &SimulatedStorage) {
     storage.set_capacity_bytes(capacity_bytes - free_bytes);
 }
 
+/// Waits until the store makes its reserve again, which it does after a pause.
+fn wait_for_reserve(db: &Db) {
+    let began = std::time::Instant::now();
+    while db.statistics().lacks_reserve {
+        db.put(&key(1), &value(1)).unwrap();
+        db.flush().unwrap();
+        assert!(began.elapsed().as_secs() < 60, "there is no reserve");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 fn emptied_by_deletes(with: fn() -> Options, capacity_bytes: u64) {
     let storage = SimulatedStorage::new(7, CrashSwitch::new());
     storage.set_capacity_bytes(capacity_bytes);
@@ -163,14 +174,7 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     check(&db, |number| number != 1, 10_020);
     storage.set_capacity_bytes(LARGE_BYTES);
     db.put(&key(refused), &value(refused)).unwrap();
-    // It is made again after a pause.
-    let began = std::time::Instant::now();
-    while db.statistics().lacks_reserve {
-        db.put(&key(refused), &value(refused)).unwrap();
-        db.flush().unwrap();
-        assert!(began.elapsed().as_secs() < 60, "there is no reserve");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for_reserve(&db);
     assert!(db.statistics().reserve_bytes > 0);
 }
 
@@ -219,18 +223,7 @@ fn a_reserve_that_somebody_removed_is_made_again() {
     assert_eq!(db.statistics().reserve_bytes, 0, "it is known to be gone");
     check(&db, |_| true, 10_000);
     storage.set_capacity_bytes(LARGE_BYTES);
-    let began = std::time::Instant::now();
-    while storage
-        .list(Path::new("/store"))
-        .unwrap()
-        .iter()
-        .all(|file| file.name != "RESERVE")
-    {
-        db.put(&key(1), &value(1)).unwrap();
-        db.flush().unwrap();
-        assert!(began.elapsed().as_secs() < 60, "there is no reserve");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for_reserve(&db);
     assert!(db.statistics().reserve_bytes > 0);
 }
 

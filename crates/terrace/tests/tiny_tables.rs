@@ -123,6 +123,10 @@ fn snapshots_deletes_and_ranges_pass_through_tables_that_go_along() {
     }
     db.flush().unwrap();
     assert_eq!(tables(&db), 0, "nothing older lies below");
+    flushed(1);
+    db.delete_range(b"", &[0xff; 5]).unwrap();
+    db.flush().unwrap();
+    assert_eq!(tables(&db), 0, "a range hides all");
     assert!(db.first().unwrap().is_none());
 }
 
