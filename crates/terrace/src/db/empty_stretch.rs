@@ -223,6 +223,9 @@ impl EmptyStretches {
             all.remove(&keyspace);
         }
         let count = all.len() as u64;
+        // Never below what readers find: one may have a candidate watched before this returns, and the
+        // next leader must not pass it by.
+        self.count.fetch_max(count, Ordering::Release);
         self.by_keyspace.store(Arc::new(all));
         self.count.store(count, Ordering::Release);
     }

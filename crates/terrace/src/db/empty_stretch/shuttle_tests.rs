@@ -29,16 +29,28 @@ fn is_visible(key: u8, snapshot: u64) -> bool {
     newest.is_some_and(|(what, _)| *what != 'd')
 }
 
-#[derive(Default)]
 struct Stage {
+    /// Number of writes, and of times that each reader reads.
+    writes: usize,
+    reads: usize,
     stretches: EmptyStretches,
     last_written: Mutex<u64>,
     visible: AtomicU64,
 }
 
 impl Stage {
+    fn new(writes: usize, reads: usize) -> Self {
+        Stage {
+            writes,
+            reads,
+            stretches: EmptyStretches::default(),
+            last_written: Mutex::new(0),
+            visible: AtomicU64::new(0),
+        }
+    }
+
     fn write(&self) {
-        for (number, (what, key)) in (1..).zip(WRITES) {
+        for (number, (what, key)) in (1..).zip(WRITES).take(self.writes) {
             let mut last_written = self.last_written.lock();
             let mut batch = WriteBatch::new();
             match what {
@@ -56,7 +68,7 @@ impl Stage {
     }
 
     fn read(&self) {
-        for _ in 0..6 {
+        for _ in 0..self.reads {
             let snapshot = self.visible.load(Ordering::Acquire);
             self.check(snapshot);
             // The longest stretch without a visible key.
@@ -90,24 +102,31 @@ impl Stage {
     }
 }
 
+fn run(writes: usize, reads: usize) {
+    let stage = Arc::new(Stage::new(writes, reads));
+    let writer = {
+        let stage = Arc::clone(&stage);
+        thread::spawn(move || stage.write())
+    };
+    let readers = [0, 1].map(|_| {
+        let stage = Arc::clone(&stage);
+        thread::spawn(move || stage.read())
+    });
+    writer.join().unwrap();
+    readers
+        .into_iter()
+        .for_each(|reader| reader.join().unwrap());
+    stage.read();
+}
+
 #[test]
 fn no_stretch_hides_what_a_reader_is_to_see() {
-    let run = || {
-        let stage = Arc::new(Stage::default());
-        let writer = {
-            let stage = Arc::clone(&stage);
-            thread::spawn(move || stage.write())
-        };
-        let readers = [0, 1].map(|_| {
-            let stage = Arc::clone(&stage);
-            thread::spawn(move || stage.read())
-        });
-        writer.join().unwrap();
-        readers
-            .into_iter()
-            .for_each(|reader| reader.join().unwrap());
-        stage.read();
-    };
-    shuttle::check_pct(run, SCHEDULES, CHANGES);
-    shuttle::check_random(run, SCHEDULES);
+    shuttle::check_pct(|| run(WRITES.len(), 6), SCHEDULES, CHANGES);
+    shuttle::check_random(|| run(WRITES.len(), 6), SCHEDULES);
+}
+
+/// One reader announces a candidate and the other one proves it, beside a first put.
+#[test]
+fn no_write_passes_by_a_candidate_that_is_being_announced() {
+    shuttle::check_pct(|| run(2, 1), 5 * SCHEDULES, CHANGES);
 }
