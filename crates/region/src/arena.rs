@@ -75,6 +75,8 @@ pub struct Arena {
     /// The first failed persist. A later one may not heal it: the kernel drops the pages that it
     /// could not write and the next sync reports success.
     persist_failure: OnceLock<Arc<storage::Error>>,
+    /// Held by whoever persists: the kernel tells one of several at a time of a failure.
+    persisting: Mutex<()>,
 }
 
 impl Arena {
@@ -101,6 +103,7 @@ impl Arena {
             }),
             persisted: AtomicUsize::new(FRAMES_START),
             persist_failure: OnceLock::new(),
+            persisting: Mutex::new(()),
         })
     }
 
@@ -218,6 +221,7 @@ impl Arena {
     /// [`Error::PersistUnsupported`] where the region cannot, [`Error::PersistFailed`] if it should
     /// have; from then on every call fails with the same cause.
     pub fn persist(&self) -> Result<()> {
+        let _persisting = self.persisting.lock();
         if let Some(failure) = self.persist_failure.get() {
             return Err(Error::PersistFailed(Arc::clone(failure)));
         }

@@ -99,7 +99,14 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The first bytes of a slot, up to [`HEADER_BYTES`].
     fn read_header(&self, slot: u64) -> Result<Vec<u8>>;
 
-    /// Opens a slot to be written from its beginning. What the image holds is unspecified.
+    /// Stores the first bytes of an existing slot once more: the same bytes, which are durable when this
+    /// returns. For devices whose persist may succeed after one that failed has lost bytes.
+    fn store_again(&self, _slot: u64, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Opens a slot to be written from its beginning. Where readers read in place the image holds the
+    /// slot's bytes, else it is unspecified.
     fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached>;
 
     /// Opens a slot to be read. Writes nothing.

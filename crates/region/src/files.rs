@@ -56,6 +56,9 @@ pub(crate) trait FileMethod: Send + Sync + fmt::Debug {
     fn attach(&self, slot: Opened<'_>) -> Result<Attached>;
 }
 
+/// Bytes that are stored again at a time: file systems that copy on write need room for them.
+const STORED_AGAIN_BYTES: usize = 1 << 18;
+
 /// A slot's file, open for reading and writing.
 pub(crate) struct Opened<'a> {
     pub(crate) file: Arc<dyn File>,
@@ -198,6 +201,18 @@ impl<M: FileMethod> Device for FileDevice<M> {
         let read = file.read_at(&mut header, 0, Purpose::Recovery)?;
         header.truncate(read);
         Ok(header)
+    }
+
+    fn store_again(&self, slot: u64, bytes: &[u8]) -> Result<()> {
+        let options = OpenOptions::buffered(OpenMode::ReadWrite);
+        let file = self.directory.open(&file_name(slot), options)?;
+        let mut offset = 0;
+        for part in bytes.chunks(STORED_AGAIN_BYTES) {
+            file.write_at(part, offset, Purpose::Recovery)?;
+            file.sync(Purpose::Recovery)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached> {

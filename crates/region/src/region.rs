@@ -365,6 +365,41 @@ impl Region {
         Arena::new(slot.number, header.key(), file, attached, FRAMES_START)
     }
 
+    /// Returns an arena, sealed, that holds the frames of `found.scan.run` and no others, as
+    /// [`Recovered::load`] does. This one can be persisted, and holds its slot until that is recycled.
+    /// Its bytes are stored once more: after a failed persist of an earlier process they may be in the
+    /// page cache alone, which no later persist would tell.
+    ///
+    /// # Errors
+    /// [`Error::Io`], also where a file system that copies on write has no room for these bytes, [`Error::OutOfMemory`], [`Error::InvalidArgument`] if the slot was recycled.
+    pub fn resume(&self, found: &Recovered) -> Result<Arc<Arena>> {
+        let slot = found.slot;
+        if !self.slots.lock().is_recovered(slot) {
+            return Err(Error::InvalidArgument(format!(
+                "slot {slot} holds no recovered arena"
+            )));
+        }
+        let length_bytes = found.reader.length_bytes()?;
+        let mut attached = self.device.attach(slot, length_bytes)?;
+        let end_bytes = found.scan.end_bytes;
+        if !self.device.reads_in_place() {
+            // The image is a copy. Nothing of it goes back to the medium, which has these bytes.
+            let bytes = attached.writer.range(0, end_bytes)?;
+            found.reader.read_exact_at(bytes, 0)?;
+        }
+        let file = found.file.clone();
+        let arena = Arena::new(slot, found.key, file, attached, end_bytes)?;
+        arena.seal()?;
+        if self.description().can_persist {
+            let bytes = arena.read(0, end_bytes).unwrap_or_default();
+            self.device.store_again(slot, bytes)?;
+        }
+        let arena = Arc::new(arena);
+        let held = Use::Resumed(Arc::downgrade(&arena));
+        self.slots.lock().put(slot, length_bytes, held);
+        Ok(arena)
+    }
+
     /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is
     /// sealed; whoever holds it may go on reading), a reserved one's, or one that was found at open
     /// and that the manifest does not name. A slot of a size that is kept becomes free (where readers
@@ -378,7 +413,7 @@ impl Region {
             return Err(Error::InvalidArgument(format!("there is no slot {slot}")));
         };
         let arena = match &held {
-            Use::Active(arena) => arena.upgrade(),
+            Use::Active(arena) | Use::Resumed(arena) => arena.upgrade(),
             Use::Free(_) => {
                 self.slots.lock().put(slot, length_bytes, held);
                 return Ok(());
@@ -389,7 +424,9 @@ impl Region {
             // Its contents are not needed any more, a failed frame among them neither.
             let _ = arena.seal();
         }
-        if !self.keeps(length_bytes) {
+        // Blocks for holes of a copy cannot be had under a reader's mapping.
+        let may_have_holes = matches!(held, Use::Resumed(_)) && self.device.reads_in_place();
+        if may_have_holes || !self.keeps(length_bytes) {
             return self.remove(slot, length_bytes);
         }
         let adopted = match &held {

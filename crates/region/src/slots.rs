@@ -18,6 +18,8 @@ pub(crate) enum Use {
     Active(Weak<Arena>),
     /// It was there when the region was opened, and its frames were looked for.
     Recovered,
+    /// The same, under an arena that holds its frames.
+    Resumed(Weak<Arena>),
     /// Free, once nobody reads the arena that it held.
     Free(Weak<Arena>),
 }
@@ -141,6 +143,12 @@ impl Slots {
         let entry = self.entries.get_mut(&number)?;
         let held = std::mem::replace(&mut entry.held, Use::Reserved);
         Some((entry.length_bytes, held))
+    }
+
+    /// Returns whether the slot was there when the region was opened and its frames were looked for.
+    pub(crate) fn is_recovered(&self, number: u64) -> bool {
+        let entry = self.entries.get(&number);
+        entry.is_some_and(|entry| matches!(entry.held, Use::Recovered))
     }
 
     /// How many arenas were recycled and are still read.

@@ -306,3 +306,42 @@ fn files_that_cannot_be_mapped_are_an_error_with_advice() {
         }
     ));
 }
+
+/// Frames that wait for their flush behind a full disk. They stay as they are for a reader of the mapping when
+/// their slot is used again.
+#[test]
+fn a_resumed_arena_persists_and_outlives_its_slot() {
+    for directory in [disk(), memory()].into_iter().flatten() {
+        let path = directory.path();
+        let regions: [&dyn Fn() -> Region; 2] = [&|| mapped(path), &|| {
+            let options = WrittenOptions::default();
+            Region::written(Arc::new(RealStorage), path, STORE, ARENA_BYTES, options).unwrap()
+        }];
+        for (generation, open) in (1..).zip(regions) {
+            let region = open();
+            let killed = arena(&region, generation);
+            killed.append(&frame(1, &[b"one"])).unwrap();
+            killed.append(&frame(2, &[b"two"])).unwrap();
+            let slot = killed.slot();
+            drop((killed, region));
+
+            let region = open();
+            let found = region.recover(slot, generation).unwrap();
+            let resumed = region.resume(&found).unwrap();
+            assert!(region.resume(&found).is_err(), "an arena holds the slot");
+            assert!(resumed.append(&frame(3, &[b"three"])).is_err());
+            if region.description().can_persist {
+                resumed.persist().unwrap();
+                assert!(resumed.is_persisted());
+            }
+            assert_eq!(payloads(&resumed), [b"one".to_vec(), b"two".to_vec()]);
+            region.recycle(slot).unwrap();
+            let next = arena(&region, generation + 10);
+            next.append(&frame(1, &[b"another"])).unwrap();
+            assert_eq!(payloads(&resumed), [b"one".to_vec(), b"two".to_vec()]);
+            let next_slot = next.slot();
+            drop((next, resumed));
+            region.recycle(next_slot).unwrap();
+        }
+    }
+}
