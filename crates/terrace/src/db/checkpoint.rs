@@ -33,7 +33,12 @@ impl Store {
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<SequenceNumber> {
         self.flush()?;
         let _visit = self.visitors.enter()?;
-        let state = self.ledger.lock().state.clone();
+        let mut state = self.ledger.lock().state.clone();
+        while !self.is_without_arena_ranges(state.flushed_sequence) {
+            // Tables are missing for a range that is in an arena still.
+            self.flush()?;
+            state = self.ledger.lock().state.clone();
+        }
         let to = prepare(&*self.storage, to, self.options.file_access.into())?;
         // Two that make the same checkpoint would each take the other's files for its own.
         let _lock = lock_empty(&*to)?;

@@ -30,8 +30,24 @@ impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
     /// a worker does, and has a worker's guard: the waiters of such a job are answered after a panic.
     pub(crate) fn compact_range(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
-        self.flush()?;
+        self.flush_for_room(keyspace)?;
         self.guard("compact range", || self.compact_flushed(keyspace, range))
+    }
+
+    /// Flushes. On a full disk what deleted ranges hide goes first, and may be the room for that.
+    fn flush_for_room(&self, keyspace: KeyspaceId) -> Result<()> {
+        let mut attempts = 1;
+        loop {
+            match self.flush() {
+                Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => {
+                    self.guard("compact range", || self.remove_hidden_tables(keyspace))?;
+                    self.background.deletion_wanted(self);
+                    self.let_space_return(attempts);
+                    attempts += 1;
+                }
+                flushed => return flushed,
+            }
+        }
     }
 
     fn compact_flushed(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
@@ -65,18 +81,21 @@ impl Store {
     }
 
     /// Removes the tables that deleted ranges hide whole: a merge would read them, and keep their space meanwhile.
-    fn remove_hidden_tables(&self, keyspace: KeyspaceId) -> Result<()> {
-        let seen = self.seen_tombstones();
-        let choose = |claims: &[(KeyspaceId, Claim)]| {
-            let version = Arc::clone(&self.view.load().version);
-            let levels = version.keyspace(keyspace)?;
-            removal::pick(levels, &claims_of(claims, keyspace), &seen)
-                .map(|choice| (keyspace, choice))
-        };
-        while let Some(begun) = self.jobs.begin_beside(choose) {
+    pub(crate) fn remove_hidden_tables(&self, keyspace: KeyspaceId) -> Result<()> {
+        loop {
+            // Anew: a table may be the oldest one now that another is gone.
+            let seen = self.seen_tombstones();
+            let choose = |claims: &[(KeyspaceId, Claim)]| {
+                let version = Arc::clone(&self.view.load().version);
+                let levels = version.keyspace(keyspace)?;
+                removal::pick(levels, &claims_of(claims, keyspace), &seen)
+                    .map(|choice| (keyspace, choice))
+            };
+            let Some(begun) = self.jobs.begin_beside(choose) else {
+                return Ok(());
+            };
             self.begin(&begun)?;
         }
-        Ok(())
     }
 
     /// Whether it is to be tried again.

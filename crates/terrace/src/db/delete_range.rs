@@ -87,6 +87,9 @@ impl Store {
             self.write_frame(writer, &payload, batch.records(), sync, admission)
         })?;
         self.visible.store(writer.last_sequence, Ordering::Release);
+        if self.reserve.lets_deletes_pass() {
+            self.background.compaction_wanted(self);
+        }
         Ok(())
     }
 }

@@ -75,6 +75,9 @@ impl Store {
     pub(crate) fn flush_step(&self) -> Result<bool> {
         self.check_poison()?;
         let flushed = self.with_reserve(|| self.flush_oldest());
+        if flushed.as_ref().is_err_and(|error| error.is_no_space()) {
+            self.met_full_disk();
+        }
         if let Ok(true) = flushed {
             // Not before this thread has let go of the flushed arena: a spare takes its slot.
             self.background.spare_wanted(self);
@@ -339,7 +342,10 @@ impl Store {
     pub(crate) fn seal_active(&self, writer: &mut Writer) -> Result<()> {
         let fresh = match self.take_spare() {
             // The flush makes room.
-            Err(error) if error.is_no_space() => self.with_reserve(|| self.smallest_arena(0, 0))?,
+            Err(error) if error.is_no_space() => {
+                self.met_full_disk();
+                self.with_reserve(|| self.smallest_arena(0, 0))?
+            }
             spare => MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed),
         };
         self.roll_over(writer, Arc::new(fresh))

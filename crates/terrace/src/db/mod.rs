@@ -4,6 +4,7 @@
 //! what was written downwards; `open` brings it all back. This file holds what they share.
 
 mod arena_loan;
+mod arena_ranges;
 mod arena_space;
 pub(crate) mod arenas;
 pub(crate) mod background;
@@ -160,6 +161,8 @@ pub(crate) struct Store {
     pub(crate) visible: AtomicU64,
     /// Every write up to this number survives a power cut.
     pub(crate) persisted: AtomicU64,
+    /// The number of the youngest range in an arena for which a table was removed, or was to be.
+    pub(crate) removed_for: AtomicU64,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) pins: Pins,
     pub(crate) sources: Sources,

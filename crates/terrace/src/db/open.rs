@@ -183,6 +183,7 @@ impl Store {
             )),
             visible: AtomicU64::new(recovered.last_sequence),
             persisted: AtomicU64::new(state.persisted_until),
+            removed_for: AtomicU64::new(0),
             snapshots: Arc::clone(&snapshots),
             pins: Pins::new(options.pinned_bytes),
             sources: Sources::default(),

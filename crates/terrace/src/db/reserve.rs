@@ -101,9 +101,11 @@ impl Reserve {
 
     /// Counts a group of deletes that passes. For the leader.
     pub(crate) fn count_passed(&self) {
-        let left = self.passing.load(Ordering::Relaxed);
-        self.passing
-            .store(left.saturating_sub(1), Ordering::Relaxed);
+        let passing = &self.passing;
+        // Zero stays.
+        let _ = passing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.checked_sub(1)
+        });
     }
 
     /// Returns the state, with the news that listeners do not know; from now on they count as told. A

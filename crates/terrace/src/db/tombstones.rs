@@ -94,12 +94,21 @@ impl Store {
     pub(crate) fn seen_tombstones(&self) -> Arc<Seen> {
         let version = Arc::clone(&self.view.load().version);
         let ranges = self.hidden_by_ranges(&version);
+        let mut hidden_from = ranges.from;
+        let in_arenas = self.hidden_by_arenas(self.oldest_snapshot());
+        if !in_arenas.is_empty() {
+            let known = Arc::make_mut(&mut hidden_from);
+            in_arenas.into_iter().for_each(|(table, from)| {
+                let known = known.entry(table).or_insert(from);
+                *known = from.min(*known);
+            });
+        }
         Arc::new(Seen {
             now_seconds: self.clock.unix_seconds(),
             opened_seconds: self.opened_seconds,
             oldest_snapshot: self.oldest_snapshot(),
             hidden: ranges.entries,
-            hidden_from: ranges.from,
+            hidden_from,
             // Anew: files may have been read meanwhile.
             paid_for: Arc::new(
                 self.passed_over

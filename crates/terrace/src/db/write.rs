@@ -186,13 +186,19 @@ impl Store {
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
         let passes = self.reserve.lets_deletes_pass() && group.makes_room();
+        let mut makes_room = passes;
         self.write_deletes_at_least(passes, |admission, error| {
             if let Some(error) = error {
                 group.refuse_values(error);
+                makes_room = true;
             }
             self.write_group(writer, group, admission)
         })?;
         self.visible.store(writer.last_sequence, Ordering::Release);
+        if makes_room {
+            // Only now a range of these hides tables.
+            self.background.compaction_wanted(self);
+        }
         at(Stage::Queue);
         Ok(())
     }

@@ -1,0 +1,162 @@
+//! Tables that deleted ranges in arenas hide.
+//!
+//! A deleted range gives space back once it is in a table. On a full disk there may be no room for that
+//! table, nor for the arena that lets the present one be flushed. So where space is short the ranges in
+//! arenas count as well, and the tables that they hide go by an edit alone.
+//!
+//! A removed table is gone for good, so its range must survive a power cut before: the arenas are
+//! persisted first, and the edit promises them (`persisted_until`). A state of the tables alone, as a
+//! checkpoint has it, must hold the range too; [`Store::is_without_arena_ranges`] says whether it does.
+//!
+//! An arena may be damaged later, and a repair goes on without the range. Then rows that were deleted may
+//! be gone, but no older version may come back. So a table waits until no older one overlaps it.
+
+use std::collections::BTreeMap;
+
+use crate::db::Store;
+use crate::levels::{KeyspaceLevels, Table};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::sync::atomic::Ordering;
+use crate::{Result, SequenceNumber};
+
+/// By the numbers of tables: the number from which on readers see nothing of them.
+pub(crate) type HiddenFrom = BTreeMap<u64, SequenceNumber>;
+
+/// Returns the number from which on readers see nothing of a table. `None` if the ranges leave a key, or
+/// are not younger than all that it holds.
+fn hidden_from(ranges: &RangeTombstones, table: &Table) -> Option<SequenceNumber> {
+    let (mut key, end) = (table.bounds.smallest.as_slice(), table.bounds.end());
+    let mut from = 0;
+    while key < end.as_slice() {
+        let newest = ranges.newest_covering(key, u64::MAX)?;
+        if newest.sequence <= table.max_sequence {
+            return None;
+        }
+        from = newest.sequence.max(from);
+        key = newest.end;
+    }
+    Some(from)
+}
+
+/// Returns whether no older table overlaps one of an age.
+fn is_oldest(levels: &KeyspaceLevels, age: u64, table: &Table) -> bool {
+    let mut older = levels.sub_levels().filter(|(place, _)| place.age < age);
+    older.all(|(_, sub_level)| sub_level.overlapping(&table.bounds).is_empty())
+}
+
+impl Store {
+    /// Notes that the disk was full: deletes pass for a while, and what ranges in arenas hide may go.
+    pub(crate) fn met_full_disk(&self) {
+        self.reserve.met_full_disk();
+        self.background.compaction_wanted(self);
+    }
+
+    /// Returns what ranges in arenas hide, where space is short and they can be made to survive a power
+    /// cut. Persists the arenas if there are such ranges.
+    pub(crate) fn hidden_by_arenas(&self, oldest_snapshot: SequenceNumber) -> HiddenFrom {
+        let is_asked_for = self.reserve.lets_deletes_pass() && self.check_can_persist().is_ok();
+        match is_asked_for {
+            // A failed persist has poisoned the store, which is told elsewhere.
+            true => self
+                .persisted_ranges_hide(oldest_snapshot)
+                .unwrap_or_default(),
+            false => HiddenFrom::new(),
+        }
+    }
+
+    fn persisted_ranges_hide(&self, oldest_snapshot: SequenceNumber) -> Result<HiddenFrom> {
+        // Before the view: each write up to this number is in its arenas or in its tables.
+        let until = self.visible();
+        let view = self.view.load_full();
+        let ranges_of = |levels: &KeyspaceLevels| {
+            let lists = view
+                .memtables
+                .iter()
+                .map(|table| table.range_list(levels.id));
+            let list: Vec<RangeTombstone> = lists
+                .flatten()
+                .filter(|range| range.sequence <= until)
+                .collect();
+            RangeTombstones::new(list)
+        };
+        let mut hidden = HiddenFrom::new();
+        for levels in view.version.keyspaces.values() {
+            let ranges = ranges_of(levels);
+            if ranges.is_empty() {
+                continue;
+            }
+            for (place, table) in levels.tables() {
+                let from = hidden_from(&ranges, table).filter(|from| *from <= oldest_snapshot);
+                if let Some(from) = from
+                    && is_oldest(levels, place.age, table)
+                {
+                    hidden.insert(table.number, from);
+                }
+            }
+        }
+        if !hidden.is_empty() {
+            // The oldest first: a recovery ends at the first gap.
+            for memtable in view.memtables.iter().rev() {
+                let persisted = memtable.arena().persist();
+                persisted.map_err(|error| self.persist_failed(error))?;
+            }
+            self.persisted.fetch_max(until, Ordering::AcqRel);
+            let youngest = hidden.values().copied().max().unwrap_or(0);
+            // Before any of these tables goes.
+            self.removed_for.fetch_max(youngest, Ordering::AcqRel);
+        }
+        Ok(hidden)
+    }
+
+    /// Returns whether tables that hold every write up to a number lack none for a range in an arena.
+    pub(crate) fn is_without_arena_ranges(&self, flushed_sequence: SequenceNumber) -> bool {
+        self.removed_for.load(Ordering::Acquire) <= flushed_sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::levels::testing::{added, levels, sub_level_place, version};
+    use crate::range_tombstones::tests::tombstone;
+
+    fn table_of(smallest: &str, largest: &str, max_sequence: SequenceNumber) -> Table {
+        let mut meta = added(sub_level_place(1, 1), 1, smallest, largest).table;
+        meta.max_sequence = max_sequence;
+        let version = version(vec![crate::levels::TableAdded {
+            place: sub_level_place(1, 1),
+            table: meta,
+        }]);
+        let tables = levels(&version).tables().next();
+        Table::clone(tables.unwrap().1)
+    }
+
+    #[test]
+    fn ranges_hide_what_they_cover_whole_and_what_is_older_only() {
+        let ranges = RangeTombstones::new(vec![tombstone("a", "f", 50), tombstone("f", "m", 40)]);
+        let hides =
+            |smallest, largest, max| hidden_from(&ranges, &table_of(smallest, largest, max));
+        assert_eq!(hides("b", "c", 30), Some(50));
+        assert_eq!(hides("b", "k", 30), Some(50), "by both together");
+        assert_eq!(hides("g", "k", 39), Some(40));
+        assert_eq!(hides("b", "k", 45), None, "a part of it may be younger");
+        assert_eq!(hides("b", "m", 30), None, "the last key is left");
+    }
+
+    /// A repair that loses the range must not bring back what the removed table covered.
+    #[test]
+    fn a_table_waits_for_older_ones_that_overlap_it() {
+        let version = version(vec![
+            added(sub_level_place(1, 3), 1, "c", "d"),
+            added(sub_level_place(1, 3), 2, "p", "q"),
+            added(sub_level_place(2, 1), 3, "a", "k"),
+        ]);
+        let levels = levels(&version);
+        let oldest = levels
+            .tables()
+            .filter(|(place, table)| is_oldest(levels, place.age, table));
+        let mut numbers: Vec<u64> = oldest.map(|(_, table)| table.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [2, 3]);
+    }
+}
