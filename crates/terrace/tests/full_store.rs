@@ -270,6 +270,11 @@ fn power_safe() -> Options {
 fn killed_with_full_arenas() -> (SimulatedStorage, u32) {
     let disk = SimulatedStorage::new(12, CrashSwitch::new());
     disk.set_capacity_bytes(LARGE_BYTES);
+    killed_with_full_arenas_of(disk, 0)
+}
+
+/// Fills the arenas of a store with rows from a number on, and kills it.
+fn killed_with_full_arenas_of(disk: SimulatedStorage, from: u32) -> (SimulatedStorage, u32) {
     let flushes = FaultFilter::everything().operations(&[Operation::Write]);
     let plan = FaultPlan::new(flushes.purpose(Purpose::Flush));
     plan.fail_from(0, Fault::Io);
@@ -279,7 +284,7 @@ fn killed_with_full_arenas() -> (SimulatedStorage, u32) {
     };
     let db = Db::open("/store", failing).unwrap();
     let put = |number: &u32| db.put(&key(*number), &value(*number)).is_ok();
-    let rows = (0..).take_while(put).count() as u32;
+    let rows = from + (from..).take_while(put).count() as u32;
     (disk.crash(CrashKind::Kill, 12, CrashSwitch::new()), rows)
 }
 
@@ -303,6 +308,7 @@ fn an_opening_without_room_for_all_tables_flushes_one_arena_after_the_other() {
         u64::from(rows) * VALUE_BYTES as u64 > 2 << 20,
         "{rows} rows"
     );
+    assert_eq!(db.statistics().arenas.sealed, 0, "all are flushed");
     check(&db, |_| true, rows);
     db.delete(&key(0)).unwrap();
     drop(db);
@@ -363,5 +369,117 @@ fn an_opening_without_room_takes_the_space_of_an_empty_spare() {
     // The manifest needs a little.
     disk.set_capacity_bytes(disk.capacity_bytes() + (16 << 10));
     let db = Db::open("/store", options(&disk, power_safe())).unwrap();
+    assert_eq!(db.statistics().arenas.sealed, 0, "all are flushed");
     check(&db, |_| true, rows);
+}
+
+/// Deletes half of the rows of a store on a full disk by a range that finds room in no table.
+fn delete_half_without_room(disk: &SimulatedStorage, rows: u32) -> terrace::Result<Db> {
+    let with = Options {
+        durability: Some(Durability::CrashSafe),
+        ..small()
+    };
+    let db = Db::open("/store", options(disk, with))?;
+    db.put(&key(rows), &value(rows))?;
+    leave_no_space(disk);
+    db.delete_range(&key(0), &key(rows / 2))?;
+    db.compact_range(..)?;
+    Ok(db)
+}
+
+#[test]
+fn a_range_in_an_arena_makes_the_room_that_its_table_needs() {
+    let disk = SimulatedStorage::new(15, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    // Too few for a reserve.
+    let rows = 3000;
+    let db = Db::open("/store", options(&disk, small())).unwrap();
+    for number in 0..rows {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    drop(db);
+
+    let switch = CrashSwitch::new();
+    let whole = disk.crash(CrashKind::Kill, 1, switch.clone());
+    let db = delete_half_without_room(&whole, rows).unwrap();
+    let steps = switch.count();
+    assert!(db.statistics().removals > 0);
+    check(&db, |number| number >= rows / 2, rows + 1);
+    drop(db);
+
+    for step in 0..steps {
+        let kind = [CrashKind::PowerCut, CrashKind::Kill][step as usize % 2];
+        let switch = CrashSwitch::frozen_at(step);
+        let dying = disk.crash(CrashKind::Kill, step, switch);
+        // The last steps remove files, which may fail.
+        drop(delete_half_without_room(&dying, rows));
+        let after = dying.crash(kind, step, CrashSwitch::new());
+        after.set_capacity_bytes(LARGE_BYTES);
+        let db = Db::open("/store", options(&after, small())).unwrap();
+        let gone = (0..rows / 2).filter(|&number| db.get(&key(number)).unwrap().is_none());
+        let gone = gone.count() as u32;
+        assert!(
+            gone == 0 || gone == rows / 2,
+            "step {step}: {gone} rows are gone"
+        );
+        for number in rows / 2..rows {
+            assert!(db.get(&key(number)).unwrap().is_some(), "step {step}");
+        }
+    }
+}
+
+/// Opens a store whose arenas find no room in tables, writes to it and makes room by a range.
+fn go_on_with_unflushed_arenas(disk: &SimulatedStorage, rows: u32) -> terrace::Result<Db> {
+    let db = Db::open("/store", options(disk, power_safe()))?;
+    db.delete(&key(rows - 1))?;
+    db.put(&key(rows), &value(rows))?;
+    db.delete_range(&key(0), &key(rows / 2))?;
+    // The first attempt has the tables removed that the range hides.
+    db.flush().or_else(|_| db.flush())?;
+    Ok(db)
+}
+
+#[test]
+fn an_opening_without_room_for_one_table_goes_on_with_its_arenas() {
+    let disk = SimulatedStorage::new(16, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    let db = Db::open("/store", options(&disk, power_safe())).unwrap();
+    let in_tables = 2000;
+    for number in 0..in_tables {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (disk, rows) = killed_with_full_arenas_of(disk, in_tables);
+    leave_no_space(&disk);
+    // The smallest arena and the manifest, and no table of any arena.
+    disk.set_capacity_bytes(disk.capacity_bytes() + (256 << 10) + (64 << 10));
+    let is_left = |number| number >= rows / 2 && number != rows - 1;
+
+    let switch = CrashSwitch::new();
+    let whole = disk.crash(CrashKind::Kill, 1, switch.clone());
+    let db = go_on_with_unflushed_arenas(&whole, rows).unwrap();
+    let steps = switch.count();
+    assert!(db.statistics().removals > 0);
+    check(&db, is_left, rows + 1);
+    drop(db);
+
+    // Whole arenas and tables are written: a part of the steps is enough, of both kinds.
+    for step in (0..steps).step_by((steps as usize / 60) | 1) {
+        let kind = [CrashKind::PowerCut, CrashKind::Kill][step as usize % 2];
+        let switch = CrashSwitch::frozen_at(step);
+        let dying = disk.crash(CrashKind::Kill, step, switch);
+        drop(go_on_with_unflushed_arenas(&dying, rows));
+        // Each opening before the first flush takes an arena.
+        let again = dying.crash(kind, step, CrashSwitch::new());
+        again.set_capacity_bytes(again.capacity_bytes() + (256 << 10));
+        let db = go_on_with_unflushed_arenas(&again, rows);
+        let db = db.unwrap_or_else(|error| panic!("step {step}: {error}"));
+        check(&db, is_left, rows + 1);
+        drop(db);
+        again.set_capacity_bytes(LARGE_BYTES);
+        let db = Db::open("/store", options(&again, power_safe())).unwrap();
+        check(&db, is_left, rows + 1);
+    }
 }

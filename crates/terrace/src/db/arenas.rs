@@ -23,7 +23,7 @@ use crate::db::ledger::{Ledger, Unused};
 use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::arena_size::{
-    SPARE_BELOW_SIXTEENTHS, next_arena_bytes, smallest_arena_bytes,
+    SPARE_BELOW_SIXTEENTHS, ever_smaller, next_arena_bytes, smallest_arena_bytes,
 };
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
@@ -257,14 +257,34 @@ impl Store {
     /// Returns the smallest arena that takes a frame, without asking for room in tables.
     pub(crate) fn smallest_arena(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
         let smallest_bytes = smallest_arena_bytes(self.options.arena_bytes);
-        let capacity_bytes = capacity_for(payload_bytes)?.max(smallest_bytes);
+        let payload_bytes = capacity_for(payload_bytes)?;
+        let capacity_bytes = payload_bytes.max(smallest_bytes);
         self.wait_for_room(capacity_bytes)?;
         let slot_bytes = self.region.free_slot_bytes(capacity_bytes);
         if slot_bytes.is_some_and(|slot_bytes| slot_bytes > capacity_bytes) {
             // Puts would find room in a larger one, and its contents none in tables.
             self.remove_free_slots()?;
         }
-        self.new_memtable(capacity_bytes, records)
+        self.of_a_size_that_fits(capacity_bytes, payload_bytes, |bytes| {
+            self.new_memtable(bytes, records)
+        })
+    }
+
+    /// Makes an arena; on a full disk a smaller one that takes `least_bytes`. The reserve goes first.
+    pub(crate) fn of_a_size_that_fits<T>(
+        &self,
+        first_bytes: u64,
+        least_bytes: u64,
+        make: impl Fn(u64) -> Result<T>,
+    ) -> Result<T> {
+        let mut made = self.with_reserve(|| make(first_bytes));
+        for bytes in ever_smaller(first_bytes, least_bytes).skip(1) {
+            if !made.as_ref().is_err_and(|error| error.is_no_space()) {
+                break;
+            }
+            made = make(bytes);
+        }
+        made
     }
 
     /// Makes an arena that is written before any spare. So the spares' generations, which are older than

@@ -78,6 +78,9 @@ impl Store {
         if let Some(cause) = self.poisoned() {
             return Err(cause);
         }
+        // Frames that failed are wiped out: the next opening looks for none behind the noted end.
+        let sealed = writer.active.arena().seal();
+        sealed.map_err(|error| self.persist_failed(error))?;
         let view = self.view.load_full();
         let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
         if self.region.description().can_persist {

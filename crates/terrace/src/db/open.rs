@@ -4,7 +4,7 @@
 //! What was in arenas goes to tables before the first new write: a recovered arena is never
 //! appended to. One edit installs the tables and retires every arena that was live, so that a crash in
 //! between finds the state of before. Where space is short, each arena has an edit of its own, oldest
-//! first, as in a store that goes on.
+//! first, as in a store that goes on. Arenas that find no room even so stay sealed, for a later flush.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,7 @@ use crate::levels::{
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::{BlockCache, TableCache, TableLimit};
 use crate::time_profile::{TimeProfiler, TimedStorage};
 use crate::write_buffer::arena_size::first_arena_bytes;
@@ -247,7 +247,7 @@ impl Store {
             store.region.keep_from(first_bytes);
             store.guard("recovery", || store.finish_recovery(recovered))?;
             let first_bytes = store.affordable_first(first_bytes)?;
-            store.with_reserve(|| store.begin_writing(first_bytes))?;
+            store.guard("recovery", || store.begin_writing(first_bytes))?;
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;
@@ -259,6 +259,7 @@ impl Store {
                 return Err(error);
             }
             store.background.spare_wanted(&store);
+            store.background.flush_wanted(&store);
             store.background.compaction_wanted(&store);
             store.background.deletion_wanted(&store);
         }
@@ -286,19 +287,21 @@ impl Store {
         Ok(())
     }
 
-    /// Moves what was recovered to tables and retires every arena that was live.
+    /// Moves what was recovered to tables and retires every arena that was live. On a full disk arenas
+    /// that find no room stay, sealed, for a later flush.
     fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
-        self.flush_recovered(recovered)?;
+        let left = self.flush_recovered(recovered)?;
         self.recycle_retired()?;
         if matches!(self.arena_home, ArenaHome::Region { .. }) {
             self.remove_left_arenas()?;
         }
-        Ok(())
+        self.keep_unflushed(&left)
     }
 
     /// One edit installs the tables of all arenas. Where the disk does not take them beside the arenas,
-    /// one arena after the other goes to tables and gives its space back.
-    fn flush_recovered(&self, recovered: RecoveredWrites) -> Result<()> {
+    /// one arena after the other goes to tables and gives its space back. Returns the arenas that find
+    /// no room even so.
+    fn flush_recovered(&self, recovered: RecoveredWrites) -> Result<Vec<TakenArena>> {
         let bytes = recovered.bytes();
         let all = || {
             let arenas = ToFlush::Found(&recovered.arenas);
@@ -308,7 +311,10 @@ impl Store {
             Err(error) if error.is_no_space() && self.is_home_recorded() => {
                 self.flush_one_by_one(recovered)
             }
-            flushed => flushed.map_err(|error| self.name_need(error, bytes)),
+            flushed => {
+                flushed.map_err(|error| self.name_need(error, bytes))?;
+                Ok(Vec::new())
+            }
         }
     }
 
@@ -323,14 +329,12 @@ impl Store {
             && ledger.loss.is_none()
     }
 
-    fn flush_one_by_one(&self, recovered: RecoveredWrites) -> Result<()> {
+    fn flush_one_by_one(&self, recovered: RecoveredWrites) -> Result<Vec<TakenArena>> {
         let bytes = recovered.bytes();
         let flush = |arenas: &[TakenArena], generations: Vec<u64>, last_sequence| {
-            let needed_bytes = arenas.iter().map(TakenArena::frame_bytes).sum();
             let arenas = ToFlush::Found(arenas);
             // No table goes along: its space would not come back before the end of the opening.
             self.with_reserve(|| self.flush_with(arenas, generations.clone(), last_sequence, 0))
-                .map_err(|error| self.name_need(error, needed_bytes))
         };
         let give_back = || {
             self.recycle_retired()?;
@@ -342,23 +346,71 @@ impl Store {
         give_back()?;
         if !recovered.empty.is_empty() && !recovered.arenas.is_empty() {
             let edit = Edit {
-                arenas_retired: recovered.empty,
+                arenas_retired: recovered.empty.clone(),
                 ..Edit::default()
             };
             let recorded = self.record(&mut self.ledger.lock(), edit);
             recorded.map_err(|error| self.name_need(error, bytes))?;
             give_back()?;
         }
+        let may_wait = self.may_wait(&recovered);
         let mut arenas = recovered.arenas;
-        while let [oldest, _, ..] = &arenas[..] {
-            let (generation, last_taken) = (oldest.generation(), oldest.last_taken());
-            flush(std::slice::from_ref(oldest), vec![generation], last_taken)?;
+        loop {
+            let (generations, last_sequence) = match &arenas[..] {
+                [oldest, _, ..] => (vec![oldest.generation()], oldest.last_taken()),
+                _ => (self.live_generations(), recovered.last_sequence),
+            };
+            let oldest = arenas.get(..1).unwrap_or_default();
+            match flush(oldest, generations, last_sequence) {
+                Err(error) if error.is_no_space() && may_wait => break,
+                flushed => {
+                    let needed_bytes = oldest.iter().map(TakenArena::frame_bytes).sum();
+                    flushed.map_err(|error| self.name_need(error, needed_bytes))?;
+                }
+            }
+            if arenas.len() < 2 {
+                arenas.clear();
+                break;
+            }
             // A file keeps its space as long as somebody has it open.
             drop(arenas.remove(0));
             give_back()?;
         }
-        flush(&arenas, self.live_generations(), recovered.last_sequence)?;
-        self.keep_slots_from(0)
+        self.keep_slots_from(0)?;
+        Ok(arenas)
+    }
+
+    /// Returns whether new writes may go on behind arenas that are not flushed: these end where the new
+    /// numbers begin, and hold nothing that recovery dropped. Otherwise the next recovery would find a
+    /// gap, or take numbers twice.
+    fn may_wait(&self, recovered: &RecoveredWrites) -> bool {
+        let generations = recovered.arenas.iter().map(TakenArena::generation);
+        let last_taken = recovered.arenas.last().map(TakenArena::last_taken);
+        let is_followed = recovered.arenas.iter().any(TakenArena::is_followed);
+        !is_followed
+            && recovered.report.dropped.is_none()
+            && last_taken == Some(recovered.last_sequence)
+            && generations.eq(self.live_generations())
+    }
+
+    /// Takes arenas that found no room in tables as sealed ones, oldest first.
+    fn keep_unflushed(&self, arenas: &[TakenArena]) -> Result<()> {
+        let mut memtables = Vec::with_capacity(arenas.len());
+        for arena in arenas {
+            let memtable = arena.resume(&self.region)?;
+            if self.check_can_persist().is_ok() {
+                // The frames of new writes will promise these.
+                let persisted = memtable.arena().persist();
+                persisted.map_err(|error| self.persist_failed(error))?;
+            }
+            memtables.push(memtable);
+        }
+        memtables.reverse();
+        if !memtables.is_empty() {
+            self.reserve.met_full_disk();
+            self.change_view(|view| view.memtables = memtables.clone());
+        }
+        Ok(())
     }
 
     /// Gives back the slots that the manifest does not list.
@@ -389,8 +441,39 @@ impl Store {
         }
     }
 
-    /// Makes the first arena; from here on writes are accepted.
+    /// Makes the first arena; from here on writes are accepted. On a full disk tables that ranges hide may
+    /// make its room.
     fn begin_writing(&self, first_bytes: u64) -> Result<()> {
+        let begin =
+            || self.of_a_size_that_fits(first_bytes, 0, |bytes| self.make_first_arena(bytes));
+        match begin() {
+            Err(error)
+                if error.is_no_space()
+                    && self.remove_all_hidden_tables().is_ok_and(|removed| removed) =>
+            {
+                begin()
+            }
+            begun => begun,
+        }
+    }
+
+    /// Returns whether there were tables to remove. Their files are gone when this returns.
+    fn remove_all_hidden_tables(&self) -> Result<bool> {
+        let removals = || self.counters.removals.load(Ordering::Relaxed);
+        let before = removals();
+        let version = Arc::clone(&self.view.load().version);
+        self.reserve.met_full_disk();
+        for &keyspace in version.keyspaces.keys() {
+            self.remove_hidden_tables(keyspace)?;
+        }
+        drop(version);
+        while self.deletion_step()? {}
+        // Before the sync, btrfs gives nothing back.
+        self.directory.sync()?;
+        Ok(removals() > before)
+    }
+
+    fn make_first_arena(&self, first_bytes: u64) -> Result<()> {
         let slot = self.reserve(first_bytes)?;
         // Its edit may need a new manifest.
         let arena = self
@@ -401,8 +484,15 @@ impl Store {
             self.options.arena_index_bytes,
             self.hash_seed,
         ));
+        let view = self.view.load();
+        // Writes in arenas that nothing can persist were promised to nobody.
+        let persisted = match view.memtables.is_empty() || self.check_can_persist().is_ok() {
+            true => self.visible(),
+            false => view.flushed_sequence,
+        };
+        drop(view);
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
-        *self.writer.lock() = Some(Writer::new(active, self.visible()));
+        *self.writer.lock() = Some(Writer::new(active, self.visible(), persisted));
         self.loan_begins();
         Ok(())
     }

@@ -5,13 +5,14 @@
 //!
 //! Goal: an opening takes the memory of one arena's frames, however many arenas there are and however
 //! large they are. It searches arenas in windows and checks their frames on the way. It loads the
-//! frames that it takes only when they are needed; an owner loads one arena after the other.
+//! frames that it takes only when they are needed; an owner loads one arena after the other. Arenas that
+//! a full disk leaves without tables are in memory together, as in the store before.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use terrace_region::{Expected, HeaderState, Placement, Recovered, Region, SlotInfo};
+use terrace_region::{Arena, Expected, HeaderState, Placement, Recovered, Region, SlotInfo};
 use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
@@ -93,6 +94,11 @@ impl TakenArena {
         self.last_taken
     }
 
+    /// Returns whether whole frames that are not taken lie behind those that are.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.found.scan.behind.is_some()
+    }
+
     /// Returns the bytes of its frames.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.found.scan.end_bytes as u64
@@ -104,7 +110,15 @@ impl TakenArena {
 
     /// Reads the frames and makes their records findable.
     pub(crate) fn load(&self, placement: Placement) -> Result<Arc<MemTable>> {
-        let arena = self.found.load(placement).map_err(region_error)?;
+        self.index(self.found.load(placement).map_err(region_error)?)
+    }
+
+    /// Does the same with an arena that can be persisted and holds its slot: it waits for its flush.
+    pub(crate) fn resume(&self, region: &Region) -> Result<Arc<MemTable>> {
+        self.index(region.resume(&self.found).map_err(region_error)?)
+    }
+
+    fn index(&self, arena: Arc<Arena>) -> Result<Arc<MemTable>> {
         let index_bytes = MemTable::index_bytes_for(self.writes()).max(self.index_budget_bytes);
         let memtable = MemTable::new(Arc::clone(&arena), index_bytes, self.hash_seed);
         for frame in arena.frames() {

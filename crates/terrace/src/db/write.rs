@@ -71,11 +71,15 @@ pub(crate) enum Admission {
 }
 
 impl Writer {
-    pub(crate) fn new(active: Arc<MemTable>, last_sequence: SequenceNumber) -> Self {
+    pub(crate) fn new(
+        active: Arc<MemTable>,
+        last_sequence: SequenceNumber,
+        persisted: SequenceNumber,
+    ) -> Self {
         Writer {
             active,
             last_sequence,
-            persisted: last_sequence,
+            persisted,
             owed_delay: OwedDelay::default(),
             asks_below_sixteenths: SPARE_BELOW_SIXTEENTHS,
         }

@@ -7,6 +7,10 @@
 
 /// Bytes of a store's first arena, if `Options::arena_bytes` is not smaller.
 pub(crate) const FIRST_ARENA_BYTES: u64 = 256 << 10;
+/// Bytes of the smallest arena that a full disk gets: it takes some hundred deletes.
+const LEAST_ARENA_BYTES: u64 = 16 << 10;
+/// Arenas are of whole pages.
+const PAGE_BYTES: u64 = 4096;
 /// Size of an arena as a multiple of the one before.
 const GROWTH: u64 = 4;
 /// Tables may take one part in this many more than their arena, for filters, sketches and indexes.
@@ -68,6 +72,22 @@ pub(crate) fn smallest_arena_bytes(arena_bytes: u64) -> u64 {
     FIRST_ARENA_BYTES.min(arena_bytes)
 }
 
+/// Returns the sizes to try, one after the other, for an arena on a full disk that must take
+/// `payload_capacity_bytes`: file systems may have less room than they say.
+pub(crate) fn ever_smaller(
+    first_bytes: u64,
+    payload_capacity_bytes: u64,
+) -> impl Iterator<Item = u64> {
+    let least_bytes = LEAST_ARENA_BYTES
+        .min(first_bytes)
+        .max(payload_capacity_bytes);
+    let smaller = move |&bytes: &u64| {
+        let smaller_bytes = (bytes / GROWTH).next_multiple_of(PAGE_BYTES);
+        (bytes > least_bytes).then_some(smaller_bytes.max(least_bytes))
+    };
+    std::iter::successors(Some(first_bytes.max(least_bytes)), smaller)
+}
+
 /// Returns the number of sizes below the full one.
 pub(crate) fn smaller_sizes(arena_bytes: u64) -> usize {
     let sizes = std::iter::successors(Some(FIRST_ARENA_BYTES), |bytes| bytes.checked_mul(GROWTH));
@@ -103,6 +123,16 @@ mod tests {
             [8 * KIB, 8 * KIB],
             "the options say so"
         );
+    }
+
+    #[test]
+    fn a_full_disk_is_asked_for_less_and_less_and_never_for_less_than_the_payload() {
+        let sizes = |first, payload| ever_smaller(first, payload).collect::<Vec<_>>();
+        assert_eq!(sizes(MIB, 0), [MIB, 256 * KIB, 64 * KIB, 16 * KIB]);
+        assert_eq!(sizes(100 * KIB, 0), [100 * KIB, 28 * KIB, 16 * KIB]);
+        assert_eq!(sizes(256 * KIB, 72 * KIB), [256 * KIB, 72 * KIB]);
+        assert_eq!(sizes(256 * KIB, MIB), [MIB]);
+        assert_eq!(sizes(8 * KIB, 0), [8 * KIB], "the options say so");
     }
 
     #[test]
