@@ -320,6 +320,7 @@ fn an_opening_without_room_for_all_tables_flushes_one_arena_after_the_other() {
         assert!(open(&dying).is_err(), "step {step} of {steps}");
         let after = dying.crash(kind, step, CrashSwitch::new());
         let db = open(&after).unwrap_or_else(|error| panic!("step {step}: {error}"));
+        assert_eq!(db.statistics().arenas.sealed, 0, "step {step}");
         check(&db, |_| true, rows);
     }
 }

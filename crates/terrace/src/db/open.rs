@@ -397,7 +397,8 @@ impl Store {
     fn keep_unflushed(&self, arenas: &[TakenArena]) -> Result<()> {
         let mut memtables = Vec::with_capacity(arenas.len());
         for arena in arenas {
-            let memtable = arena.resume(&self.region)?;
+            let resumed = arena.resume(&self.region);
+            let memtable = resumed.map_err(|error| self.name_need(error, arena.frame_bytes()))?;
             if self.check_can_persist().is_ok() {
                 // The frames of new writes will promise these.
                 let persisted = memtable.arena().persist();
