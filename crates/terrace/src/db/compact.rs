@@ -598,3 +598,18 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_merge_leaves_the_room_that_unflushed_arenas_need_in_tables() {
+        let db = Db::open("/store", Options::in_memory()).unwrap();
+        db.put(b"a", b"").unwrap();
+        let unflushed_bytes = db.store().unflushed_table_bytes();
+        assert!(unflushed_bytes > 0);
+        let needed_bytes = db.store().beside_unflushed(1000);
+        assert!(needed_bytes >= 1000 + unflushed_bytes, "{needed_bytes}");
+    }
+}
