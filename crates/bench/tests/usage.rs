@@ -1,5 +1,5 @@
-//! What the kernel cancels of a process's writes. The counters are those of the whole process, so this
-//! test has one of its own: another test that removes a file would count here.
+//! Writes that the kernel cancels. Its counters are those of the whole process, so this test has a
+//! process of its own: another test that removes a file would count here.
 
 use std::fs;
 

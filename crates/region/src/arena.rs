@@ -75,7 +75,7 @@ pub struct Arena {
     /// The first failed persist. A later one may not heal it: the kernel drops the pages that it
     /// could not write and the next sync reports success.
     persist_failure: OnceLock<Arc<storage::Error>>,
-    /// Held by whoever persists: the kernel tells one of several at a time of a failure.
+    /// Lets one persist run at a time. The kernel reports a failed write to one of several callers.
     persisting: Mutex<()>,
 }
 

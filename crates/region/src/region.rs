@@ -371,7 +371,8 @@ impl Region {
     /// page cache alone, which no later persist would tell.
     ///
     /// # Errors
-    /// [`Error::Io`], also where a file system that copies on write has no room for these bytes, [`Error::OutOfMemory`], [`Error::InvalidArgument`] if the slot was recycled.
+    /// [`Error::Io`], also where a file system that copies on write has no room for these bytes,
+    /// [`Error::OutOfMemory`], [`Error::InvalidArgument`] if the slot was recycled.
     pub fn resume(&self, found: &Recovered) -> Result<Arc<Arena>> {
         let slot = found.slot;
         if !self.slots.lock().is_recovered(slot) {

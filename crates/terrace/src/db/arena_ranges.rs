@@ -56,7 +56,7 @@ impl Store {
     pub(crate) fn hidden_by_arenas(&self, oldest_snapshot: SequenceNumber) -> HiddenFrom {
         let is_asked_for = self.reserve.lets_deletes_pass() && self.check_can_persist().is_ok();
         match is_asked_for {
-            // A failed persist has poisoned the store, which is told elsewhere.
+            // A failed persist has poisoned the store: every later write reports it.
             true => self
                 .persisted_ranges_hide(oldest_snapshot)
                 .unwrap_or_default(),
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(hides("b", "m", 30), None, "the last key is left");
     }
 
-    /// A repair that loses the range must not bring back what the removed table covered.
+    /// A repair may lose the range. Versions below the removed table must stay hidden.
     #[test]
     fn a_table_waits_for_older_ones_that_overlap_it() {
         let version = version(vec![

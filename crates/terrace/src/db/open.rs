@@ -287,8 +287,8 @@ impl Store {
         Ok(())
     }
 
-    /// Moves what was recovered to tables and retires every arena that was live. On a full disk arenas
-    /// that find no room stay, sealed, for a later flush.
+    /// Moves the recovered writes to tables and retires every arena that was live. Arenas for which a
+    /// full disk has no room stay sealed until a later flush.
     fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
         let left = self.flush_recovered(recovered)?;
         self.recycle_retired()?;
