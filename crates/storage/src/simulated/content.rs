@@ -1,6 +1,6 @@
 //! The bytes of one simulated file: what is durable, what was written since, what a crash leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rand::RngExt;
@@ -13,12 +13,14 @@ const PAGE_BYTES: usize = 4096;
 /// The unit that the medium writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// Invariant: `current` is `durable` with `unsynced` applied in order.
+/// Invariant: `current` is `durable` with `unsynced` applied in order, but for `lost_pages`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     current: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
+    /// Pages that are read as they were written and that no sync carries to the medium.
+    lost_pages: BTreeSet<usize>,
     reserved_bytes: usize,
     durable_reserved_bytes: usize,
 }
@@ -111,6 +113,7 @@ impl Content {
             current: durable.clone(),
             durable,
             unsynced: Vec::new(),
+            lost_pages: BTreeSet::new(),
             reserved_bytes: durable_reserved_bytes,
             durable_reserved_bytes,
         }
@@ -149,7 +152,31 @@ impl Content {
             bytes: bytes.to_vec(),
         };
         write.apply_growing(&mut self.current);
+        let write = self.with_lost_pages(write);
         self.unsynced.push(Change::Write(write));
+    }
+
+    /// A page is written back as a whole: a write to one that was lost carries the rest of it, too.
+    fn with_lost_pages(&mut self, write: Write) -> Write {
+        let pages = write.pages();
+        let lost_before = self.lost_pages.len();
+        self.lost_pages.retain(|page| !pages.contains(page));
+        let end = self.current.len().min(pages.end * PAGE_BYTES);
+        let offset = pages.start * PAGE_BYTES;
+        match self.current.get(offset..end) {
+            Some(bytes) if self.lost_pages.len() < lost_before => Write {
+                offset,
+                bytes: bytes.to_vec(),
+            },
+            _ => write,
+        }
+    }
+
+    /// Fails to carry to the medium all changes since the last sync, as a kernel does: they are read as
+    /// before, and count as synced.
+    pub(super) fn lose_unsynced(&mut self) {
+        let pages = self.unsynced.drain(..).flat_map(|change| change.pages());
+        self.lost_pages.extend(pages);
     }
 
     /// Cuts the file; one that is no longer stays as it is. The blocks behind the end go back to
@@ -183,18 +210,23 @@ impl Content {
     pub(super) fn after_power_cut(&self, random: &mut StdRng) -> Self {
         let survivor = match Loss::choose(random) {
             Loss::Everything => self.durable.clone(),
-            Loss::Nothing => self.current.clone(),
+            Loss::Nothing => self.with_changes(self.unsynced.len()),
             Loss::Suffix => {
                 let kept = random.random_range(0..=self.unsynced.len());
-                let mut bytes = self.durable.clone();
-                for change in self.unsynced.iter().take(kept) {
-                    change.apply_whole(&mut bytes);
-                }
-                bytes
+                self.with_changes(kept)
             }
             Loss::Scattered => self.scattered(random),
         };
         Content::from_durable(survivor, self.durable_reserved_bytes)
+    }
+
+    /// Returns what the medium holds with the first changes since the last sync.
+    fn with_changes(&self, kept: usize) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for change in self.unsynced.iter().take(kept) {
+            change.apply_whole(&mut bytes);
+        }
+        bytes
     }
 
     fn scattered(&self, random: &mut StdRng) -> Vec<u8> {

@@ -6,6 +6,7 @@
 //! - *written* and *durable*: a write is at once visible to every reader and survives a kill, but
 //!   only a sync takes it beyond a power cut. Until then any of its sectors may be lost alone, and
 //!   the file's length may fall back on its own.
+//! - *synced* and *durable*: a sync that failed may have lost pages that later syncs believe to be there.
 //! - *the file* and *its name*: syncing a file does not make its name durable, syncing a directory
 //!   does not make the contents of its files durable.
 //! - *names among each other*: changes of different names survive independently of their order;
@@ -95,6 +96,13 @@ impl SimulatedStorage {
     /// Returns the size of the disk.
     pub fn capacity_bytes(&self) -> u64 {
         self.disk.lock().capacity_bytes
+    }
+
+    /// Loses what was written to a file since its last sync, as a kernel does that cannot write pages back
+    /// and takes them for clean: it is read as before, and later syncs leave it where it is. A page that
+    /// is written again is whole.
+    pub fn lose_unsynced(&self, path: &Path) -> Result<()> {
+        self.disk.lock().lose_unsynced(&normalise(path))
     }
 
     /// Renames a directory, with everything in it, to a path where none is. Directories that are open

@@ -245,6 +245,22 @@ fn pages_survive_alone_and_are_torn_between_sectors() {
 }
 
 #[test]
+fn pages_that_a_failed_sync_lost_are_read_and_reach_the_medium_when_they_are_written_again() {
+    let storage = new_storage();
+    let file = create_durable(&storage, "/f", &[0; 8192]);
+    file.write_at(&[1; 8192], 0, PURPOSE).unwrap();
+    storage.lose_unsynced(Path::new("/f")).unwrap();
+    file.sync(PURPOSE).unwrap();
+    assert_eq!(content(&storage, "/f").unwrap(), [1; 8192]);
+    let seen = |storage: &SimulatedStorage| outcomes(storage, |after| content(after, "/f"));
+    assert_eq!(seen(&storage), BTreeSet::from([Some(vec![0; 8192])]));
+    file.write_at(&[2; 10], 0, PURPOSE).unwrap();
+    file.sync(PURPOSE).unwrap();
+    let whole = [vec![2; 10], vec![1; 4086], vec![0; 4096]].concat();
+    assert_eq!(seen(&storage), BTreeSet::from([Some(whole)]));
+}
+
+#[test]
 fn unsynced_growth_is_lost_in_steps_and_holes_read_as_zeros() {
     let storage = new_storage();
     let file = create_durable(&storage, "/f", &[9; 100]);

@@ -175,4 +175,12 @@ impl Disk {
             .sync();
         Ok(())
     }
+
+    /// Loses the changes of a file since its last sync; see `Content::lose_unsynced`.
+    pub(in crate::simulated) fn lose_unsynced(&mut self, path: &Path) -> Result<()> {
+        let number = self.existing(Operation::Open, path)?;
+        let inode = self.inode_mut(number, Operation::Sync, path)?;
+        inode.content.lose_unsynced();
+        Ok(())
+    }
 }
