@@ -105,7 +105,7 @@ impl IoCounts {
     }
 }
 
-/// Everything that a [`CountingStorage`] had counted at one moment.
+/// Operations and bytes of a storage up to one moment, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatistics {
     counts: [IoCounts; Purpose::ALL.len()],

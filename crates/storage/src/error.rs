@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::Escaped;
+
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -80,6 +82,9 @@ pub enum ErrorKind {
     Unsupported,
     /// It is a directory, a symbolic link, a FIFO, a socket or a device: no regular file.
     NotAFile,
+    /// The file would be longer than the process (`RLIMIT_FSIZE`) or the file system allows
+    /// (`EFBIG`).
+    FileTooLarge,
     /// This process has as many files open as it may (`EMFILE`).
     TooManyFiles,
     /// The machine has as many files open as it may (`ENFILE`).
@@ -115,6 +120,7 @@ impl Error {
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             io::ErrorKind::IsADirectory => ErrorKind::NotAFile,
+            io::ErrorKind::FileTooLarge => ErrorKind::FileTooLarge,
             _ if is_errno(&source, Errno::MFILE) => ErrorKind::TooManyFiles,
             _ if is_errno(&source, Errno::NFILE) => ErrorKind::TooManyFilesInSystem,
             _ if source.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) => {
@@ -178,8 +184,8 @@ impl fmt::Display for Error {
             f,
             "cannot {} {}: {}",
             self.operation,
-            self.path.display(),
-            self.source
+            Escaped::path(&self.path),
+            Escaped::message(&self.source.to_string())
         )
     }
 }
@@ -187,5 +193,20 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_error_shows_a_hostile_name_escaped() {
+        let path = Path::new("a\x1b[2J\x07\u{9b}\u{202e}\n");
+        let source = io::Error::other("no\x1b]0;\u{202e}\n");
+        assert_eq!(
+            Error::new(Operation::Open, path, source).to_string(),
+            r"cannot open a\x1b[2J\x07\xc2\x9b\u{202e}\n: no\x1b]0;\u{202e}\n"
+        );
     }
 }

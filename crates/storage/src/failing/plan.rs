@@ -20,6 +20,8 @@ pub enum Fault {
     TooManyFiles,
     /// The machine has as many files open as it may; nothing takes place.
     TooManyFilesInSystem,
+    /// The file would be longer than the process or the file system allows; nothing takes place.
+    FileTooLarge,
     /// The file system cannot do this; nothing takes place.
     Unsupported,
     /// A write or append leaves the first half of its bytes, then an input/output error. Any
@@ -45,6 +47,7 @@ impl Fault {
             Fault::NoSpace => Errno::NOSPC,
             Fault::TooManyFiles => Errno::MFILE,
             Fault::TooManyFilesInSystem => Errno::NFILE,
+            Fault::FileTooLarge => Errno::FBIG,
             Fault::Unsupported => Errno::OPNOTSUPP,
             Fault::Io
             | Fault::ShortWrite
