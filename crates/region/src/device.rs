@@ -99,11 +99,15 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The first bytes of a slot, up to [`HEADER_BYTES`].
     fn read_header(&self, slot: u64) -> Result<Vec<u8>>;
 
-    /// Stores the first bytes of an existing slot once more: the same bytes, which are durable when this
-    /// returns. For devices whose persist may succeed after one that failed has lost bytes.
+    /// Stores the first bytes of an existing slot once more where a persist of an earlier process may have
+    /// lost them: the same bytes, which are durable then. For devices whose persist may succeed after one
+    /// that failed.
     fn store_again(&self, _slot: u64, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
+
+    /// Notes that nothing depends on persists of earlier processes any more: no slot is stored again.
+    fn end_recovery(&self) {}
 
     /// Opens a slot to be written from its beginning. Where readers read in place the image holds the
     /// slot's bytes, else it is unspecified.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_storage as storage;
+use terrace_storage::Escaped;
 
 /// The result of an operation on a region or an arena.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -93,7 +94,7 @@ impl fmt::Display for Error {
                 "a frame of {payload_bytes} bytes does not fit: the arena has room for {remaining_payload_bytes}"
             ),
             Error::Sealed => f.write_str("the arena is sealed"),
-            Error::InvalidArgument(what) => f.write_str(what),
+            Error::InvalidArgument(what) => Escaped::message(what).fmt(f),
             Error::Io(error) => error.fmt(f),
             Error::PersistFailed(error) => write!(f, "cannot persist an arena: {error}"),
             Error::PersistUnsupported { method, advice } => write!(
@@ -106,18 +107,21 @@ impl fmt::Display for Error {
                 advice,
             } => write!(
                 f,
-                "the persist method '{method}' cannot be used on {medium}: {advice}"
+                "the persist method '{method}' cannot be used on {}: {advice}",
+                Escaped::message(medium)
             ),
             Error::Missing { slot, file } => write!(
                 f,
                 "arena {slot} is missing: {} does not exist",
-                file.display()
+                Escaped::path(file)
             ),
-            Error::Foreign { file, detail } => write!(f, "{}: {detail}", file.display()),
+            Error::Foreign { file, detail } => {
+                write!(f, "{}: {}", Escaped::path(file), Escaped::message(detail))
+            }
             Error::UnknownVersion { file, version } => write!(
                 f,
                 "{} has format version {version}, which this program does not know",
-                file.display()
+                Escaped::path(file)
             ),
             Error::Corruption {
                 file,
@@ -126,7 +130,7 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "{} is corrupt at offset {offset}: {reason}",
-                file.display()
+                Escaped::path(file)
             ),
             Error::OutOfMemory { bytes } => {
                 write!(f, "no memory for an arena of {bytes} bytes")
@@ -148,5 +152,53 @@ impl std::error::Error for Error {
 impl From<storage::Error> for Error {
     fn from(error: storage::Error) -> Self {
         Error::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_shows_hostile_text_escaped() {
+        let hostile = "a\x1b[2J\x07\u{9b}\u{202e}\n";
+        let escaped = r"a\x1b[2J\x07\xc2\x9b\u{202e}\n";
+        let file = || PathBuf::from(hostile);
+        let io = || {
+            let source = std::io::Error::other(hostile);
+            storage::Error::new(storage::Operation::Read, hostile.as_ref(), source)
+        };
+        let errors = [
+            Error::InvalidArgument(hostile.into()),
+            Error::Io(io()),
+            Error::PersistFailed(Arc::new(io())),
+            Error::MethodUnsupported {
+                method: "mapped",
+                medium: hostile.into(),
+                advice: "",
+            },
+            Error::Missing {
+                slot: 1,
+                file: file(),
+            },
+            Error::Foreign {
+                file: file(),
+                detail: hostile.into(),
+            },
+            Error::UnknownVersion {
+                file: file(),
+                version: 9,
+            },
+            Error::Corruption {
+                file: file(),
+                offset: 1,
+                reason: "",
+            },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains(escaped), "{text}");
+            assert!(!text.contains(['\x1b', '\x07', '\u{9b}', '\u{202e}', '\n']));
+        }
     }
 }

@@ -18,6 +18,7 @@ use crate::device::{Attached, Description, Device, DeviceSlot};
 use crate::image::{ImagePool, ImageWriter};
 use crate::mapped::{map_file, may_be_mapped_to_read};
 use crate::mapping::MapKind;
+use crate::persist_mark::PersistMark;
 use crate::window::SlotReader;
 use crate::{Error, HEADER_BYTES, Result};
 
@@ -66,6 +67,8 @@ pub(crate) struct Opened<'a> {
     pub(crate) capacity_bytes: u64,
     pub(crate) file_system: &'a FileSystem,
     pub(crate) images: &'a Arc<ImagePool>,
+    /// Syncs the file for a persist.
+    pub(crate) mark: &'a Arc<PersistMark>,
     /// What the device's description says.
     pub(crate) can_persist: bool,
 }
@@ -77,6 +80,7 @@ pub(crate) struct FileDevice<M> {
     pub(crate) file_system: FileSystem,
     boot_id: [u8; 16],
     images: Arc<ImagePool>,
+    mark: Arc<PersistMark>,
     method: M,
 }
 
@@ -89,6 +93,7 @@ impl<M: FileMethod> FileDevice<M> {
     ) -> Result<Self> {
         Ok(FileDevice {
             boot_id: storage.boot_id()?,
+            mark: Arc::new(PersistMark::new(Arc::clone(&directory))),
             directory,
             file_system,
             images: ImagePool::new(KEPT_IMAGES),
@@ -124,6 +129,9 @@ impl<M: FileMethod> FileDevice<M> {
             write_zeros(&*file, 0, last)?;
             // A hint: what it cannot do, the first persist does.
             let _ = file.start_write_back(0, capacity_bytes);
+        }
+        if self.description().can_persist {
+            self.mark.make();
         }
         Ok(self.directory.sync()?)
     }
@@ -204,6 +212,9 @@ impl<M: FileMethod> Device for FileDevice<M> {
     }
 
     fn store_again(&self, slot: u64, bytes: &[u8]) -> Result<()> {
+        if !self.mark.doubts_others() {
+            return Ok(());
+        }
         let options = OpenOptions::buffered(OpenMode::ReadWrite);
         let file = self.directory.open(&file_name(slot), options)?;
         let mut offset = 0;
@@ -215,6 +226,12 @@ impl<M: FileMethod> Device for FileDevice<M> {
         Ok(())
     }
 
+    fn end_recovery(&self) {
+        if self.description().can_persist {
+            self.mark.trust_others();
+        }
+    }
+
     fn attach(&self, slot: u64, capacity_bytes: u64) -> Result<Attached> {
         self.method.attach(Opened {
             file: self.open_file(slot, OpenMode::ReadWrite)?,
@@ -222,6 +239,7 @@ impl<M: FileMethod> Device for FileDevice<M> {
             capacity_bytes,
             file_system: &self.file_system,
             images: &self.images,
+            mark: &self.mark,
             can_persist: self.description().can_persist,
         })
     }

@@ -37,6 +37,7 @@ mod front;
 mod image;
 mod mapped;
 mod mapping;
+mod persist_mark;
 mod recovery;
 mod region;
 mod scan;

@@ -15,6 +15,7 @@ use crate::device::{Attached, Description};
 use crate::files::{FileDevice, FileMethod, Opened};
 use crate::image::ImageWriter;
 use crate::mapping::{MapKind, Mapping};
+use crate::persist_mark::PersistMark;
 use crate::stored::{Memory, Stored};
 use crate::written::persist_unsupported;
 use crate::{Error, Result};
@@ -144,7 +145,10 @@ impl FileMethod for Mapped {
             let advice = "its files cannot be mapped; use `written`";
             return Err(unsupported(METHOD, slot.file_system, advice));
         };
-        let memory = PageCache { file: slot.file };
+        let memory = PageCache {
+            file: slot.file,
+            mark: Arc::clone(slot.mark),
+        };
         Ok(Attached {
             writer: ImageWriter::mapped(mapping),
             medium: Box::new(if slot.can_persist {
@@ -160,6 +164,7 @@ impl FileMethod for Mapped {
 #[derive(Debug)]
 struct PageCache {
     file: Arc<dyn File>,
+    mark: Arc<PersistMark>,
 }
 
 impl Memory for PageCache {
@@ -184,7 +189,7 @@ impl Memory for PageCache {
     }
 
     fn fence(&self) -> Result<()> {
-        Ok(self.file.sync(Purpose::Arena)?)
+        self.mark.sync(&*self.file)
     }
 }
 

@@ -367,8 +367,8 @@ impl Region {
 
     /// Returns an arena, sealed, that holds the frames of `found.scan.run` and no others, as
     /// [`Recovered::load`] does. This one can be persisted, and holds its slot until that is recycled.
-    /// Its bytes are stored once more: after a failed persist of an earlier process they may be in the
-    /// page cache alone, which no later persist would tell.
+    /// Its bytes are stored once more where a persist of an earlier process may have failed: they may be in
+    /// the page cache alone, which no later persist would tell.
     ///
     /// # Errors
     /// [`Error::Io`], also where a file system that copies on write has no room for these bytes,
@@ -399,6 +399,12 @@ impl Region {
         let held = Use::Resumed(Arc::downgrade(&arena));
         self.slots.lock().put(slot, length_bytes, held);
         Ok(arena)
+    }
+
+    /// Notes that the frames of earlier processes are elsewhere or in arenas that were resumed. From now on
+    /// only persists of this process count.
+    pub fn end_recovery(&self) {
+        self.device.end_recovery();
     }
 
     /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is

@@ -10,6 +10,7 @@ use terrace_storage::{Directory, File, FileSystem, Purpose, Storage};
 use crate::device::{Attached, Description, Medium};
 use crate::files::{FileDevice, FileMethod, Opened};
 use crate::image::ImageWriter;
+use crate::persist_mark::PersistMark;
 use crate::{Error, HEADER_BYTES, Result};
 
 const METHOD: &str = "written";
@@ -54,22 +55,21 @@ impl FileMethod for Written {
     fn attach(&self, slot: Opened<'_>) -> Result<Attached> {
         Ok(Attached {
             writer: slot.images.image(slot.capacity_bytes as usize)?,
-            medium: Box::new(WrittenMedium::new(slot.file, slot.can_persist)),
+            medium: Box::new(WrittenMedium {
+                file: slot.file,
+                mark: Arc::clone(slot.mark),
+                can_persist: slot.can_persist,
+            }),
         })
     }
 }
 
 /// One arena's file.
 #[derive(Debug)]
-pub(crate) struct WrittenMedium {
+struct WrittenMedium {
     file: Arc<dyn File>,
+    mark: Arc<PersistMark>,
     can_persist: bool,
-}
-
-impl WrittenMedium {
-    pub(crate) fn new(file: Arc<dyn File>, can_persist: bool) -> Self {
-        WrittenMedium { file, can_persist }
-    }
 }
 
 impl Medium for WrittenMedium {
@@ -99,7 +99,7 @@ impl Medium for WrittenMedium {
         if !self.can_persist {
             return Err(persist_unsupported(METHOD));
         }
-        Ok(self.file.sync(Purpose::Arena)?)
+        self.mark.sync(&*self.file)
     }
 }
 

@@ -115,6 +115,9 @@ struct Faulty {
     fail_complete: AtomicBool,
     fail_persist: AtomicBool,
     damage: AtomicBool,
+    /// Let the first persist fail once a second one is here, or has not come for a while.
+    fail_first_of_two: AtomicBool,
+    persists: AtomicUsize,
 }
 
 fn failure() -> Error {
@@ -154,6 +157,14 @@ impl Medium for Arc<Faulty> {
     }
 
     fn persist(&self, _from: usize, _to: usize) -> Result<()> {
+        let is_first = self.persists.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first && self.fail_first_of_two.load(Ordering::Relaxed) {
+            let began = std::time::Instant::now();
+            while self.persists.load(Ordering::Relaxed) < 2 && began.elapsed().as_millis() < 200 {
+                std::thread::yield_now();
+            }
+            return Err(failure());
+        }
         match self.fail_persist.load(Ordering::Relaxed) {
             true => Err(failure()),
             false => Ok(()),
@@ -203,6 +214,22 @@ fn a_failed_persist_is_never_healed_by_a_later_one() {
     assert!(error.to_string().contains("broken"), "the first cause");
     assert_eq!(arena.persisted_bytes(), persisted);
     assert!(!arena.is_persisted());
+}
+
+/// The kernel tells one of two callers of a failed write, and the other one would promise lost bytes.
+#[test]
+fn a_persist_beside_one_that_fails_fails_too() {
+    let (faulty, arena) = faulty_arena();
+    arena.append(&frame(1, &[b"first"])).unwrap();
+    faulty.fail_first_of_two.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let persists = [(); 2].map(|()| scope.spawn(|| arena.persist()));
+        for persist in persists {
+            let persisted = persist.join().unwrap();
+            assert!(matches!(persisted, Err(Error::PersistFailed(_))));
+        }
+    });
+    assert_eq!(faulty.persists.load(Ordering::Relaxed), 1);
 }
 
 #[test]
