@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
 use super::record::{Records, holds_more_than_first};
+use crate::db::files::is_of_file_system;
 use crate::{Error, Result};
 
 pub(super) const NAME: &str = "CURRENT";
@@ -144,7 +145,8 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
     let entries = directory.list()?;
     let mut creation_interrupted = false;
     let mut foreign = false;
-    for entry in &entries {
+    let others = entries.iter().filter(|entry| !is_of_file_system(entry));
+    for entry in others {
         let name = entry.name.as_str();
         let leftover = match manifest_number(name) {
             Some(1) => holds_one_edit_at_most(directory, name)?,

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::Path;
 
-use terrace_storage::{Purpose, Storage};
+use terrace_storage::{Escaped, Purpose, Storage};
 
 use super::edit::Edit;
 use super::manifest::{LONGEST_BYTES, manifest_number, read_file};
 use super::mark::MARK_BYTES;
 use super::record::Records;
 use super::tail::ManifestTail;
+use crate::things::things;
 use crate::{Error, Result};
 
 /// What is found at one offset of a manifest.
@@ -35,11 +36,15 @@ impl fmt::Display for DumpItem {
                 offset,
                 length_bytes,
                 edit,
-            } => write!(f, "record at {offset}, {length_bytes} bytes\n{edit}"),
+            } => write!(
+                f,
+                "record at {offset}, {}\n{edit}",
+                things(*length_bytes, "byte")
+            ),
             DumpItem::Mark {
                 offset,
                 length_bytes,
-            } => writeln!(f, "mark at {offset}, {length_bytes} bytes"),
+            } => writeln!(f, "mark at {offset}, {}", things(*length_bytes, "byte")),
             DumpItem::DroppedTail(tail) => writeln!(f, "{tail}"),
         }
     }
@@ -60,7 +65,7 @@ impl ManifestDump {
         let number = name.and_then(manifest_number).ok_or_else(|| {
             Error::invalid(format!(
                 "{} is not named MANIFEST-<number>; a manifest's records are tied to its number",
-                path.display()
+                Escaped::path(path)
             ))
         })?;
         let (directory, name) = storage.parent(path)?;

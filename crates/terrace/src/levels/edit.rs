@@ -5,10 +5,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use terrace_storage::Escaped;
+
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::options::keyspace::KeyspaceOptions;
+use crate::things::things;
 
 /// What acknowledged writes survive, as the manifest stores it. 0 is never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +48,13 @@ pub(crate) struct Identity {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyspaceCreated {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+}
+
+/// The name of a keyspace other than the default one, from here on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceRenamed {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
 }
@@ -164,6 +174,7 @@ pub(crate) struct Edit {
     pub(crate) keyspaces_created: Vec<KeyspaceCreated>,
     pub(crate) keyspaces_formed: Vec<KeyspaceFormed>,
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
+    pub(crate) keyspaces_renamed: Vec<KeyspaceRenamed>,
     pub(crate) tables_removed: Vec<TableRemoved>,
     pub(crate) tables_narrowed: Vec<TableNarrowed>,
     pub(crate) tables_moved: Vec<TableMoved>,
@@ -209,6 +220,9 @@ impl fmt::Display for Edit {
         for id in &self.keyspaces_dropped {
             writeln!(f, "drop keyspace {id}")?;
         }
+        for renamed in &self.keyspaces_renamed {
+            writeln!(f, "rename keyspace {} to {:?}", renamed.id, renamed.name)?;
+        }
         self.fmt_tables(f)?;
         for generation in &self.arenas_retired {
             writeln!(f, "retire arena generation {generation}")?;
@@ -216,8 +230,10 @@ impl fmt::Display for Edit {
         for arena in &self.arenas_issued {
             writeln!(
                 f,
-                "issue arena generation {} slot {} of {} bytes",
-                arena.generation, arena.slot, arena.capacity_bytes
+                "issue arena generation {} slot {} of {}",
+                arena.generation,
+                arena.slot,
+                things(arena.capacity_bytes, "byte")
             )?;
         }
         for end in &self.arena_ends {
@@ -232,7 +248,7 @@ impl fmt::Display for Edit {
         }
         match &self.arena_home {
             Some(ArenaHome::Region { id, path }) => {
-                writeln!(f, "arenas in region {id:032x} at {}", path.display())?;
+                writeln!(f, "arenas in region {id:032x} at {}", Escaped::path(path))?;
             }
             Some(ArenaHome::Store) => writeln!(f, "arenas in the store's directory")?,
             None => {}
@@ -289,18 +305,18 @@ impl Edit {
         for TableAdded { place, table } in &self.tables_added {
             writeln!(
                 f,
-                "add table {} of keyspace {} to {place}: {:?}{} {} bytes, {} entries, \
-                 {} tombstones{}{}{}, sequences {}..={}, tier {}",
+                "add table {} of keyspace {} to {place}: {:?}{} {}, {}, {}{}{}{}, \
+                 sequences {}..={}, tier {}",
                 table.number,
                 table.keyspace,
                 table.bounds,
                 if table.narrowed { " (narrowed)" } else { "" },
-                table.size_bytes,
-                table.entries,
-                table.tombstones,
+                things(table.size_bytes, "byte"),
+                things(table.entries, "entry"),
+                things(table.tombstones, "tombstone"),
                 match table.range_tombstones {
                     0 => String::new(),
-                    count => format!(", {count} range tombstones"),
+                    count => format!(", {}", things(count, "range tombstone")),
                 },
                 match table.oldest_tombstone_seconds {
                     None => String::new(),
@@ -309,8 +325,10 @@ impl Edit {
                 match table.superseded {
                     None => String::new(),
                     Some(noted) => format!(
-                        ", {} superseded of {} bytes by {} at most",
-                        noted.versions, noted.bytes, noted.largest_by
+                        ", {} superseded of {} by {} at most",
+                        noted.versions,
+                        things(noted.bytes, "byte"),
+                        noted.largest_by
                     ),
                 },
                 table.min_sequence,

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use super::LEVELS;
 use super::edit::{
     ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
-    KeyspaceFormed, RegionLoss, TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    KeyspaceFormed, KeyspaceRenamed, RegionLoss, TableAdded, TableMoved, TableNarrowed,
+    TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
@@ -41,6 +42,7 @@ mod tag {
     pub(super) const KEYSPACE_FORMED: u32 = 25;
     pub(super) const OPENING_BITS: u32 = 26;
     pub(super) const ARENA_END: u32 = 29;
+    pub(super) const KEYSPACE_RENAMED: u32 = 30;
 }
 
 /// Tags inside the identity.
@@ -51,7 +53,7 @@ mod identity {
     pub(super) const LARGEST: u32 = DOMAIN;
 }
 
-/// Tags inside a created keyspace.
+/// Tags inside a keyspace that is created or renamed.
 mod keyspace {
     pub(super) const ID: u32 = 1;
     pub(super) const NAME: u32 = 2;
@@ -142,8 +144,7 @@ impl Edit {
         }
         for created in &self.keyspaces_created {
             out.nested(tag::KEYSPACE_CREATED, |out| {
-                out.number(keyspace::ID, created.id.0.into());
-                out.bytes(keyspace::NAME, created.name.as_bytes());
+                put_keyspace(out, created.id, &created.name);
             });
         }
         for id in &self.keyspaces_dropped {
@@ -209,6 +210,11 @@ impl Edit {
                 out.number(arena_end::END_BYTES, end.end_bytes);
             });
         }
+        for renamed in &self.keyspaces_renamed {
+            out.nested(tag::KEYSPACE_RENAMED, |out| {
+                put_keyspace(out, renamed.id, &renamed.name);
+            });
+        }
         out.finish()
     }
 
@@ -218,7 +224,10 @@ impl Edit {
             let field = field?;
             match field.tag {
                 tag::IDENTITY => set(&mut edit.identity, field, take_identity(field)?)?,
-                tag::KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(field)?),
+                tag::KEYSPACE_CREATED => {
+                    let (id, name) = take_keyspace(field)?;
+                    edit.keyspaces_created.push(KeyspaceCreated { id, name });
+                }
                 tag::KEYSPACE_DROPPED => {
                     edit.keyspaces_dropped.push(KeyspaceId(field.number_as()?));
                 }
@@ -258,6 +267,10 @@ impl Edit {
                     set(&mut edit.opening_bits, field, u64::from_le_bytes(bits))?;
                 }
                 tag::ARENA_END => edit.arena_ends.push(take_arena_end(field)?),
+                tag::KEYSPACE_RENAMED => {
+                    let (id, name) = take_keyspace(field)?;
+                    edit.keyspaces_renamed.push(KeyspaceRenamed { id, name });
+                }
                 _ => field.unknown()?,
             }
         }
@@ -343,14 +356,17 @@ fn take_identity(field: Field<'_>) -> Result<Identity, FieldError> {
     })
 }
 
-fn take_keyspace(field: Field<'_>) -> Result<KeyspaceCreated, FieldError> {
+fn put_keyspace(out: &mut FieldWriter, id: KeyspaceId, name: &str) {
+    out.number(keyspace::ID, id.0.into());
+    out.bytes(keyspace::NAME, name.as_bytes());
+}
+
+fn take_keyspace(field: Field<'_>) -> Result<(KeyspaceId, String), FieldError> {
     let group = Group::read(field, "a keyspace", keyspace::LARGEST)?;
     let name = str::from_utf8(group.bytes(keyspace::NAME)?)
         .map_err(|_| group.malformed(keyspace::NAME))?;
-    Ok(KeyspaceCreated {
-        id: KeyspaceId(group.nonzero(keyspace::ID)?),
-        name: name.to_owned(),
-    })
+    let id = KeyspaceId(group.nonzero(keyspace::ID)?);
+    Ok((id, name.to_owned()))
 }
 
 fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {

@@ -16,8 +16,11 @@
 //! more operation that can fail, on a medium that just did.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use terrace_storage::{Directory, ErrorKind, File, Lock, LockKind, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{
+    Directory, ErrorKind, Escaped, File, Lock, LockKind, OpenMode, OpenOptions, Purpose,
+};
 
 use super::current::{self, Current, SwitchError};
 use super::edit::{Edit, Identity};
@@ -263,7 +266,7 @@ impl Manifest {
             Ok(_) => {
                 return Err(Error::invalid(format!(
                     "{} holds a store already",
-                    directory.path().display()
+                    Escaped::path(directory.path())
                 )));
             }
         }
@@ -594,6 +597,7 @@ fn lock_file(
             ErrorKind::Locked => Error::Busy {
                 path: directory.path().to_path_buf(),
                 socket: None,
+                waited: Duration::ZERO,
             },
             _ => error.into(),
         })

@@ -44,7 +44,7 @@ pub(crate) use age_rule::check_age_rule;
 pub(crate) use dump::{DumpItem, ManifestDump};
 pub(crate) use edit::{
     ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
-    KeyspaceFormed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    KeyspaceFormed, KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 pub(crate) use filter_memory::FilterMemory;
 pub(crate) use manifest::{

@@ -235,6 +235,11 @@ impl ManifestState {
         self.live_arenas.values().any(|live| live.slot == slot)
     }
 
+    /// Returns the writes that a loss of all arenas would leave.
+    pub(crate) fn loss(&self) -> RegionLoss {
+        self.loss_after(self.flushed_sequence)
+    }
+
     /// What is lost if nothing behind `kept` is left, `kept` being the last number that is.
     pub(crate) fn loss_after(&self, kept: SequenceNumber) -> RegionLoss {
         let given = self.clean_close.map_or(0, |close| close.last_sequence);

@@ -8,6 +8,7 @@ use super::manifest::manifest_file_name;
 use super::mark::MARK_BYTES;
 use super::record::{ALIGNMENT, KIND_EDIT, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, checksum};
 use crate::coding::Decoder;
+use crate::things::things;
 
 /// Bytes at the end of the manifest that are no edit. The opening drops them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +52,8 @@ impl fmt::Display for ManifestTail {
         };
         write!(
             f,
-            "{file} ends in {what} ({length_bytes} bytes at byte {offset})"
+            "{file} ends in {what} ({} at byte {offset})",
+            things(*length_bytes, "byte")
         )
     }
 }

@@ -290,6 +290,11 @@ impl Version {
         self.keyspaces.get(&id)
     }
 
+    /// Returns the levels of the keyspace with a name.
+    pub(crate) fn keyspace_named(&self, name: &str) -> Option<&Arc<KeyspaceLevels>> {
+        self.keyspaces.values().find(|levels| levels.name == name)
+    }
+
     /// Every table of every keyspace.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         self.keyspaces.values().flat_map(|levels| levels.tables())

@@ -28,6 +28,43 @@ fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
     assert!(Edit::decode(&formed(1).encode()).is_err());
 }
 
+#[test]
+fn a_new_name_outlives_a_rewrite_and_may_not_be_skipped() {
+    let id = KeyspaceId(2);
+    let created = Edit {
+        keyspaces_created: vec![KeyspaceCreated {
+            id,
+            name: "second".to_owned(),
+        }],
+        keyspaces_formed: vec![KeyspaceFormed {
+            id,
+            options: KeyspaceOptions::default(),
+        }],
+        ..Edit::default()
+    };
+    let renamed = Edit {
+        keyspaces_renamed: vec![KeyspaceRenamed {
+            id,
+            name: "zwei".to_owned(),
+        }],
+        ..Edit::default()
+    };
+    assert_eq!(renamed.to_string(), "rename keyspace 2 to \"zwei\"\n");
+    // A tag whose lowest bit is not set: an older release refuses the manifest.
+    let stored = [30 << 1, 9, 1 << 1, 1, 2, 2 << 1, 4, b'z', b'w', b'e', b'i'];
+    assert_eq!(renamed.encode(), stored);
+    let state = applied(&applied(&new_state(), &created), &renamed);
+    let levels = state.version.keyspace(id).unwrap();
+    assert_eq!(
+        (levels.name.as_str(), levels.options.is_some()),
+        ("zwei", true)
+    );
+    let again = state.as_edit();
+    assert!(again.keyspaces_renamed.is_empty());
+    let again = ManifestState::begin(&Edit::decode(&again.encode()).unwrap()).unwrap();
+    assert_eq!(again.version.keyspace(id).unwrap().name, "zwei");
+}
+
 fn applied(state: &ManifestState, edit: &Edit) -> ManifestState {
     let read = Edit::decode(&edit.encode()).unwrap();
     assert_eq!(&read, edit);

@@ -9,7 +9,7 @@ use super::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 use crate::key::KeyspaceId;
 use crate::levels::LEVELS;
 use crate::levels::edit::{
-    Edit, KeyspaceCreated, KeyspaceFormed, TableAdded, TableMoved, TableNarrowed,
+    Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed,
 };
 use crate::levels::table_meta::Table;
 
@@ -26,6 +26,7 @@ impl Version {
         change.create_keyspaces(&edit.keyspaces_created)?;
         change.form_keyspaces(&edit.keyspaces_formed)?;
         change.drop_keyspaces(&edit.keyspaces_dropped)?;
+        change.rename_keyspaces(&edit.keyspaces_renamed)?;
         for removed in &edit.tables_removed {
             let (place, table) = change.take(removed.keyspace, removed.number)?;
             change.shift(removed.keyspace, [Shift::of_table(&table, place.age, None)]);
@@ -49,16 +50,36 @@ struct Change {
 impl Change {
     fn create_keyspaces(&mut self, created: &[KeyspaceCreated]) -> Result<(), StructureError> {
         for KeyspaceCreated { id, name } in created {
-            let keyspaces = &mut self.next.keyspaces;
-            let same_name = keyspaces.values().any(|other| other.name == *name);
+            self.check_name_is_free(name)?;
             let levels = Arc::new(KeyspaceLevels::new(*id, name.as_str()));
-            if same_name || keyspaces.insert(*id, levels).is_some() {
-                return Err(StructureError(format!(
-                    "keyspace {id} or its name {name:?} exists already"
-                )));
+            if self.next.keyspaces.insert(*id, levels).is_some() {
+                return Err(StructureError(format!("keyspace {id} exists already")));
             }
         }
         Ok(())
+    }
+
+    fn rename_keyspaces(&mut self, renamed: &[KeyspaceRenamed]) -> Result<(), StructureError> {
+        for KeyspaceRenamed { id, name } in renamed {
+            if *id == KeyspaceId::DEFAULT {
+                return Err(StructureError(
+                    "the default keyspace keeps its name".to_owned(),
+                ));
+            }
+            self.check_name_is_free(name)?;
+            self.keyspace_mut(*id)?.name.clone_from(name);
+        }
+        Ok(())
+    }
+
+    fn check_name_is_free(&self, name: &str) -> Result<(), StructureError> {
+        match self.next.keyspace_named(name) {
+            None => Ok(()),
+            Some(levels) => Err(StructureError(format!(
+                "the name {name:?} exists already: keyspace {} has it",
+                levels.id
+            ))),
+        }
     }
 
     fn form_keyspaces(&mut self, formed: &[KeyspaceFormed]) -> Result<(), StructureError> {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::levels::FIRST_SUB_LEVEL_NUMBER;
 use crate::levels::KeyRange;
-use crate::levels::edit::{KeyspaceCreated, TableAdded, TableNarrowed};
+use crate::levels::edit::{KeyspaceCreated, KeyspaceRenamed, TableAdded, TableNarrowed};
 use crate::levels::testing::{
     added, flush_place, levels, moved, new_state, removed, replace, sub_level_place, version,
 };
@@ -257,7 +257,17 @@ fn the_structure_is_asserted() {
         }],
         ..Edit::default()
     };
+    let renamed = |number, name: &str| Edit {
+        keyspaces_renamed: vec![KeyspaceRenamed {
+            id: KeyspaceId(number),
+            name: name.into(),
+        }],
+        ..Edit::default()
+    };
     for (edit, reason) in [
+        (renamed(9, "new"), "no keyspace 9"),
+        (renamed(1, "new"), "keeps its name"),
+        (renamed(9, "default"), "exists already"),
         (add(above, 3, "a", "b"), "used already"),
         (add(above, 0, "a", "b"), "is 0"),
         (add(above, 40, "b", "a"), "empty bounds"),
@@ -372,6 +382,37 @@ fn dropping_a_keyspace_lets_go_of_all_its_tables() {
     before.mark_removed(&edit);
     drop(before);
     assert_eq!((after.keyspaces.len(), obsolete.take().len()), (0, 5));
+}
+
+/// Within one edit, drops make room for new names.
+#[test]
+fn a_keyspace_takes_another_ones_name_only_if_the_same_edit_drops_that_one() {
+    let (old, new) = (KeyspaceId(2), KeyspaceId(3));
+    let created = |id, name: &str| KeyspaceCreated {
+        id,
+        name: name.into(),
+    };
+    let both = Edit {
+        keyspaces_created: vec![created(old, "cities"), created(new, "cities.new")],
+        ..Edit::default()
+    };
+    let replaced = Edit {
+        keyspaces_dropped: vec![old],
+        keyspaces_renamed: vec![KeyspaceRenamed {
+            id: new,
+            name: "cities".into(),
+        }],
+        ..Edit::default()
+    };
+    let version = stacked().apply(&both).unwrap();
+    let taken = Edit {
+        keyspaces_dropped: Vec::new(),
+        ..replaced.clone()
+    };
+    assert_refused(&version, &taken, "exists already");
+    let version = version.apply(&replaced).unwrap();
+    assert_eq!(version.keyspace_named("cities").unwrap().id, new);
+    assert_eq!(version.keyspaces.len(), 2);
 }
 
 /// A model that knows nothing of bounds: for each key, its versions by age, as the merge rules of
