@@ -306,14 +306,11 @@ fn a_lost_region_is_an_error_until_the_loss_is_accepted() {
     wipe(&disk, FAST);
     for given in [Some(FAST), Some(OTHER), None] {
         match refused(&disk, &options(&disk, given)) {
-            Error::RegionLost {
-                path,
-                last_durable_sequence,
-                last_promised_sequence,
-            } => {
+            Error::RegionLost { path, loss } => {
                 assert_eq!(path, Path::new(FAST));
                 // What was synced is promised in frames, which are gone with the region.
-                assert_eq!((last_durable_sequence, last_promised_sequence), (5, 5));
+                let loss = loss.unwrap();
+                assert_eq!((loss.kept, loss.promised), (5, 5));
             }
             error => panic!("{error:?}"),
         }
@@ -348,11 +345,10 @@ fn a_loss_of_promised_writes_says_so_and_does_not_give_their_numbers_again() {
     db.close().unwrap();
     wipe(&disk, FAST);
     match refused(&disk, &options(&disk, Some(FAST))) {
-        Error::RegionLost {
-            last_durable_sequence,
-            last_promised_sequence,
-            ..
-        } => assert_eq!((last_durable_sequence, last_promised_sequence), (9, 11)),
+        Error::RegionLost { loss, .. } => {
+            let loss = loss.unwrap();
+            assert_eq!((loss.kept, loss.promised), (9, 11));
+        }
         error => panic!("{error:?}"),
     }
     let db = Db::open(STORE, accepting(&disk, Some(FAST))).unwrap();

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 
 use crate::db::Store;
+use crate::db::view::View;
 use crate::levels::{KeyspaceLevels, Table};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::atomic::Ordering;
@@ -21,6 +22,15 @@ use crate::{Result, SequenceNumber};
 
 /// By the numbers of tables: the number from which on readers see nothing of them.
 pub(crate) type HiddenFrom = BTreeMap<u64, SequenceNumber>;
+
+/// How the ranges in arenas count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangesInArenas {
+    /// The arenas are persisted before: tables may go for them.
+    Persisted,
+    /// For a question: nothing changes.
+    AsTheyAre,
+}
 
 /// Returns the number from which on readers see nothing of a table. `None` if the ranges leave a key, or
 /// are not younger than all that it holds.
@@ -44,6 +54,35 @@ fn is_oldest(levels: &KeyspaceLevels, age: u64, table: &Table) -> bool {
     older.all(|(_, sub_level)| sub_level.overlapping(&table.bounds).is_empty())
 }
 
+/// Returns the keys that the ranges in the arenas of a view hide, up to a number.
+fn hidden_in(view: &View, until: SequenceNumber, oldest_snapshot: SequenceNumber) -> HiddenFrom {
+    let ranges_of = |levels: &KeyspaceLevels| {
+        let memtables = view.memtables.iter();
+        let lists = memtables.map(|table| table.range_list(levels.id));
+        let list: Vec<RangeTombstone> = lists
+            .flatten()
+            .filter(|range| range.sequence <= until)
+            .collect();
+        RangeTombstones::new(list)
+    };
+    let mut hidden = HiddenFrom::new();
+    for levels in view.version.keyspaces.values() {
+        let ranges = ranges_of(levels);
+        if ranges.is_empty() {
+            continue;
+        }
+        for (place, table) in levels.tables() {
+            let from = hidden_from(&ranges, table).filter(|from| *from <= oldest_snapshot);
+            if let Some(from) = from
+                && is_oldest(levels, place.age, table)
+            {
+                hidden.insert(table.number, from);
+            }
+        }
+    }
+    hidden
+}
+
 impl Store {
     /// Notes that the disk was full: deletes pass for a while, and what ranges in arenas hide may go.
     pub(crate) fn met_full_disk(&self) {
@@ -52,60 +91,42 @@ impl Store {
     }
 
     /// Returns what ranges in arenas hide, where space is short and they can be made to survive a power
-    /// cut. Persists the arenas if there are such ranges.
-    pub(crate) fn hidden_by_arenas(&self, oldest_snapshot: SequenceNumber) -> HiddenFrom {
-        let is_asked_for = self.reserve.lets_deletes_pass() && self.check_can_persist().is_ok();
-        match is_asked_for {
-            // A failed persist has poisoned the store: every later write reports it.
-            true => self
-                .persisted_ranges_hide(oldest_snapshot)
-                .unwrap_or_default(),
-            false => HiddenFrom::new(),
+    /// cut.
+    pub(crate) fn hidden_by_arenas(
+        &self,
+        oldest_snapshot: SequenceNumber,
+        arenas: RangesInArenas,
+    ) -> HiddenFrom {
+        if !self.reserve.lets_deletes_pass() || self.check_can_persist().is_err() {
+            return HiddenFrom::new();
         }
-    }
-
-    fn persisted_ranges_hide(&self, oldest_snapshot: SequenceNumber) -> Result<HiddenFrom> {
         // Before the view: each write up to this number is in its arenas or in its tables.
         let until = self.visible();
         let view = self.view.load_full();
-        let ranges_of = |levels: &KeyspaceLevels| {
-            let lists = view
-                .memtables
-                .iter()
-                .map(|table| table.range_list(levels.id));
-            let list: Vec<RangeTombstone> = lists
-                .flatten()
-                .filter(|range| range.sequence <= until)
-                .collect();
-            RangeTombstones::new(list)
+        let hidden = hidden_in(&view, until, oldest_snapshot);
+        match arenas {
+            RangesInArenas::AsTheyAre => hidden,
+            // A failed persist has poisoned the store: every later write reports it.
+            RangesInArenas::Persisted => self
+                .persist_for(&view, until, &hidden)
+                .map(|()| hidden)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Makes the ranges that hide tables survive a power cut, before any of these tables goes.
+    fn persist_for(&self, view: &View, until: SequenceNumber, hidden: &HiddenFrom) -> Result<()> {
+        let Some(youngest) = hidden.values().copied().max() else {
+            return Ok(());
         };
-        let mut hidden = HiddenFrom::new();
-        for levels in view.version.keyspaces.values() {
-            let ranges = ranges_of(levels);
-            if ranges.is_empty() {
-                continue;
-            }
-            for (place, table) in levels.tables() {
-                let from = hidden_from(&ranges, table).filter(|from| *from <= oldest_snapshot);
-                if let Some(from) = from
-                    && is_oldest(levels, place.age, table)
-                {
-                    hidden.insert(table.number, from);
-                }
-            }
+        // The oldest first: a recovery ends at the first gap.
+        for memtable in view.memtables.iter().rev() {
+            let persisted = memtable.arena().persist();
+            persisted.map_err(|error| self.persist_failed(error))?;
         }
-        if !hidden.is_empty() {
-            // The oldest first: a recovery ends at the first gap.
-            for memtable in view.memtables.iter().rev() {
-                let persisted = memtable.arena().persist();
-                persisted.map_err(|error| self.persist_failed(error))?;
-            }
-            self.persisted.fetch_max(until, Ordering::AcqRel);
-            let youngest = hidden.values().copied().max().unwrap_or(0);
-            // Before any of these tables goes.
-            self.removed_for.fetch_max(youngest, Ordering::AcqRel);
-        }
-        Ok(hidden)
+        self.persisted.fetch_max(until, Ordering::AcqRel);
+        self.removed_for.fetch_max(youngest, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Returns whether tables that hold every write up to a number lack none for a range in an arena.

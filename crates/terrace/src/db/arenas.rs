@@ -20,7 +20,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
-use crate::db::regions::region_error;
 use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::arena_size::{
     SPARE_BELOW_SIXTEENTHS, ever_smaller, next_arena_bytes, smallest_arena_bytes,
@@ -317,7 +316,7 @@ impl Store {
     /// A slot for an arena, its file and its name durable.
     pub(crate) fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
         self.region.reserve(capacity_bytes).map_err(|error| {
-            let error = region_error(error);
+            let error = self.region_error(error);
             if error.is_no_space() {
                 Error::NoSpace {
                     path: self.arena_directory.path().to_path_buf(),

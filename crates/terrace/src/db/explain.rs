@@ -7,10 +7,12 @@ use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::explain::record::describe;
 use crate::compaction::explain::{Description, Explanation, Settings, UnderWay};
 use crate::db::Store;
+use crate::db::arena_ranges::RangesInArenas;
+use crate::db::keyspaces::no_keyspace;
 use crate::db::monitor::Known;
 use crate::db::tombstones::SeenBeside;
 use crate::levels::KeyspaceLevels;
-use crate::{Error, KeyspaceId, Result};
+use crate::{KeyspaceId, Result};
 
 /// What is known at one moment.
 struct Moment {
@@ -35,9 +37,7 @@ impl Store {
         let moment = self.moment();
         let mut keyspaces = moment.keyspaces.iter();
         let levels = keyspaces.find(|levels| levels.name == keyspace);
-        let levels = levels.ok_or_else(|| Error::NoKeyspace {
-            name: keyspace.to_owned(),
-        })?;
+        let levels = levels.ok_or_else(|| no_keyspace(keyspace))?;
         self.ask_about(&moment, levels, |asked, is_paid_for| {
             describe(asked, &self.options, self.form_of(levels), is_paid_for)
         })
@@ -46,7 +46,7 @@ impl Store {
     fn moment(&self) -> Moment {
         // Files may have to be read.
         let known = self.known_duplicates();
-        let seen = self.seen_beside();
+        let seen = self.seen_beside(RangesInArenas::AsTheyAre);
         // The board before the version: claims are too large for a moment and never too small.
         let under_way = self.jobs.under_way();
         let version = Arc::clone(&self.view.load().version);
@@ -137,6 +137,32 @@ mod tests {
         let keyspace = db.explain_compaction().keyspaces.remove(0);
         assert_eq!(keyspace.choice, keyspace.candidates[0].plan);
         assert_eq!(keyspace.choice.unwrap().read_bytes, waiting.plan.read_bytes);
+    }
+
+    #[test]
+    fn a_question_persists_no_range_that_hides_tables() {
+        let options = Options {
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        write(&db);
+        let store = db.store();
+        db.delete_range(&[0], &[200]).unwrap();
+        store.reserve.met_full_disk();
+        let is_persisted = || {
+            let view = store.view.load_full();
+            let mut arenas = view.memtables.iter().map(|table| table.arena());
+            arenas.all(|arena| arena.is_persisted())
+        };
+        assert!(!is_persisted());
+        let explanation = db.explain_compaction().keyspaces.remove(0);
+        assert!(!is_persisted() && store.is_without_arena_ranges(0));
+        let reason = explanation.choice.unwrap().reason;
+        assert_eq!(reason, Reason::Hidden { tables: 1 }.to_string());
+        store.remove_hidden_tables(KeyspaceId::DEFAULT).unwrap();
+        assert!(is_persisted() && !store.is_without_arena_ranges(0));
+        assert_eq!(levels(&db).tables().count(), 0);
     }
 
     #[test]

@@ -325,13 +325,14 @@ impl Jobs {
         }
     }
 
-    /// Begins the pick of `choose` beside all claims. Slices go on waiting.
+    /// Begins the pick of `choose` beside what is under way. Slices go on waiting. Merges that only wait are
+    /// chosen anew, so their claims are in nobody's way here.
     pub(crate) fn begin_beside(
         &self,
         choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Option<(KeyspaceId, Choice)>,
     ) -> Option<Begun> {
         let mut board = self.board.lock();
-        let claims = board.claims(|_| true);
+        let claims: Vec<_> = board.begun().collect();
         let (keyspace, choice) = choose(&claims)?;
         match board.begin(keyspace, choice) {
             Some(Work::Begin(begun)) => Some(begun),
@@ -499,14 +500,18 @@ fn shown(claim: &Claim, reason: String) -> UnderWay {
 impl Board {
     /// The claims of the jobs under way, and of those asked for that wait and count.
     fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
-        let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
         let asked = self.asked_for.iter().filter(|asked| counts(asked));
-        let reserved = self.reserved.iter();
-        let reserved = reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone()));
-        jobs.chain(asked.filter_map(|asked| asked.waiting.clone()))
-            .chain(reserved)
+        self.begun()
+            .chain(asked.filter_map(|asked| asked.waiting.clone()))
             .chain(self.put_off.iter().cloned())
             .collect()
+    }
+
+    /// The claims of the jobs under way, and on places that are about to be taken.
+    fn begun(&self) -> impl Iterator<Item = (KeyspaceId, Claim)> {
+        let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
+        let reserved = self.reserved.iter();
+        jobs.chain(reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone())))
     }
 
     /// Takes a job off the board and keeps others from choosing it again. Not one that was asked for: who waits

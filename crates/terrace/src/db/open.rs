@@ -1,10 +1,7 @@
 //! Opening a store, top to bottom: directory, lock, manifest, region, recovery, and only then
 //! writes.
 //!
-//! What was in arenas goes to tables before the first new write: a recovered arena is never
-//! appended to. One edit installs the tables and retires every arena that was live, so that a crash in
-//! between finds the state of before. Where space is short, each arena has an edit of its own, oldest
-//! first, as in a store that goes on. Arenas that find no room even so stay sealed, for a later flush.
+//! The writes in arenas go to tables before the first new one (`recovered_arenas.rs`).
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +19,6 @@ use crate::db::compaction_history::CompactionHistory;
 use crate::db::deletions::Deletions;
 use crate::db::empty_stretch::EmptyStretches;
 use crate::db::events::{EventLog, trace};
-use crate::db::flush::ToFlush;
 use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
 use crate::db::keyspace::Opening;
@@ -34,9 +30,9 @@ use crate::db::ownership::{Ownership, with_socket};
 use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
 use crate::db::pins::Pins;
-use crate::db::recover::{RecoveredWrites, TakenArena, check_evidence};
+use crate::db::recover::check_evidence;
 use crate::db::region_home;
-use crate::db::regions::{open_region, recover_from, refuse_volatile_files, region_error};
+use crate::db::regions::{open_region, recover_from, refuse_volatile_files};
 use crate::db::reserve::Reserve;
 use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
@@ -47,14 +43,14 @@ use crate::db::tombstones::{SeenTombstones, pause_between_looks};
 use crate::db::unlisted::of_missing_arena;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
+use crate::db::wait_for_lock::wait_for_lock;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory, fork};
 use crate::guard::catch;
 use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
-    ArenaHome, Edit, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load,
-    lock_current,
+    Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::{ForwardPolicy, ReadBuffer};
@@ -69,13 +65,22 @@ use crate::write_buffer::room::Room;
 use crate::{Error, Result};
 
 impl Store {
-    /// `clock` is for the limit on background writes and the ages of tombstones.
+    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones.
     pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         // The threads that share the work of an opening have no other answer to a panic either.
-        catch("open", || Store::open_unguarded(path, options, clock))
+        catch("open", || {
+            wait_for_lock(options.wait_for_lock, &*clock, |refused| {
+                Store::open_unguarded(path, options.clone(), Arc::clone(&clock), refused > 0)
+            })
+        })
     }
 
-    fn open_unguarded(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
+    fn open_unguarded(
+        path: &Path,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        has_waited: bool,
+    ) -> Result<Arc<Store>> {
         options.check()?;
         let mark = fork::mark(path)?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
@@ -86,7 +91,7 @@ impl Store {
             None => medium,
         };
         let storage = Arc::new(CountingStorage::new(medium).owned_by(mark));
-        let (directory, exists) = directory::prepare(&*storage, path, &options)?;
+        let (directory, exists) = directory::prepare(&*storage, path, &options, has_waited)?;
         if options.inspect && !options.read_only {
             check_inspection(&*directory)?;
         }
@@ -143,7 +148,10 @@ impl Store {
 
         // A new owner has no reader for the writes in arenas until they are in tables.
         let mut memtables = match options.read_only {
-            true => recovered.load()?,
+            true => {
+                let loaded = recovered.load();
+                loaded.map_err(|error| error.with_loss(state.loss()))?
+            }
             false => Vec::new(),
         };
         memtables.reverse();
@@ -287,152 +295,8 @@ impl Store {
         Ok(())
     }
 
-    /// Moves the recovered writes to tables and retires every arena that was live. Arenas for which a
-    /// full disk has no room stay sealed until a later flush.
-    fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
-        let left = self.flush_recovered(recovered)?;
-        self.recycle_retired()?;
-        if matches!(self.arena_home, ArenaHome::Region { .. }) {
-            self.remove_left_arenas()?;
-        }
-        self.keep_unflushed(&left)
-    }
-
-    /// One edit installs the tables of all arenas. Where the disk does not take them beside the arenas,
-    /// one arena after the other goes to tables and gives its space back. Returns the arenas that find
-    /// no room even so.
-    fn flush_recovered(&self, recovered: RecoveredWrites) -> Result<Vec<TakenArena>> {
-        let bytes = recovered.bytes();
-        let all = || {
-            let arenas = ToFlush::Found(&recovered.arenas);
-            self.flush_all(arenas, self.live_generations(), recovered.last_sequence)
-        };
-        match self.with_reserve(all) {
-            Err(error) if error.is_no_space() && self.is_home_recorded() => {
-                self.flush_one_by_one(recovered)
-            }
-            flushed => {
-                flushed.map_err(|error| self.name_need(error, bytes))?;
-                Ok(Vec::new())
-            }
-        }
-    }
-
-    /// The first edit of an opening records changes of the region, and a loss. All older arenas must be
-    /// retired by the same edit: they are looked for where the manifest says. Returns whether there is
-    /// nothing of that kind.
-    fn is_home_recorded(&self) -> bool {
-        let ledger = self.ledger.lock();
-        let recorded = Durability::of(ledger.state.identity.domain);
-        self.arena_home.is_same(&ledger.state.arena_home)
-            && self.durability.same_region_as(recorded)
-            && ledger.loss.is_none()
-    }
-
-    fn flush_one_by_one(&self, recovered: RecoveredWrites) -> Result<Vec<TakenArena>> {
-        let bytes = recovered.bytes();
-        let flush = |arenas: &[TakenArena], generations: Vec<u64>, last_sequence| {
-            let arenas = ToFlush::Found(arenas);
-            // No table goes along: its space would not come back before the end of the opening.
-            self.with_reserve(|| self.flush_with(arenas, generations.clone(), last_sequence, 0))
-        };
-        let give_back = || {
-            self.recycle_retired()?;
-            // Before the sync, btrfs gives nothing back.
-            Ok::<_, Error>(self.arena_directory.sync()?)
-        };
-        // Slots go from here on, those of arenas without a frame first.
-        self.keep_slots_from(u64::MAX)?;
-        give_back()?;
-        if !recovered.empty.is_empty() && !recovered.arenas.is_empty() {
-            let edit = Edit {
-                arenas_retired: recovered.empty.clone(),
-                ..Edit::default()
-            };
-            let recorded = self.record(&mut self.ledger.lock(), edit);
-            recorded.map_err(|error| self.name_need(error, bytes))?;
-            give_back()?;
-        }
-        let may_wait = self.may_wait(&recovered);
-        let mut arenas = recovered.arenas;
-        loop {
-            let (generations, last_sequence) = match &arenas[..] {
-                [oldest, _, ..] => (vec![oldest.generation()], oldest.last_taken()),
-                _ => (self.live_generations(), recovered.last_sequence),
-            };
-            let oldest = arenas.get(..1).unwrap_or_default();
-            match flush(oldest, generations, last_sequence) {
-                Err(error) if error.is_no_space() && may_wait => break,
-                flushed => {
-                    let needed_bytes = oldest.iter().map(TakenArena::frame_bytes).sum();
-                    flushed.map_err(|error| self.name_need(error, needed_bytes))?;
-                }
-            }
-            if arenas.len() < 2 {
-                arenas.clear();
-                break;
-            }
-            // A file keeps its space as long as somebody has it open.
-            drop(arenas.remove(0));
-            give_back()?;
-        }
-        self.keep_slots_from(0)?;
-        Ok(arenas)
-    }
-
-    /// Returns whether new writes may go on behind arenas that are not flushed: these end where the new
-    /// numbers begin, and hold nothing that recovery dropped. Otherwise the next recovery would find a
-    /// gap, or take numbers twice.
-    fn may_wait(&self, recovered: &RecoveredWrites) -> bool {
-        let generations = recovered.arenas.iter().map(TakenArena::generation);
-        let last_taken = recovered.arenas.last().map(TakenArena::last_taken);
-        let is_followed = recovered.arenas.iter().any(TakenArena::is_followed);
-        !is_followed
-            && recovered.report.dropped.is_none()
-            && last_taken == Some(recovered.last_sequence)
-            && generations.eq(self.live_generations())
-    }
-
-    /// Takes arenas that found no room in tables as sealed ones, oldest first.
-    fn keep_unflushed(&self, arenas: &[TakenArena]) -> Result<()> {
-        let mut memtables = Vec::with_capacity(arenas.len());
-        for arena in arenas {
-            let resumed = arena.resume(&self.region);
-            let memtable = resumed.map_err(|error| self.name_need(error, arena.frame_bytes()))?;
-            if self.check_can_persist().is_ok() {
-                // The frames of new writes will promise these.
-                let persisted = memtable.arena().persist();
-                persisted.map_err(|error| self.persist_failed(error))?;
-            }
-            memtables.push(memtable);
-        }
-        memtables.reverse();
-        if !memtables.is_empty() {
-            self.reserve.met_full_disk();
-            self.change_view(|view| view.memtables = memtables.clone());
-        }
-        Ok(())
-    }
-
-    /// Gives back the slots that the manifest does not list.
-    fn recycle_retired(&self) -> Result<()> {
-        for slot in self.region.slots().map_err(region_error)? {
-            let is_live = self.ledger.lock().state.is_in_live_slot(slot.number);
-            if !slot.header.is_left_alone() && !is_live {
-                self.recycle(slot.number);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the generations of the arenas that the manifest lists.
-    fn live_generations(&self) -> Vec<u64> {
-        let ledger = self.ledger.lock();
-        ledger.state.live_arenas.keys().copied().collect()
-    }
-
     /// Says how much space an opening needs, where its error is that there is none.
-    fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
+    pub(crate) fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
         if !error.is_no_space() {
             return error;
         }

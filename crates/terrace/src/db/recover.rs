@@ -54,7 +54,7 @@ pub struct Recovery {
     pub region_loss: Option<RegionLoss>,
     /// Arenas in the directory that are another store's, or of a newer release. They prove nothing
     /// about this store: it leaves them alone. Move them away, or run repair.
-    #[serde(default)]
+    #[serde(flatten, with = "crate::serial::paths::foreign_files")]
     pub foreign_files: Vec<PathBuf>,
 }
 

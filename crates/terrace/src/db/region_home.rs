@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use terrace_region::{FRONT_BYTES, Front};
 use terrace_storage::{
-    Access, Directory, ErrorKind, Lock, OpenMode, OpenOptions, Purpose, Storage,
+    Access, Directory, ErrorKind, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::coding::Decoder;
-use crate::db::directory::open_if_there;
+use crate::db::directory::{has_been_made, open_if_there};
 use crate::db::files;
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
 use crate::levels::{ArenaHome, ManifestState, read_file};
@@ -92,7 +92,7 @@ pub(crate) fn given(
         return Ok(None);
     };
     let absolute = std::path::absolute(path)
-        .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Error::invalid(format!("{}: {error}", Escaped::path(path))))?;
     let Some(directory) = open_if_there(storage, &absolute, options.file_access.into())? else {
         let path = absolute;
         let directory = None;
@@ -101,11 +101,12 @@ pub(crate) fn given(
     if directory.identity()? == store.identity()? {
         return Err(Error::invalid(format!(
             "region_dir is the store's own directory, {}; leave it unset",
-            store.path().display()
+            Escaped::path(store.path())
         )));
     }
     match examine(store.path(), &*directory)? {
-        Some(identity) if !store_exists => {
+        // Another process may have made the store, and its region, since.
+        Some(identity) if !store_exists && !has_been_made(store, options)? => {
             Err(wrong(store.path(), &absolute, foreign(identity, None)))
         }
         _ => Ok(Some(Given {
@@ -234,7 +235,7 @@ fn old_arenas(
         let detail = format!(
             "unflushed writes are in {0}; open the store with region_dir {0}, or flush and close \
              it there before it moves",
-            recorded.display()
+            Escaped::path(recorded)
         );
         return Err(wrong(store.path(), region, detail));
     }
@@ -246,11 +247,9 @@ fn old_arenas(
 
 /// The error for writes that are missing with `path`.
 pub(crate) fn lost(state: &ManifestState, path: &Path) -> Error {
-    let loss = state.loss_after(state.flushed_sequence);
     Error::RegionLost {
         path: path.to_path_buf(),
-        last_durable_sequence: loss.kept,
-        last_promised_sequence: loss.promised,
+        loss: Some(state.loss()),
     }
 }
 
@@ -281,8 +280,8 @@ fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdent
     }
     for entry in entries {
         match entry.name.as_str() {
-            // `mkfs` leaves the last one on a file system of the region's own.
-            files::LOCK | TEMPORARY_NAME | "lost+found" => {}
+            files::LOCK | files::PERSISTS | TEMPORARY_NAME => {}
+            _ if files::is_of_file_system(&entry) => {}
             name if files::is_arena(name) => {
                 let detail = "the file is missing, but arenas are there";
                 return Err(Error::corruption(&file, 0, detail));

@@ -11,7 +11,7 @@ use crate::db::recover::{RecoveredWrites, check_evidence, recover};
 use crate::db::region_home::OldArenas;
 use crate::levels::ManifestState;
 use crate::options::{Durability, Options};
-use crate::{Error, Result};
+use crate::{Error, RegionLoss, Result};
 
 /// There is no directory in which memory could live.
 pub(crate) fn refuse_volatile_files(durability: Durability, options: &Options) -> Result<()> {
@@ -81,15 +81,24 @@ pub(crate) fn open_region(
 }
 
 impl Store {
+    /// Returns a region's error in the engine's terms, with the numbers of the writes that a missing
+    /// arena leaves. Takes no lock.
+    pub(crate) fn region_error(&self, error: terrace_region::Error) -> Error {
+        let kept = self.view.load().flushed_sequence;
+        let promised = self.persisted().max(kept);
+        region_error(error).with_loss(RegionLoss { kept, promised })
+    }
+
     /// What a failed persist of an arena means: nothing may be written on top of it.
     pub(crate) fn persist_failed(&self, error: terrace_region::Error) -> Error {
         let poisons = matches!(error, terrace_region::Error::PersistFailed(_));
-        let error = region_error(error);
+        let error = self.region_error(error);
         if poisons { self.poison(error) } else { error }
     }
 }
 
-/// A region's error in the engine's terms.
+/// Returns a region's error in the engine's terms. [`Store::region_error`] and [`Error::with_loss`]
+/// name the writes that a missing arena leaves.
 pub(crate) fn region_error(error: terrace_region::Error) -> Error {
     use terrace_region::Error as Region;
     match error {
@@ -108,9 +117,31 @@ pub(crate) fn region_error(error: terrace_region::Error) -> Error {
         }
         Region::Missing { file, .. } => Error::RegionLost {
             path: file,
-            last_durable_sequence: 0,
-            last_promised_sequence: 0,
+            loss: None,
         },
         error => Error::invalid(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+
+    #[test]
+    fn an_arena_that_went_missing_is_told_with_the_numbers_that_tables_hold() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), Options::default()).unwrap();
+        for number in 0..835_u32 {
+            db.put(&number.to_be_bytes(), b"").unwrap();
+        }
+        db.flush().unwrap();
+        let missing = terrace_region::Error::Missing {
+            slot: 1,
+            file: "arena-1".into(),
+        };
+        let text = db.store().region_error(missing).to_string();
+        let kept = "; writes up to number 835 are in tables; mount or restore it";
+        assert!(text.contains(kept), "{text}");
     }
 }

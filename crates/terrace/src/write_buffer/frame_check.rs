@@ -7,6 +7,7 @@
 use terrace_region::{FrameInfo, Window};
 
 use crate::key::{Kind, MAX_KEY_BYTES};
+use crate::things::things;
 use crate::write_buffer::record::{MAX_HEAD_BYTES, Record};
 
 /// The first faults of an arena's frames.
@@ -74,8 +75,8 @@ impl FrameFaults {
         }
         if records != u64::from(frame.record_count) {
             let detail = format!(
-                "the frame says that it holds {} records and holds another number of them",
-                frame.record_count
+                "the frame says that it holds {} and holds another number of them",
+                things(frame.record_count, "record")
             );
             self.note(frame.offset, detail);
             return Ok(false);

@@ -45,6 +45,21 @@ fn claims(jobs: &Jobs) -> usize {
     jobs.board.lock().claims(|_| true).len()
 }
 
+/// Tables that a deleted range hides may be among the inputs of a merge that waits.
+#[test]
+fn a_merge_that_waits_for_space_is_in_no_removals_way() {
+    let jobs = Jobs::default();
+    let (first, _) = begin(&jobs, choice(1, Reason::AskedFor), 399);
+    let (second, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 399);
+    assert!(!goes_on && jobs.is_under_way(first) && !jobs.is_under_way(second));
+    assert_eq!(claims(&jobs), 2);
+    let begun = jobs.begin_beside(|claims| {
+        assert_eq!(claims.len(), 1, "of the first merge");
+        Some((KeyspaceId::DEFAULT, choice(2, Reason::Hidden { tables: 2 })))
+    });
+    assert!(begun.is_some_and(|begun| jobs.is_under_way(begun.job)));
+}
+
 #[test]
 fn a_merge_is_put_off_that_has_no_space_beside_another() {
     let jobs = Jobs::default();
