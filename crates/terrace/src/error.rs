@@ -1,14 +1,17 @@
 //! The one error of the engine. Each variant is a case that callers handle differently, and its
 //! text says what to do next.
 
-use std::fmt;
+mod text;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use terrace_region::{Front, FrontFault};
 use terrace_storage as storage;
 
-use crate::SequenceNumber;
+use crate::levels::RegionLoss;
 use crate::table::{open_files, process_limit};
 
 /// The result of an engine operation.
@@ -53,6 +56,17 @@ pub enum Error {
         /// Tables of the process's stores that are open.
         open_tables: usize,
     },
+    /// A file cannot grow: the process (`RLIMIT_FSIZE`) or the file system allows no longer one.
+    /// Acknowledged writes are safe; try again when the limit is raised.
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that a file of this process may have; `None` without a limit.
+        limit_bytes: Option<u64>,
+    },
+    /// No thread can be made: the user or the control group has as many as it may. Acknowledged
+    /// writes are safe; try again when there are threads.
+    NoThread(Arc<storage::NoThread>),
     /// A file operation failed.
     Io(Arc<storage::Error>),
     /// An argument or option is out of its range.
@@ -64,6 +78,9 @@ pub enum Error {
         /// Where its owner may be asked; see [`inspect`](crate::inspect). `None` if there is no
         /// such socket. One that a crash left answers nobody.
         socket: Option<PathBuf>,
+        /// Time that the opening waited in vain; see
+        /// [`Options::wait_for_lock`](crate::Options::wait_for_lock).
+        waited: Duration,
     },
     /// The directory of an open store was removed, or another process has taken it. Writes are refused
     /// until the store is opened again.
@@ -91,10 +108,8 @@ pub enum Error {
     RegionLost {
         /// The region directory or the arena file that is missing.
         path: PathBuf,
-        /// Every write up to this number is in tables.
-        last_durable_sequence: SequenceNumber,
-        /// Writes up to this number are known to have been made to survive. More may be missing.
-        last_promised_sequence: SequenceNumber,
+        /// The numbers of kept and of promised writes, if they are known. More may be missing.
+        loss: Option<RegionLoss>,
     },
     /// The region directory is another store's, or this store's unflushed writes are elsewhere.
     WrongRegion {
@@ -137,8 +152,11 @@ pub enum Error {
         /// Why, and what to do.
         detail: String,
     },
-    /// What the process that owns a store said, in its words, or why it said nothing.
+    /// What the process that owns a store said, in its words.
     Owner(String),
+    /// No process answers for a store: nobody listens at its socket, or its owner is closing it, ended
+    /// before it answered, or has too much to do. Ask again, or open the store.
+    NoAnswer(String),
 }
 
 impl Error {
@@ -177,6 +195,17 @@ impl Error {
         Error::InvalidArgument(detail.into())
     }
 
+    /// Adds the numbers of kept and of promised writes to a [`Error::RegionLost`] without them.
+    pub(crate) fn with_loss(self, known: RegionLoss) -> Self {
+        match self {
+            Error::RegionLost { path, loss: None } => Error::RegionLost {
+                path,
+                loss: Some(known),
+            },
+            error => error,
+        }
+    }
+
     /// Whether the medium was full.
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -184,6 +213,12 @@ impl Error {
             Error::Io(error) => error.kind() == storage::ErrorKind::NoSpace,
             _ => false,
         }
+    }
+}
+
+impl From<storage::NoThread> for Error {
+    fn from(error: storage::NoThread) -> Self {
+        Error::NoThread(Arc::new(error))
     }
 }
 
@@ -204,6 +239,10 @@ impl From<Arc<storage::Error>> for Error {
     fn from(error: Arc<storage::Error>) -> Self {
         match error.kind() {
             storage::ErrorKind::Forked => Error::Forked,
+            storage::ErrorKind::FileTooLarge => Error::FileTooLarge {
+                path: error.path().to_path_buf(),
+                limit_bytes: getrlimit(Resource::Fsize).current,
+            },
             storage::ErrorKind::TooManyFiles => Error::TooManyFiles {
                 path: error.path().to_path_buf(),
                 process_limit: Some(process_limit().unwrap_or(u64::MAX)),
@@ -219,157 +258,16 @@ impl From<Arc<storage::Error>> for Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Corruption {
-                file,
-                offset,
-                detail,
-            } => write!(
-                f,
-                "{} is damaged at byte {offset}: {detail}; restore the file from a copy, or see \
-                 what else is affected with `terrace verify` and go on with what can be read with \
-                 `terrace repair`",
-                file.display()
-            ),
-            Error::Unsupported { file, detail } => write!(
-                f,
-                "{} was written by a version this one does not know: {detail}; open it with the \
-                 release that wrote it, or a newer one",
-                file.display()
-            ),
-            Error::NoSpace { path, needed_bytes } => write!(
-                f,
-                "no space left for {}: {needed_bytes} bytes are needed; free some and try again",
-                path.display()
-            ),
-            Error::TooManyFiles {
-                path,
-                process_limit: Some(limit),
-                open_tables,
-            } => write!(
-                f,
-                "no descriptor is left to open {}: the process may have {limit} files open \
-                 (RLIMIT_NOFILE), and {open_tables} of them are tables; raise the limit (`ulimit \
-                 -n`), close other files, or lower max_open_tables",
-                path.display()
-            ),
-            Error::TooManyFiles {
-                path,
-                process_limit: None,
-                open_tables,
-            } => write!(
-                f,
-                "no descriptor is left to open {}: the machine has as many files open as it may \
-                 (fs.file-max), {open_tables} of them are tables of this process; raise the limit, \
-                 or lower max_open_tables",
-                path.display()
-            ),
-            Error::Io(error) => write!(f, "{error}"),
-            Error::InvalidArgument(detail) => write!(f, "invalid argument: {detail}"),
-            Error::Busy { path, socket } => {
-                write!(
-                    f,
-                    "{} is open elsewhere (its LOCK is held); close the other owner first",
-                    path.display()
-                )?;
-                match socket {
-                    Some(socket) => write!(
-                        f,
-                        ", or ask it at {}, as `terrace stats`, `levels` and `events` do",
-                        socket.display()
-                    ),
-                    None => Ok(()),
-                }
-            }
-            Error::OwnershipLost { path, detail } => {
-                write!(
-                    f,
-                    "{} is not this store's any more: {detail}",
-                    path.display()
-                )
-            }
-            Error::NoStore { path, detail } => {
-                write!(f, "no store in {}: {detail}", path.display())
-            }
-            Error::NoKeyspace { name } => write!(
-                f,
-                "there is no keyspace {name}; it was never made, or it has been dropped"
-            ),
-            Error::RegionLost {
-                path,
-                last_durable_sequence: durable,
-                last_promised_sequence: promised,
-            } => {
-                write!(
-                    f,
-                    "{} is missing, and unflushed writes with it; writes up to number {durable} \
-                     are in tables",
-                    path.display()
-                )?;
-                if promised > durable {
-                    write!(
-                        f,
-                        ", writes up to number {promised} were promised to survive"
-                    )?;
-                }
-                f.write_str(
-                    "; mount or restore it and open again, or go on without those writes by \
-                     accept_region_loss (--accept-region-loss)",
-                )
-            }
-            Error::WrongRegion {
-                store,
-                region,
-                detail,
-            } => write!(
-                f,
-                "{} does not hold the arenas of {}: {detail}",
-                region.display(),
-                store.display()
-            ),
-            Error::Poisoned { cause } => write!(
-                f,
-                "writes are refused since an earlier failure: {cause}; close and reopen the store"
-            ),
-            Error::Panicked { step, message } => write!(
-                f,
-                "a panic in the step \"{step}\": {message}; this is a bug, please report it with \
-                 this message"
-            ),
-            Error::CalledFromListener => f.write_str(
-                "an event listener called what waits for the store, which waits for the listener; \
-                 hand the call to a thread of your own",
-            ),
-            Error::Conflict => {
-                f.write_str("a key was written after it was read; read it again and retry")
-            }
-            Error::WouldStall => f.write_str(
-                "flush or compaction is behind and the write would have to wait; try again later, \
-                 or write without no_stall",
-            ),
-            Error::Closed => f.write_str("the store is closed"),
-            Error::Forked => f.write_str(
-                "the store belongs to the process that this one was forked from; fork before the \
-                 store is opened, or call exec and open it once that process has closed it",
-            ),
-            Error::NoInspection { path, detail } => write!(
-                f,
-                "there can be no inspection socket at {}: {detail}",
-                path.display()
-            ),
-            Error::Owner(what) => f.write_str(what),
-        }
-    }
-}
-
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io(error) => std::error::Error::source(error.as_ref()),
+            Error::NoThread(error) => std::error::Error::source(error.as_ref()),
             Error::Poisoned { cause } => Some(cause.as_ref()),
             _ => None,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,8 @@ mod serial;
 pub mod simulate;
 mod sync;
 mod table;
+mod things;
+mod thread_start;
 mod time_profile;
 mod write_buffer;
 
@@ -88,7 +90,7 @@ pub use repair::{
     DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
 };
 pub use table::Compression;
-pub use terrace_storage::{IoCounts, IoStatistics, Purpose};
+pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
 pub use time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use write_buffer::batch::WriteBatch;
 pub use write_buffer::slowdown::StallCause;

@@ -5,6 +5,7 @@ mod compaction;
 mod file_access;
 pub(crate) mod keyspace;
 mod text;
+pub(crate) mod toml_refusal;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::levels::Domain;
 use crate::options::keyspace::KeyspaceOptions;
 use crate::randomness::Randomness;
 use crate::read_buffer::ReadBufferOptions;
+use crate::serial::paths;
 use crate::table::Compression;
 
 /// What an acknowledged write survives.
@@ -136,6 +138,28 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Open without writing a byte; every write is refused. Default: false.
     pub read_only: bool,
+    /// Where another owner or reader holds the lock of the store, or of its region directory, try again
+    /// for this time, with pauses of 5 to 100 ms, before the opening or [`repair`](crate::repair()) is
+    /// [`Error::Busy`](crate::Error::Busy). No other error is waited out. In TOML
+    /// `wait_for_lock_seconds`. Default (`None`): the first refusal is the error.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("store");
+    /// use std::time::Duration;
+    /// use terrace::{Db, Options};
+    ///
+    /// let owner = Db::open(&path, Options::default())?;
+    /// let leaving = std::thread::spawn(move || owner.close());
+    ///
+    /// let options = Options { wait_for_lock: Some(Duration::from_secs(60)), ..Options::default() };
+    /// let db = Db::open(&path, options)?;
+    /// # leaving.join().unwrap()?;
+    /// # db.close()?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    #[serde(rename = "wait_for_lock_seconds", with = "text::seconds")]
+    pub wait_for_lock: Option<Duration>,
     /// What an acknowledged write survives. `None`: as the store was last opened, `CrashSafe` for a
     /// new one. Default: `None`.
     pub durability: Option<Durability>,
@@ -288,6 +312,7 @@ pub struct Options {
     /// to one store. Once a store has unflushed writes there it opens with this directory only
     /// (wherever that is mounted); after `flush` and `close` it may be given another one, or none.
     /// Default (`None`): arenas are in the store's directory.
+    #[serde(with = "paths::option", skip_serializing_if = "Option::is_none")]
     pub region_dir: Option<PathBuf>,
     /// Open although unflushed writes are missing with their region, with what tables hold. The
     /// loss is recorded and shown by [`Recovery`](crate::Recovery) and
@@ -331,6 +356,7 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            wait_for_lock: None,
             durability: None,
             persist_every: None,
             arena_bytes: 64 << 20,

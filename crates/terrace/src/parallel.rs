@@ -5,6 +5,7 @@ use std::thread;
 use crate::Result;
 use crate::guard::{catch, panicked};
 use crate::options::{Background, Options};
+use crate::thread_start::start_scoped;
 
 /// How many items may be worked on at a time. One where all work is done in the caller's thread.
 pub(crate) fn threads(options: &Options) -> usize {
@@ -41,8 +42,8 @@ where
             let started: Vec<_> = others
                 .iter()
                 .map(|item| {
-                    let thread = thread::Builder::new().name("terrace-open".to_owned());
-                    (item, thread.spawn_scoped(scope, move || work(item)))
+                    let work = move || work(item);
+                    (item, start_scoped(scope, "terrace-open", work))
                 })
                 .collect();
             results.push(work_here(first));

@@ -1,5 +1,7 @@
 //! Reports as JSON: what `serde` would write otherwise than people and scripts expect.
 
+pub(crate) mod paths;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -234,13 +236,9 @@ impl TryFrom<TableForm> for TableReport {
 
 /// A key as text or, if it is none, in hexadecimal.
 pub(crate) fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
-    let hex = |byte: u8| format!("{byte:02x}");
     match String::from_utf8(key) {
         Ok(text) => (Some(text), None),
-        Err(bytes) => (
-            None,
-            Some(bytes.into_bytes().into_iter().map(hex).collect()),
-        ),
+        Err(bytes) => (None, Some(to_hex(bytes.as_bytes()))),
     }
 }
 
@@ -251,6 +249,14 @@ pub(crate) fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<V
             .map(String::into_bytes)
             .ok_or("a key is missing".to_owned());
     };
+    from_hex(&hex).ok_or("a key is not in hexadecimal".to_owned())
+}
+
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn from_hex(hex: &str) -> Option<Vec<u8>> {
     let digit = |digit: u8| {
         (digit as char)
             .to_digit(16)
@@ -259,7 +265,5 @@ pub(crate) fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<V
     let byte = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
     let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-    bytes
-        .filter(|_| rest.is_empty())
-        .ok_or("a key is not in hexadecimal".to_owned())
+    bytes.filter(|_| rest.is_empty())
 }

@@ -6,7 +6,8 @@
 //! stores they are within a tenth (`tests/simulation.rs`).
 
 pub use crate::compaction::simulator::description::{
-    KeyDistribution, Simulation, Speeds, TreeKind,
+    DELETE_SHARES, EXPONENTS, KeyDistribution, MAX_FLUSHES, MAX_KEY_BYTES, MAX_KEYS,
+    MAX_VALUE_BYTES, MIN_ARENA_BYTES, Simulation, Speeds, TreeKind,
 };
 pub use crate::compaction::simulator::outcome::{
     MergesOfReason, Moment, Outcome, Seconds, SpaceAmplification, SubLevels,

@@ -70,6 +70,27 @@ fn scenario(storage: &Arc<dyn Storage>) -> Result<usize> {
     rows(&db)
 }
 
+/// Does the same with arenas in a directory of their own, and makes tables and a store beside the usual
+/// way.
+fn wide_scenario(storage: &Arc<dyn Storage>) -> Result<usize> {
+    let options = Options {
+        region_dir: Some("/fast".into()),
+        ..small(Arc::clone(storage))
+    };
+    let db = Db::open("/store", options)?;
+    db.put(b"key", b"value")?;
+    let mut load = db.ingest()?;
+    for number in 0..100 {
+        load.put(&key(number), &[1; 200])?;
+    }
+    load.finish()?;
+    db.put(b"key", b"value")?;
+    db.checkpoint("/copy")?;
+    let rows = rows(&db)?;
+    db.close()?;
+    Ok(rows)
+}
+
 /// A store with a table that can be closed, unless it is already.
 struct Spare(Db);
 
@@ -143,6 +164,27 @@ fn what_finds_no_descriptor_says_which_limit_and_which_option() {
             assert!(rows(&db).unwrap() <= 100);
         }
     }
+}
+
+#[test]
+fn region_directories_ingestions_and_checkpoints_say_it_too() {
+    let _alone = alone();
+    let (plan, _, storage) = planned();
+    wide_scenario(&storage).unwrap();
+    let openings = plan.count();
+    assert!(openings > 20, "{openings}");
+    let mut told = 0;
+    for at in 0..openings {
+        let (plan, _, storage) = planned();
+        plan.fail_from(at, Fault::TooManyFiles);
+        match wide_scenario(&storage) {
+            // The last ones tidy up, which may wait.
+            Ok(rows) => assert_eq!(rows, 101),
+            Err(Error::TooManyFiles { .. }) => told += 1,
+            Err(error) => panic!("opening {at}: {error}"),
+        }
+    }
+    assert!(told > 40, "{told} of {openings}");
 }
 
 #[test]

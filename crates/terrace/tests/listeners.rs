@@ -135,11 +135,12 @@ fn a_listener_that_panics_is_not_called_again_and_nothing_else_ends() {
 type Call = fn(&Db) -> Result<()>;
 
 /// Everything that waits for the store.
-const CALLS: [(&str, Call); 8] = [
+const CALLS: [(&str, Call); 9] = [
     ("flush", Db::flush),
     ("compact", Db::compact),
     ("compact_range", |db| db.compact_range(..)),
     ("checkpoint", |db| db.checkpoint("/copy").map(drop)),
+    ("rename_keyspace", |db| db.rename_keyspace("none", "other")),
     ("drop_keyspace", |db| db.drop_keyspace("none")),
     ("persist", Db::persist),
     ("ingest", |db| {

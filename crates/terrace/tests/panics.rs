@@ -117,13 +117,14 @@ impl Stage {
 
     /// All calls that wait or write get the cause. Reads go on.
     fn check_answers(&self, step: &str) {
-        let calls: [(&str, Call); 7] = [
+        let calls: [(&str, Call); 8] = [
             ("put", |db| db.put(b"refused", b"")),
             ("flush", Db::flush),
             ("compact", Db::compact),
             ("compact_range", |db| db.compact_range(..)),
             ("checkpoint", |db| db.checkpoint("/copy").map(drop)),
             ("ingest", |db| db.ingest().map(drop)),
+            ("rename_keyspace", |db| db.rename_keyspace("none", "other")),
             ("drop_keyspace", |db| db.drop_keyspace("none")),
         ];
         for (name, call) in calls {

@@ -64,8 +64,8 @@ fn a_subscriber_is_told_of_openings_flushes_and_failures() {
         );
     };
     told(Level::INFO, "store opened");
-    told(Level::INFO, "flush of 1 arenas begun");
-    told(Level::INFO, "flush of 1 arenas ended");
+    told(Level::INFO, "flush of 1 arena begun");
+    told(Level::INFO, "flush of 1 arena ended");
     told(Level::ERROR, "writes are refused");
 }
 

@@ -22,6 +22,7 @@ use crate::db::events::EventKind;
 use crate::options;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::sync::{Condvar, Mutex};
+use crate::thread_start;
 use crate::{Error, Result};
 
 /// One unit of background work; false if there was none.
@@ -211,15 +212,7 @@ impl Worker {
                 format!("{}-{number}", self.name)
             };
             let (worker, store) = (Arc::clone(self), Arc::clone(store));
-            let thread = thread::Builder::new().name(name);
-            let thread = thread.spawn(move || worker.run(&store)).map_err(|error| {
-                let operation = terrace_storage::Operation::Open;
-                Error::from(terrace_storage::Error::new(
-                    operation,
-                    self.name.as_ref(),
-                    error,
-                ))
-            })?;
+            let thread = thread_start::start(&name, move || worker.run(&store))?;
             self.state.lock().handles.push(thread);
         }
         Ok(())

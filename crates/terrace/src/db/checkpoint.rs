@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_storage::{
-    Access, Directory, DirectoryEntry, Lock, OpenMode, OpenOptions, Purpose, Storage,
+    Access, Directory, DirectoryEntry, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
 
 use crate::db::directory::open_if_there;
@@ -112,13 +112,15 @@ fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
 
 /// A lock that a failed attempt left is nothing.
 fn is_empty(entries: &[DirectoryEntry]) -> bool {
-    entries.iter().all(|entry| entry.name == files::LOCK)
+    entries
+        .iter()
+        .all(|entry| entry.name == files::LOCK || files::is_of_file_system(entry))
 }
 
 fn not_empty(to: &Path) -> Error {
     Error::invalid(format!(
         "{} is not empty; a checkpoint is made in a new or an empty directory",
-        to.display()
+        Escaped::path(to)
     ))
 }
 

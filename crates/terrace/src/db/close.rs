@@ -8,7 +8,7 @@ use crate::db::flush::ToFlush;
 use crate::inspect::socket::Server;
 use crate::levels::{ArenaEnd, CleanClose, Edit};
 use crate::sync::atomic::Ordering;
-use crate::sync::thread;
+use crate::thread_start;
 
 impl Store {
     /// Ends the store: nothing is accepted any more, what was written is persisted (or, if it is
@@ -64,9 +64,8 @@ impl Store {
             return;
         }
         let store = Arc::clone(self);
-        let thread = thread::Builder::new().name("terrace-close".to_owned());
         // Where no thread is to be had the store stays open until the process ends.
-        let _ = thread.spawn(move || store.close());
+        let _ = thread_start::start("terrace-close", move || store.close());
     }
 
     /// The owner's part of closing: no more writes, then what was written is made safe and the

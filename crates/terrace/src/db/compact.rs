@@ -30,6 +30,7 @@ use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::cursor::Cursor;
 use crate::db::Store;
+use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compaction_history::{Began, Compaction};
 use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
@@ -73,7 +74,7 @@ impl Store {
         }
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
-        let seen = self.seen_beside();
+        let seen = self.seen_beside(RangesInArenas::Persisted);
         let choose = |claims: &[(KeyspaceId, Claim)]| self.choose(claims, &known, &seen);
         let work = self.jobs.next(choose)?;
         // It holds tables that a merge may make obsolete.
@@ -148,11 +149,12 @@ impl Store {
         let done = self.unless_dropped(begun.keyspace, done.map(|_| ()));
         let done = done.map(|()| true);
         if is_over {
-            self.compactions.add(Compaction {
+            let past = Compaction {
                 cut_short: done.as_ref().err().map(ToString::to_string),
                 keyspace: self.name_of(begun.keyspace),
                 ..began.past()
-            });
+            };
+            self.compactions.add(begun.keyspace, past);
             self.jobs.remove(begun.job);
             self.jobs.ended(done.clone());
         }
@@ -493,7 +495,7 @@ impl Store {
             keyspace: self.name_of(ended.keyspace),
             ..progress.began.past()
         };
-        self.compactions.add(past.clone());
+        self.compactions.add(ended.keyspace, past.clone());
         past
     }
 
@@ -515,9 +517,8 @@ impl Store {
 
     /// The keyspace's name, its number if it was dropped.
     fn name_of(&self, keyspace: KeyspaceId) -> String {
-        let version = Arc::clone(&self.view.load().version);
-        let levels = version.keyspace(keyspace);
-        levels.map_or_else(|| keyspace.to_string(), |levels| levels.name.clone())
+        let present = self.present_name(keyspace);
+        present.unwrap_or_else(|| keyspace.to_string())
     }
 
     /// Ends background work. What merges have built and not installed is thrown away.

@@ -14,6 +14,7 @@ use crate::compaction::policy::removal;
 use crate::compaction::policy::superseded::are_droppable;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::db::Store;
+use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compact::claims_of;
 use crate::db::keyspaces::live;
 use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
@@ -60,6 +61,11 @@ impl Store {
                 Ok(false) => break Ok(()),
                 // Slices that were installed, and merges that this one waited for, have given space back.
                 Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => {
+                    // A range that was deleted meanwhile may hide inputs.
+                    match self.with_reserve(|| self.remove_hidden_tables(keyspace)) {
+                        Err(error) if !error.is_no_space() => break Err(error),
+                        _ => self.background.deletion_wanted(self),
+                    }
                     self.let_space_return(attempts);
                     attempts += 1;
                 }
@@ -84,7 +90,7 @@ impl Store {
     pub(crate) fn remove_hidden_tables(&self, keyspace: KeyspaceId) -> Result<()> {
         loop {
             // Anew: a table may be the oldest one now that another is gone.
-            let seen = self.seen_tombstones();
+            let seen = self.seen_tombstones(RangesInArenas::Persisted);
             let choose = |claims: &[(KeyspaceId, Claim)]| {
                 let version = Arc::clone(&self.view.load().version);
                 let levels = version.keyspace(keyspace)?;

@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::policy::{Choice, ChoiceKind};
-use crate::serial;
+use crate::levels::Version;
 use crate::sync::{Instant, Mutex};
+use crate::{KeyspaceId, serial};
 
 /// Compactions that a store remembers; the oldest go first.
 pub(crate) const KEPT: usize = 256;
@@ -19,7 +20,7 @@ pub(crate) const KEPT: usize = 256;
 pub struct Compaction {
     /// Its number, as events tell it.
     pub job: u64,
-    /// The name of its keyspace.
+    /// The present name of its keyspace; of one that was dropped since, the name when it ended.
     pub keyspace: String,
     /// When it was chosen.
     #[serde(rename = "began_seconds", with = "serial::milliseconds_since_1970")]
@@ -133,21 +134,28 @@ fn chosen(job: u64, choice: &Choice, began: SystemTime) -> Compaction {
 
 /// The last compactions of a store.
 #[derive(Debug, Default)]
-pub(crate) struct CompactionHistory(Mutex<VecDeque<Compaction>>);
+pub(crate) struct CompactionHistory(Mutex<VecDeque<(KeyspaceId, Compaction)>>);
 
 impl CompactionHistory {
     /// Remembers one that has ended.
-    pub(crate) fn add(&self, compaction: Compaction) {
+    pub(crate) fn add(&self, keyspace: KeyspaceId, compaction: Compaction) {
         let mut kept = self.0.lock();
         if kept.len() == KEPT {
             kept.pop_front();
         }
-        kept.push_back(compaction);
+        kept.push_back((keyspace, compaction));
     }
 
-    /// Those that are remembered, in the order in which they ended.
-    pub(crate) fn kept(&self) -> Vec<Compaction> {
-        self.0.lock().iter().cloned().collect()
+    /// Returns those that are remembered, in the order in which they ended. Keyspaces have the names
+    /// that `version` gives them.
+    pub(crate) fn kept(&self, version: &Version) -> Vec<Compaction> {
+        let mut kept: Vec<_> = self.0.lock().iter().cloned().collect();
+        for (keyspace, past) in &mut kept {
+            if let Some(levels) = version.keyspace(*keyspace) {
+                past.keyspace.clone_from(&levels.name);
+            }
+        }
+        kept.into_iter().map(|(_, past)| past).collect()
     }
 }
 
@@ -182,9 +190,11 @@ mod tests {
         let history = CompactionHistory::default();
         let last = KEPT as u64 + 3;
         for job in 1..=last {
-            history.add(compaction(job));
+            history.add(KeyspaceId::DEFAULT, compaction(job));
         }
-        let kept: Vec<u64> = history.kept().iter().map(|past| past.job).collect();
+        let version = version(Vec::new());
+        let kept = history.kept(&version);
+        let kept: Vec<u64> = kept.iter().map(|past| past.job).collect();
         assert!(kept.iter().copied().eq(4..=last), "{kept:?}");
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_region::{HEADER_BYTES, Header, HeaderState};
 use terrace_storage::{
-    Access, Directory, DirectoryEntry, ErrorKind, OpenMode, OpenOptions, Purpose, Storage,
+    Access, Directory, DirectoryEntry, ErrorKind, Escaped, OpenMode, OpenOptions, Purpose, Storage,
 };
 
 use crate::db::unsupported_tables::stays;
@@ -31,11 +31,13 @@ pub(crate) fn open_if_there(
 }
 
 /// Opens the directory of a store, once and for all, and says whether a store is there. Refuses one
-/// that holds foreign files; makes one where that is wanted.
+/// that holds foreign files; makes one where that is wanted. An opening that has waited for an owner
+/// makes none: that owner's was there, and somebody removed it.
 pub(crate) fn prepare(
     storage: &dyn Storage,
     path: &Path,
     options: &Options,
+    has_waited: bool,
 ) -> Result<(Arc<dyn Directory>, bool)> {
     let no_store = |detail: &str| {
         Err(Error::NoStore {
@@ -49,12 +51,17 @@ pub(crate) fn prepare(
         if !creates {
             return no_store("there is no such directory");
         }
+        if has_waited {
+            return no_store("the directory was removed while its owner was waited for");
+        }
         storage.create_directory_for(path, access)?;
         return Ok((storage.directory(path, access)?, false));
     };
     let entries = directory.list()?;
     let exists = entries.iter().any(|entry| entry.name == "CURRENT");
-    let foreign = entries.iter().find(|entry| !files::is_ours(&entry.name));
+    let foreign = entries
+        .iter()
+        .find(|entry| !files::is_ours(&entry.name) && !files::is_of_file_system(entry));
     match (exists, foreign) {
         (true, _) if options.error_if_exists => Err(exists_already(path)),
         (true, _) => Ok((directory, true)),
@@ -88,7 +95,7 @@ pub(crate) fn has_been_made(directory: &dyn Directory, options: &Options) -> Res
 fn exists_already(path: &Path) -> Error {
     Error::invalid(format!(
         "{} holds a store already, and error_if_exists is set",
-        path.display()
+        Escaped::path(path)
     ))
 }
 

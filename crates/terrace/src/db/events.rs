@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-use terrace_storage::ForkMark;
+use terrace_storage::{Escaped, ForkMark};
 
 use self::listener::Listener;
 use crate::db::keyspace::Opening;
 use crate::sync::Mutex;
+use crate::things::{Numbered, things};
 use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, KeyspaceId};
 
@@ -234,21 +235,32 @@ impl Serialize for Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.number, self.thread, self.kind)
+        write!(
+            f,
+            "{} {} {}",
+            self.number,
+            Escaped::message(&self.thread),
+            self.kind
+        )
     }
 }
 
 impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EventKind::FlushBegun { arenas } => write!(f, "flush of {arenas} arenas begun"),
+            EventKind::FlushBegun { arenas } => {
+                write!(f, "flush of {} begun", things(*arenas, "arena"))
+            }
             EventKind::FlushEnded {
                 arenas,
                 tables,
                 written_bytes,
             } => write!(
                 f,
-                "flush of {arenas} arenas ended: {tables} tables, {written_bytes} bytes"
+                "flush of {} ended: {}, {}",
+                things(*arenas, "arena"),
+                things(*tables, "table"),
+                things(*written_bytes, "byte")
             ),
             EventKind::MergeBegun {
                 job,
@@ -261,9 +273,13 @@ impl fmt::Display for EventKind {
                 slices,
             } => write!(
                 f,
-                "merge {job} begun: keyspace {keyspace}, {tables} tables of levels \
-                 {input_levels:?} with {input_bytes} bytes into level {output_level} in {slices} \
-                 slices, because {reason}"
+                "merge {job} begun: keyspace {keyspace}, {} of {} with {} into level \
+                 {output_level} in {}, because {}",
+                things(*tables, "table"),
+                Numbered("level", input_levels),
+                things(*input_bytes, "byte"),
+                things(*slices, "slice"),
+                Escaped::message(reason)
             ),
             EventKind::SliceBegun {
                 job,
@@ -288,8 +304,10 @@ impl fmt::Display for EventKind {
                 written_bytes,
             } => write!(
                 f,
-                "slice {slice} of merge {job} installed: {input_bytes} bytes to {tables} tables \
-                 with {written_bytes} bytes"
+                "slice {slice} of merge {job} installed: {} to {} with {}",
+                things(*input_bytes, "byte"),
+                things(*tables, "table"),
+                things(*written_bytes, "byte")
             ),
             EventKind::SliceFailed { job, slice, error } => {
                 write!(f, "slice {slice} of merge {job} thrown away: {error}")
@@ -306,8 +324,10 @@ impl fmt::Display for EventKind {
             } => {
                 write!(
                     f,
-                    "merge {job} ended with {installed} of {slices} slices: {written_bytes} bytes, \
-                     {dropped} of {entries} entries dropped"
+                    "merge {job} ended with {installed} of {}: {}, {dropped} of {} dropped",
+                    things(*slices, "slice"),
+                    things(*written_bytes, "byte"),
+                    things(*entries, "entry")
                 )?;
                 if let Some(predicted) = predicted_dropped {
                     write!(f, " of {predicted} predicted")?;
@@ -320,7 +340,8 @@ impl fmt::Display for EventKind {
                 output_level,
             } => write!(
                 f,
-                "tables {tables:?} of keyspace {keyspace} moved to level {output_level}"
+                "{} of keyspace {keyspace} moved to level {output_level}",
+                Numbered("table", tables)
             ),
             EventKind::TablesRemoved {
                 keyspace,
@@ -328,7 +349,9 @@ impl fmt::Display for EventKind {
                 bytes,
             } => write!(
                 f,
-                "tables {tables:?} of keyspace {keyspace}, {bytes} bytes, removed: deleted ranges hide them"
+                "{} of keyspace {keyspace}, {}, removed: deleted ranges hide all entries",
+                Numbered("table", tables),
+                things(*bytes, "byte")
             ),
             EventKind::ReserveGivenBack { bytes } => write!(
                 f,
@@ -337,16 +360,19 @@ impl fmt::Display for EventKind {
             EventKind::ReserveMade { bytes } => {
                 write!(f, "a reserve of {bytes} bytes was made again")
             }
-            EventKind::TablesDeleted { tables } => write!(f, "tables {tables:?} deleted"),
+            EventKind::TablesDeleted { tables } => {
+                write!(f, "{} deleted", Numbered("table", tables))
+            }
             EventKind::WritersStopped { cause, time } => {
                 write!(f, "writers stopped for {time:?}: {cause}")
             }
             EventKind::StepFailed { worker, error } => {
-                write!(f, "a step of {worker} failed: {error}")
+                write!(f, "a step of {} failed: {error}", Escaped::message(worker))
             }
             EventKind::ListenerPanicked { message } => write!(
                 f,
-                "the event listener panicked and is not called any more: {message}"
+                "the event listener panicked and is not called any more: {}",
+                Escaped::message(message)
             ),
         }
     }
@@ -449,5 +475,59 @@ mod tests {
                 .all(|pair| pair[0].number + 1 == pair[1].number)
         );
         assert!(kept[0].to_string().ends_with("flush of 3 arenas begun"));
+    }
+
+    #[test]
+    fn an_event_of_one_thing_has_no_plural() {
+        let one = |kind: EventKind, text: &str| assert_eq!(kind.to_string(), text);
+        one(
+            EventKind::FlushEnded {
+                arenas: 1,
+                tables: 1,
+                written_bytes: 1,
+            },
+            "flush of 1 arena ended: 1 table, 1 byte",
+        );
+        one(
+            EventKind::MergeBegun {
+                job: 1,
+                keyspace: KeyspaceId::DEFAULT,
+                reason: "it was asked for".into(),
+                input_levels: vec![0],
+                output_level: 1,
+                tables: 1,
+                input_bytes: 1,
+                slices: 1,
+            },
+            "merge 1 begun: keyspace 1, 1 table of level 0 with 1 byte into level 1 in 1 slice, \
+             because it was asked for",
+        );
+        one(
+            EventKind::SliceInstalled {
+                job: 1,
+                slice: 0,
+                tables: 1,
+                input_bytes: 1,
+                written_bytes: 1,
+            },
+            "slice 0 of merge 1 installed: 1 byte to 1 table with 1 byte",
+        );
+        one(
+            EventKind::MergeEnded {
+                job: 1,
+                installed: 1,
+                slices: 1,
+                written_bytes: 1,
+                entries: 1,
+                predicted_dropped: None,
+                dropped: 0,
+                setback: false,
+            },
+            "merge 1 ended with 1 of 1 slice: 1 byte, 0 of 1 entry dropped",
+        );
+        one(
+            EventKind::TablesDeleted { tables: vec![3] },
+            "table 3 deleted",
+        );
     }
 }

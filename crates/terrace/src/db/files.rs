@@ -1,5 +1,7 @@
 //! The names of a store's files.
 
+use terrace_storage::DirectoryEntry;
+
 use crate::inspect::socket::{NEW_SOCKET, SOCKET};
 use crate::key::MAX_SEQUENCE;
 
@@ -8,6 +10,9 @@ pub(crate) const LOCK: &str = "LOCK";
 
 /// Blocks that a full disk gives back; see `reserve.rs`.
 pub(crate) const RESERVE: &str = "RESERVE";
+
+/// Whether a persist of arenas is in doubt; beside the arenas.
+pub(crate) const PERSISTS: &str = "PERSISTS";
 
 /// The largest number in a file's name; a larger one leaves no room for the next.
 const MAX_NUMBER: u64 = u64::MAX / 2;
@@ -71,12 +76,20 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
 pub(crate) fn is_ours(name: &str) -> bool {
     let name = without_damaged(name);
-    [LOCK, RESERVE, SOCKET, NEW_SOCKET].contains(&name)
+    [LOCK, RESERVE, PERSISTS, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
         || used_table_number(name).is_some()
         || new_table_number(name).is_some()
+}
+
+/// The directory that `mkfs` leaves in the root of a file system.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Whether an entry is the file system's own: a directory with nothing but it is an empty one.
+pub(crate) fn is_of_file_system(entry: &DirectoryEntry) -> bool {
+    entry.is_directory && entry.name == LOST_AND_FOUND
 }
 
 #[cfg(test)]
@@ -105,6 +118,7 @@ mod tests {
         for ours in [
             "LOCK",
             "RESERVE",
+            "PERSISTS",
             "inspect",
             "inspect.new",
             "CURRENT",

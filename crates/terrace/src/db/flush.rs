@@ -22,7 +22,6 @@ use crate::db::Store;
 use crate::db::events::EventKind;
 use crate::db::ledger::Ledger;
 use crate::db::recover::TakenArena;
-use crate::db::regions::region_error;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::db::taken_along::{Along, TakenAlong};
 use crate::db::write::Writer;
@@ -299,7 +298,10 @@ impl Store {
         let snapshots = self.snapshots.stripes(|| self.visible());
         // Again, behind the last one's tables.
         at(Stage::ArenaChecksums);
-        memtable.arena().verify().map_err(region_error)?;
+        memtable
+            .arena()
+            .verify()
+            .map_err(|error| self.region_error(error))?;
         let mut tables = Vec::new();
         let version = Arc::clone(&self.view.load().version);
         at(Stage::Sort);

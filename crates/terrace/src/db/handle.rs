@@ -131,6 +131,30 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
+    /// Gives a keyspace another name. It has that name, durably, when this returns, and every write
+    /// before it survives what the new name survives. Handles, iterators, snapshots and batches of the
+    /// keyspace go on, and its options stay.
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// use terrace::KeyspaceOptions;
+    ///
+    /// let cities = db.create_keyspace("cities.new", KeyspaceOptions::default())?;
+    /// cities.put(b"oslo", b"Norway")?;
+    /// db.rename_keyspace("cities.new", "cities")?;
+    /// assert_eq!(cities.name(), "cities");
+    /// assert!(db.keyspace("cities")?.contains_key(b"oslo")?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for the default keyspace, or for a new
+    /// name that a keyspace has already or none can have; otherwise as [`Db::write`].
+    pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
+        self.own_store()?.rename_keyspace(from, to)
+    }
+
     /// Drops a keyspace with all that is in it. It is gone, durably, when this returns, and every
     /// write before it survives what the drop survives. Snapshots do not keep it; iterators that
     /// are open go on while they are not made to seek again.
@@ -300,7 +324,7 @@ impl Db {
     pub fn compactions(&self) -> Vec<Compaction> {
         let store = self.own_store();
         store
-            .map(|store| store.compactions.kept())
+            .map(|store| store.compactions.kept(&store.view.load().version))
             .unwrap_or_default()
     }
 

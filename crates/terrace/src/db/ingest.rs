@@ -83,7 +83,7 @@ impl<'a> Ingestion<'a> {
         }
         if self.last_key.as_deref().is_some_and(|last| last >= key) {
             return Err(Error::invalid(format!(
-                "the key \"{}\" does not come after the one before it; entries to ingest must be \\
+                "the key \"{}\" does not come after the one before it; entries to ingest must be \
                  sorted by key, each key once",
                 key.escape_ascii()
             )));

@@ -59,7 +59,8 @@ impl Drop for Owner {
 /// share batches, snapshots and memory with them. Cheap to clone and to share between threads; as a
 /// [`Db`](crate::Db) does, it keeps the store open.
 ///
-/// Keys and values are bytes; keys are ordered bytewise. Empty keys and values are allowed. After
+/// Keys and values are bytes; keys are ordered bytewise. Empty keys and values are allowed. A handle
+/// stays good when the keyspace gets another name. After
 /// [`Db::drop_keyspace`](crate::Db::drop_keyspace) reads and writes are refused with
 /// [`Error::NoKeyspace`].
 ///
@@ -84,6 +85,7 @@ impl Drop for Owner {
 pub struct Keyspace {
     owner: Arc<Owner>,
     id: KeyspaceId,
+    /// The name when this handle was made, to be told once the keyspace is gone.
     name: Arc<str>,
 }
 
@@ -121,9 +123,12 @@ impl Keyspace {
         self.id
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Returns its present name; see [`Db::rename_keyspace`](crate::Db::rename_keyspace). Of a keyspace
+    /// that was dropped it is the name by which this handle was opened.
+    pub fn name(&self) -> String {
+        let store = self.own_store().ok();
+        let present = store.and_then(|store| store.present_name(self.id));
+        present.unwrap_or_else(|| self.name.to_string())
     }
 
     /// The value of a key, `None` if there is none.
@@ -400,7 +405,7 @@ impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyspace")
             .field("store", &self.store().path)
-            .field("name", &self.name)
+            .field("name", &self.name())
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Making and dropping keyspaces.
+//! Making, renaming and dropping keyspaces.
 //!
 //! A keyspace is made by one edit of the manifest, before the first write to it. It is dropped by
 //! one edit, too, made by the leader of the commit queue so that no write lies in between: first
@@ -7,13 +7,19 @@
 //! records in arenas stay where they are until the arena is flushed, which leaves them out. A
 //! keyspace's number is never used again, so nothing that still carries it can come back.
 //!
+//! A new name is one edit of the leader's, too, and every write before it is made to survive first:
+//! a program loads a keyspace and then gives it the name that others look for. Tables, frames,
+//! handles and batches carry the number, so nothing else changes.
+//!
 //! Merges and flushes that meet a dropped keyspace in the middle of their work find its levels gone
 //! when they install: what they wrote for it is thrown away.
 
 use std::sync::Arc;
 
 use crate::db::Store;
-use crate::levels::{Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, Version};
+use crate::levels::{
+    Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, KeyspaceRenamed, Version,
+};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::{Error, KeyspaceId, Result};
 
@@ -24,10 +30,19 @@ impl Store {
     /// The keyspace with a name.
     pub(crate) fn keyspace_named(&self, name: &str) -> Result<KeyspaceId> {
         self.check_open()?;
-        let version = &self.view.load().version;
-        find(version, name).ok_or_else(|| Error::NoKeyspace {
-            name: name.to_owned(),
-        })
+        let found = self
+            .view
+            .load()
+            .version
+            .keyspace_named(name)
+            .map(|it| it.id);
+        found.ok_or_else(|| no_keyspace(name))
+    }
+
+    /// Returns the name that a keyspace has now; `None` if it has been dropped.
+    pub(crate) fn present_name(&self, id: KeyspaceId) -> Option<String> {
+        let view = self.view.load();
+        view.version.keyspace(id).map(|levels| levels.name.clone())
     }
 
     /// Every keyspace, in the order of their numbers.
@@ -46,18 +61,8 @@ impl Store {
     ) -> Result<KeyspaceId> {
         self.check_writable()?;
         options.check()?;
-        if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_BYTES {
-            return Err(Error::invalid(format!(
-                "the keyspace's name has {} bytes; it must have from 1 to {MAX_KEYSPACE_NAME_BYTES}",
-                name.len()
-            )));
-        }
         let mut ledger = self.ledger.lock();
-        if find(&ledger.state.version, name).is_some() {
-            return Err(Error::invalid(format!(
-                "there is a keyspace {name:?} already; open it with keyspace()"
-            )));
-        }
+        check_new_name(&ledger.state.version, name)?;
         let id = KeyspaceId(ledger.state.next_keyspace);
         let edit = Edit {
             keyspaces_created: vec![KeyspaceCreated {
@@ -87,6 +92,27 @@ impl Store {
             ..Edit::default()
         };
         self.record_and_show(&mut ledger, edit)
+    }
+
+    pub(crate) fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
+        self.as_leader(|writer| {
+            let id = self.keyspace_named(from)?;
+            if id == KeyspaceId::DEFAULT {
+                return Err(Error::invalid("the default keyspace cannot be renamed"));
+            }
+            self.persist_before_edit(writer)?;
+            // Keyspaces are made without the leader: a name is free only under the lock.
+            let mut ledger = self.ledger.lock();
+            check_new_name(&ledger.state.version, to)?;
+            let edit = Edit {
+                keyspaces_renamed: vec![KeyspaceRenamed {
+                    id,
+                    name: to.to_owned(),
+                }],
+                ..Edit::default()
+            };
+            self.record_and_show(&mut ledger, edit)
+        })
     }
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
@@ -124,10 +150,26 @@ impl Store {
     }
 }
 
-fn find(version: &Version, name: &str) -> Option<KeyspaceId> {
-    let mut keyspaces = version.keyspaces.values();
-    let found = keyspaces.find(|levels| levels.name == name);
-    found.map(|levels| levels.id)
+/// Refuses a name that no keyspace can have, or that one has.
+fn check_new_name(version: &Version, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_KEYSPACE_NAME_BYTES {
+        return Err(Error::invalid(format!(
+            "the keyspace's name has {} bytes; it must have from 1 to {MAX_KEYSPACE_NAME_BYTES}",
+            name.len()
+        )));
+    }
+    if version.keyspace_named(name).is_some() {
+        return Err(Error::invalid(format!(
+            "there is a keyspace {name:?} already; open it with keyspace()"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn no_keyspace(name: &str) -> Error {
+    Error::NoKeyspace {
+        name: name.to_owned(),
+    }
 }
 
 /// The levels of a keyspace that a handle or a batch names by number.

@@ -46,6 +46,7 @@ pub(crate) mod pins;
 pub(crate) mod range_cover;
 pub(crate) mod read;
 pub(crate) mod recover;
+mod recovered_arenas;
 pub(crate) mod region_home;
 pub(crate) mod regions;
 pub(crate) mod reserve;
@@ -64,6 +65,7 @@ pub(crate) mod unsupported_tables;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod visitors;
+pub(crate) mod wait_for_lock;
 pub(crate) mod write;
 pub(crate) mod write_rate;
 

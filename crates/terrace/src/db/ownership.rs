@@ -152,6 +152,7 @@ pub(crate) fn busy(directory: &dyn Directory) -> Error {
     Error::Busy {
         path: directory.path().to_path_buf(),
         socket: socket(directory),
+        waited: Duration::ZERO,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::db::bell::Bell;
 use crate::db::write::WriteOptions;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle};
+use crate::thread_start;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
 
@@ -44,14 +45,8 @@ impl Timer {
         interval: Duration,
     ) -> Result<()> {
         let (owned, timer) = (Arc::clone(store), of(store));
-        let thread = thread::Builder::new().name(timer.name.to_owned());
-        let handle = thread
-            .spawn(move || of(&owned).run(&owned, interval))
-            .map_err(|error| {
-                let operation = terrace_storage::Operation::Open;
-                terrace_storage::Error::new(operation, timer.name.as_ref(), error)
-            })?;
-        *timer.handle.lock() = Some(handle);
+        let run = move || of(&owned).run(&owned, interval);
+        *timer.handle.lock() = Some(thread_start::start(timer.name, run)?);
         Ok(())
     }
 

@@ -50,7 +50,8 @@ pub(crate) struct Counters {
 }
 
 /// What a store holds and has done since it was opened. Serialised, times are numbers of seconds
-/// and errors are their words.
+/// and errors are their words. A path that is not UTF-8 is there in hexadecimal, too, as
+/// `region_dir_hex`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -65,6 +66,7 @@ pub struct Statistics {
     /// What the arenas lie on: a file system's name, or `dram`.
     pub region_medium: String,
     /// The region directory, if the arenas are not in the store's own.
+    #[serde(flatten, with = "serial::paths::region_dir")]
     pub region_dir: Option<PathBuf>,
     /// Every loss of a region that was accepted since the store was made, in order.
     pub region_losses: Vec<RegionLoss>,
@@ -471,7 +473,7 @@ impl Store {
         LevelsReport {
             keyspaces: keyspaces.collect(),
             tables_to_delete: self.tables_to_delete() as u64,
-            compactions: self.compactions.kept(),
+            compactions: self.compactions.kept(&version),
         }
     }
 }

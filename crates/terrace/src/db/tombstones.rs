@@ -20,6 +20,7 @@ use crate::compaction::policy::superseded::{self, Superseded};
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Input, Policy, described_by};
 use crate::db::Store;
+use crate::db::arena_ranges::RangesInArenas;
 use crate::levels::{KeyRange, KeyspaceLevels, Table, Version};
 use crate::options::Options;
 use crate::range_tombstones::RangeTombstones;
@@ -80,9 +81,9 @@ impl Pair {
 
 impl Store {
     /// Returns the inputs of the triggers beside the policy, for the present version. May read files.
-    pub(crate) fn seen_beside(&self) -> SeenBeside {
+    pub(crate) fn seen_beside(&self, arenas: RangesInArenas) -> SeenBeside {
         // The version before the snapshots: all its entries are at or below a number visible by then, or stay.
-        let tombstones = self.seen_tombstones();
+        let tombstones = self.seen_tombstones(arenas);
         let superseded = Arc::new(self.seen_superseded());
         SeenBeside {
             tombstones,
@@ -91,11 +92,11 @@ impl Store {
     }
 
     /// Of the present version. Files may be read.
-    pub(crate) fn seen_tombstones(&self) -> Arc<Seen> {
+    pub(crate) fn seen_tombstones(&self, arenas: RangesInArenas) -> Arc<Seen> {
         let version = Arc::clone(&self.view.load().version);
         let ranges = self.hidden_by_ranges(&version);
         let mut hidden_from = ranges.from;
-        let in_arenas = self.hidden_by_arenas(self.oldest_snapshot());
+        let in_arenas = self.hidden_by_arenas(self.oldest_snapshot(), arenas);
         if !in_arenas.is_empty() {
             let known = Arc::make_mut(&mut hidden_from);
             in_arenas.into_iter().for_each(|(table, from)| {
@@ -301,7 +302,7 @@ mod tests {
     }
 
     fn hidden(db: &Db) -> Vec<u64> {
-        let seen = db.store().seen_tombstones();
+        let seen = db.store().seen_tombstones(RangesInArenas::AsTheyAre);
         seen.hidden.values().copied().collect()
     }
 

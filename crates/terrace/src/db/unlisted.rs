@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_storage::Directory;
+use terrace_storage::{Directory, Escaped};
 
 use crate::db::files;
 use crate::levels::{ManifestState, ManifestTail};
@@ -131,7 +131,7 @@ pub(crate) fn of_missing_arena(
     let detail = format!(
         "its end is dropped, a table is there that it may have listed, and {} is missing, which it may \
          have retired",
-        path.display()
+        Escaped::path(path)
     );
     Error::corruption(&directory.shown(&tail.file), tail.offset, detail)
 }

@@ -18,7 +18,6 @@ use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
-use crate::db::regions::region_error;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::sync::Instant;
@@ -314,7 +313,11 @@ impl Store {
         self.prepare_read_buffer(payload, first_sequence);
         at(Stage::ArenaCopy);
         // A failure here leaves nothing behind: the next frame takes the same place and numbers.
-        let stored = writer.active.arena().append(&frame).map_err(region_error)?;
+        let stored = writer
+            .active
+            .arena()
+            .append(&frame)
+            .map_err(|error| self.region_error(error))?;
         writer.last_sequence = last_sequence;
         self.counters
             .user_bytes

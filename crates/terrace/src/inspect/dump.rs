@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_region::{FRAMES_START, Header, HeaderState};
-use terrace_storage::{OpenMode, OpenOptions, Purpose, Storage};
+use terrace_storage::{Escaped, OpenMode, OpenOptions, Purpose, Storage};
 
 use crate::db::files;
 use crate::levels::{self, ManifestDump, manifest_number};
 use crate::table::{BlockCache, BlockSummary, TableReader};
+use crate::things::things;
 use crate::{Error, Result};
 
 /// What a file is and holds.
@@ -58,7 +59,7 @@ pub fn dump(storage: &dyn Storage, path: &Path) -> Result<Dump> {
     } else {
         Err(Error::invalid(format!(
             "{} is none of <number>.table, arena-<number>, MANIFEST-<number>",
-            path.display()
+            Escaped::path(path)
         )))
     }
 }
@@ -101,13 +102,15 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
         summary.push(("range tombstones", text));
     }
     if let Some(seconds) = properties.oldest_tombstone_seconds {
-        let text = format!("{seconds} seconds since 1970");
+        let text = format!("{} since 1970", things(seconds, "second"));
         summary.push(("oldest tombstone", text));
     }
     if let Some(noted) = properties.superseded {
         let text = format!(
-            "{} with {} bytes of keys and values, by numbers up to {}",
-            noted.versions, noted.bytes, noted.largest_by
+            "{} with {} of keys and values, by numbers up to {}",
+            noted.versions,
+            things(noted.bytes, "byte"),
+            noted.largest_by
         );
         summary.push(("superseded versions", text));
     }
@@ -126,13 +129,13 @@ fn dump_table(storage: &dyn Storage, path: &Path, number: u64) -> Result<Dump> {
 
 fn block_item(block: &BlockSummary) -> DumpItem {
     let mut text = format!(
-        "{} bytes of contents, {}",
-        block.contents_bytes,
+        "{} of contents, {}",
+        things(block.contents_bytes, "byte"),
         block.compression.name()
     );
     if let Some((key, sequence)) = &block.first_key {
         let key = key.escape_ascii();
-        text += &format!(", {} entries from {key}@{sequence}", block.entries);
+        text += &format!(", {} from {key}@{sequence}", things(block.entries, "entry"));
     }
     DumpItem {
         offset: block.offset,
@@ -229,10 +232,10 @@ fn dump_arena(storage: &dyn Storage, path: &Path) -> Result<Dump> {
         length_bytes: (frame.next_offset() - frame.offset) as u64,
         kind,
         text: format!(
-            "writes {}..={}, {} bytes of payload, persisted until {}",
+            "writes {}..={}, {} of payload, persisted until {}",
             frame.first_sequence,
             frame.last_sequence(),
-            frame.payload_bytes,
+            things(frame.payload_bytes, "byte"),
             frame.persisted_until
         ),
     };

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use terrace_storage::Purpose;
 
-use crate::db::regions::region_error;
 use crate::levels::check_age_rule;
 use crate::options::Options;
 use crate::table::{CursorOptions, table_name};
@@ -87,7 +86,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     let version = &view.version;
     for memtable in &view.memtables {
         if let Err(error) = memtable.arena().verify() {
-            report.found(path, region_error(error));
+            report.found(path, store.region_error(error));
         }
     }
     let count = version.tables().count();

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::options::toml_refusal::toml_refusal;
 use crate::options::{KeyspaceOptions, Options};
 use crate::{Error, Result};
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|error| Error::invalid(error.to_string().trim_end().to_owned()))
+    toml::from_str(text).map_err(|error| Error::invalid(toml_refusal(text, &error)))
 }
 
 fn write(options: &impl Serialize) -> Result<String> {
@@ -41,10 +42,11 @@ impl Options {
         Ok(options)
     }
 
-    /// The settings as [`Options::from_toml`] reads them. An option that is `None` has no line.
+    /// The settings as [`Options::from_toml`] reads them. An option that is `None` has no line. A
+    /// path that is not UTF-8 is in hexadecimal: `{ hex = "2fff" }`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a path that is not UTF-8: TOML has no way to write it.
+    /// [`Error::InvalidArgument`] for a value that TOML has no form for; today there is none.
     pub fn to_toml(&self) -> Result<String> {
         write(self)
     }
@@ -98,7 +100,8 @@ pub(super) mod seconds {
     ) -> Result<Option<Duration>, D::Error> {
         let seconds = Option::<f64>::deserialize(deserializer)?;
         let time = seconds.map(Duration::try_from_secs_f64).transpose();
-        time.map_err(|error| D::Error::custom(format!("persist_every_seconds: {error}")))
+        // The reader adds the line, with the option's name.
+        time.map_err(D::Error::custom)
     }
 }
 
@@ -114,6 +117,7 @@ mod tests {
     fn every_setting_comes_back_as_it_was_written() {
         let options = Options {
             read_only: true,
+            wait_for_lock: Some(std::time::Duration::from_millis(250)),
             durability: Some(Durability::PowerSafe),
             compression: vec![Compression::Zstd, Compression::None],
             background_bytes_per_second: Some(u64::MAX),
@@ -144,6 +148,7 @@ mod tests {
             text.contains("compression = [\"zstd\", \"none\"]\n"),
             "{text}"
         );
+        assert!(text.contains("wait_for_lock_seconds = 0.25\n"), "{text}");
         let empty = Options::from_toml("").unwrap();
         assert_eq!(format!("{empty:?}"), format!("{:?}", Options::default()));
     }
@@ -174,6 +179,14 @@ mod tests {
                 &["tombstone_percent", "from 0 to 100"],
             ),
             ("level_ratio = ", &["level_ratio"]),
+            (
+                "persist_every_seconds = -1",
+                &["persist_every_seconds", "negative"],
+            ),
+            (
+                "wait_for_lock_seconds = nan",
+                &["wait_for_lock_seconds", "seconds"],
+            ),
         ] {
             let error = refused(text);
             assert!(error.starts_with("invalid argument: "), "{error}");
@@ -193,12 +206,21 @@ mod tests {
     }
 
     #[test]
-    fn what_toml_cannot_say_is_an_error() {
+    fn a_path_that_is_not_text_comes_back_from_hexadecimal() {
         use std::os::unix::ffi::OsStrExt;
         let options = Options {
             region_dir: Some(std::ffi::OsStr::from_bytes(b"/\xff").into()),
             ..Options::default()
         };
-        assert!(matches!(options.to_toml(), Err(Error::InvalidArgument(_))));
+        let text = options.to_toml().unwrap();
+        let again = Options::from_toml(&text).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{options:?}"), "{text}");
+        let inline = Options::from_toml("region_dir = { hex = \"2fff\" }").unwrap();
+        assert_eq!(inline.region_dir, options.region_dir);
+        for wrong in ["1", "{ hex = \"2f0\" }", "{ hax = \"2f\" }", "{}"] {
+            let refused = Options::from_toml(&format!("region_dir = {wrong}"));
+            let text = refused.unwrap_err().to_string();
+            assert!(text.contains("region_dir"), "{text}");
+        }
     }
 }

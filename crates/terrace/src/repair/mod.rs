@@ -39,9 +39,12 @@ mod unlisted;
 
 use std::path::Path;
 
+use terrace_storage::SystemClock;
+
 pub use options::RepairOptions;
 pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
 
+use crate::db::wait_for_lock::wait_for_lock;
 use crate::options::{Background, Options};
 use arenas::ArenasFound;
 use site::Site;
@@ -116,11 +119,14 @@ pub fn repair_with(
         ..options
     };
     options.check()?;
-    let site = Site::take(path, options, decisions)?;
-    let mut basis = Basis::find(&site)?;
-    site.skip_numbers_below(basis.state.next_table_number);
-    let is_resumed = site.finish_earlier(basis.listed())?;
-    let home = basis.home(&site)?;
+    let Owned {
+        site,
+        mut basis,
+        is_resumed,
+        home,
+    } = wait_for_lock(options.wait_for_lock, &SystemClock::new(), |_| {
+        Owned::take(path, options.clone(), decisions.clone())
+    })?;
     let (tables, mut arenas) = examine(&site, &mut basis, &home, &mut progress)?;
     let unlisted = site.unlisted(&basis, &arenas)?;
     let takes = site.options.take_unlisted && !unlisted.is_empty();
@@ -160,6 +166,31 @@ pub fn repair_with(
         site.mark_taken(&taken, &entries_taken, &mut report)?;
     }
     Ok(report)
+}
+
+/// A store whose locks the repair holds, that of the region directory included.
+struct Owned {
+    site: Site,
+    basis: Basis,
+    /// Whether an earlier repair had been cut short.
+    is_resumed: bool,
+    home: Home,
+}
+
+impl Owned {
+    fn take(path: &Path, options: Options, decisions: RepairOptions) -> Result<Self> {
+        let site = Site::take(path, options, decisions)?;
+        let mut basis = Basis::find(&site)?;
+        site.skip_numbers_below(basis.state.next_table_number);
+        let is_resumed = site.finish_earlier(basis.listed())?;
+        let home = basis.home(&site)?;
+        Ok(Owned {
+            site,
+            basis,
+            is_resumed,
+            home,
+        })
+    }
 }
 
 /// Looks at tables and arenas, as the manifest lists them while it is believed.

@@ -145,6 +145,7 @@ pub struct RepairReport {
     /// store any more.
     pub tables_unlisted: usize,
     /// Names given to keyspaces whose own are not known any more.
+    /// [`Db::rename_keyspace`](crate::Db::rename_keyspace) gives others.
     pub named: Vec<String>,
 }
 

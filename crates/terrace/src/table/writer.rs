@@ -25,6 +25,7 @@ use super::sketches::{Sketches, SketchesBuilder};
 use super::tally::Tally;
 use crate::guard::catch;
 use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
+use crate::things::things;
 use crate::time_profile::{Stage, stage};
 use crate::{Error, Result};
 
@@ -113,9 +114,9 @@ impl<'a> TableWriter<'a> {
     ) -> Result<()> {
         if key.user_key.len() > MAX_KEY_BYTES || value.len() as u64 > MAX_VALUE_BYTES {
             return Err(Error::invalid(format!(
-                "a table cannot hold a key of {} bytes with a value of {} bytes",
-                key.user_key.len(),
-                value.len()
+                "a table cannot hold a key of {} with a value of {}",
+                things(key.user_key.len(), "byte"),
+                things(value.len(), "byte")
             )));
         }
         let last = self.data.last_key();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::serial;
+use crate::things::things;
 
 /// Where the time of operations went since the store was opened, by stages: of some operations,
 /// drawn at random, each stage was timed. Times are those of all threads together.
@@ -144,9 +145,9 @@ impl fmt::Display for PathProfile {
         let about = if self.one_in == 1 { "" } else { "about " };
         writeln!(
             f,
-            "{}: {about}{} operations, {} in all, {} each",
+            "{}: {about}{}, {} in all, {} each",
             self.path,
-            self.operations,
+            things(self.operations, "operation"),
             shown(self.time),
             shown(self.mean())
         )?;

@@ -60,6 +60,10 @@ fn not_refused(db: &Db) -> Vec<&'static str> {
             "create_keyspace",
             is_forked(db.create_keyspace("new", KeyspaceOptions::default())),
         ),
+        (
+            "rename_keyspace",
+            is_forked(db.rename_keyspace("other", "new")),
+        ),
         ("drop_keyspace", is_forked(db.drop_keyspace("other"))),
         (
             "write",

@@ -160,7 +160,7 @@ fn a_close_waits_for_no_child() {
         });
         db.close().unwrap();
         let asked = inspect::statistics(&place.store());
-        assert!(matches!(asked, Err(Error::Owner(_))), "{asked:?}");
+        assert!(matches!(asked, Err(Error::NoAnswer(_))), "{asked:?}");
         drop(hold);
         child.succeeds();
         check_reopened(&place.store(), inspected(), 10);

@@ -80,24 +80,31 @@ fn names_of_keyspaces_are_taken_from_what_is_left_of_the_manifest() {
     db.flush().unwrap();
     let lakes = db.keyspace("lakes").unwrap();
     lakes.put(b"in an arena", b"yes").unwrap();
+    db.rename_keyspace("rivers", "streams").unwrap();
     drop((db, lakes));
     let image = Image::of(&disk);
     let names = |disk: &SimulatedStorage| {
         let db = open(disk);
         let lakes = db.keyspaces().pop().unwrap();
         assert!(lakes.contains_key(b"in an arena").unwrap());
-        let keyspaces = db.keyspaces().into_iter().map(|one| one.name().to_owned());
+        let keyspaces = db.keyspaces().into_iter().map(|one| one.name());
         keyspaces.collect::<Vec<_>>()
     };
     let disk = image.without("CURRENT").disk(BOOT);
     assert!(repaired(&disk).named.is_empty());
-    assert_eq!(names(&disk), ["default", "cities", "rivers", "lakes"]);
+    assert_eq!(names(&disk), ["default", "cities", "streams", "lakes"]);
     let mut bare = image;
     bare.files.retain(|name, _| !is_manifest(name));
     let disk = bare.disk(BOOT);
     let named = repaired(&disk).named;
     assert_eq!(named, ["recovered-2", "recovered-3", "recovered-4"]);
     assert_eq!(names(&disk)[1..], named);
+    let db = open(&disk);
+    for (given, name) in named.iter().zip(["cities", "streams", "lakes"]) {
+        db.rename_keyspace(given, name).unwrap();
+    }
+    drop(db);
+    assert_eq!(names(&disk), ["default", "cities", "streams", "lakes"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::compaction::explain::{Explanation, KeyspaceExplanation};
 use crate::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use crate::options::Options;
 use crate::options::keyspace::check_ranges;
+use crate::options::toml_refusal::toml_refusal;
 use crate::{Error, Result};
 
 /// The longest description, in bytes.
@@ -51,8 +52,8 @@ impl Description {
                 text.len()
             )));
         }
-        let form: Form = toml::from_str(text)
-            .map_err(|error| Error::invalid(error.to_string().trim_end().to_owned()))?;
+        let form: Form =
+            toml::from_str(text).map_err(|error| Error::invalid(toml_refusal(text, &error)))?;
         form.check()?;
         let description = Description { form };
         description.described()?;

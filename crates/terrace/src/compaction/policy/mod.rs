@@ -24,6 +24,7 @@ use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
+use crate::things::things;
 
 /// A way to keep the levels in shape.
 pub(crate) trait Policy: Send + Sync {
@@ -285,37 +286,52 @@ impl fmt::Display for Choice {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Level0SubLevels(count) => write!(f, "level 0 has {count} sub-levels"),
+            Reason::Level0SubLevels(count) => {
+                write!(f, "level 0 has {}", things(*count, "sub-level"))
+            }
             Reason::Level0Scans(count) => {
-                write!(f, "scans often ask level 0, of {count} sub-levels")
+                write!(
+                    f,
+                    "scans often ask level 0, of {}",
+                    things(*count, "sub-level")
+                )
             }
             Reason::AskedFor => f.write_str("it was asked for"),
-            Reason::SubLevels { level, count } => write!(f, "level {level} has {count} sub-levels"),
+            Reason::SubLevels { level, count } => {
+                write!(f, "level {level} has {}", things(*count, "sub-level"))
+            }
             Reason::Duplicates { level, percent } => write!(
                 f,
-                "level {level} has {percent} versions for 100 that would stay"
+                "level {level} has {} for 100 that would stay",
+                things(*percent, "version")
             ),
             Reason::Score {
                 sub_levels,
                 percent,
             } => write!(
                 f,
-                "merging {sub_levels} sub-levels gives {percent} bytes for 100 written"
+                "merging {} gives {} for 100 written",
+                things(*sub_levels, "sub-level"),
+                things(*percent, "byte")
             ),
             Reason::DuplicatesOfRange { level, percent } => write!(
                 f,
-                "a range of keys of level {level} has {percent} versions for 100 that would stay"
+                "a range of keys of level {level} has {} for 100 that would stay",
+                things(*percent, "version")
             ),
             Reason::ScoreOfRange {
                 sub_levels,
                 percent,
             } => write!(
                 f,
-                "merging a range of keys of {sub_levels} sub-levels gives {percent} bytes for 100 written"
+                "merging a range of keys of {} gives {} for 100 written",
+                things(*sub_levels, "sub-level"),
+                things(*percent, "byte")
             ),
             Reason::OtherPolicy { level, sub_levels } => write!(
                 f,
-                "level {level} has {sub_levels} sub-levels of another policy"
+                "level {level} has {} of another policy",
+                things(*sub_levels, "sub-level")
             ),
             Reason::Tombstones { level, percent } => {
                 write!(f, "of tables of level {level} {percent} % are tombstones")
@@ -324,13 +340,19 @@ impl fmt::Display for Reason {
                 write!(f, "iterators often pass over tombstones of level {level}")
             }
             Reason::TombstoneAge { level, seconds } => {
-                write!(f, "level {level} has tombstones of {seconds} seconds")
+                write!(
+                    f,
+                    "level {level} has tombstones of {}",
+                    things(*seconds, "second")
+                )
             }
             Reason::Superseded { level, percent } => write!(
                 f,
                 "of tables of level {level} {percent} % are superseded, and no snapshot needs it"
             ),
-            Reason::Hidden { tables } => write!(f, "deleted ranges hide all of {tables} tables"),
+            Reason::Hidden { tables } => {
+                write!(f, "deleted ranges hide all of {}", things(*tables, "table"))
+            }
             Reason::LevelSize { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

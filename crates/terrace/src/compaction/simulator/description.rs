@@ -1,8 +1,13 @@
 //! What is simulated: a load, and a store that takes it.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
+use crate::compaction::simulator::form::writes_per_arena;
 use crate::compaction::simulator::trie::TrieForm;
+use crate::options::keyspace::check_ranges;
+use crate::table::MAX_BLOCK_BYTES;
 use crate::{Error, Options, Result};
 
 /// A load and the store that takes it, in numbers.
@@ -119,15 +124,16 @@ impl Simulation {
     /// Refuses what cannot be simulated, naming it.
     pub(crate) fn check(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::invalid(format!("a simulation's {what}")));
-        if self.keys == 0 || self.keys > MOST_KEYS {
-            return refused("keys must be from 1 to 10^15");
-        }
-        if self.writes == 0 || self.writes / self.keys > MOST_WRITES_A_KEY {
-            return refused("writes must be from 1 to 10^6 for each key");
-        }
-        if !(1..=65_535).contains(&self.key_bytes) || self.value_bytes > 1 << 20 {
-            return refused("key_bytes must be from 1 to 65535, its value_bytes at most 1 MiB");
-        }
+        check_ranges(&[
+            ("a simulation's keys", self.keys, 1, MAX_KEYS),
+            ("a simulation's key_bytes", self.key_bytes, 1, MAX_KEY_BYTES),
+            (
+                "a simulation's value_bytes",
+                self.value_bytes,
+                0,
+                MAX_VALUE_BYTES,
+            ),
+        ])?;
         let needed = match (self.distribution, self.fill_first) {
             (KeyDistribution::Shuffled, true) => {
                 return refused(
@@ -141,11 +147,11 @@ impl Simulation {
             return refused("writes must be as many as its keys: each is to be written once");
         }
         if let KeyDistribution::Zipfian { exponent } = self.distribution
-            && !(0.01..=3.0).contains(&exponent)
+            && !EXPONENTS.contains(&exponent)
         {
             return refused("exponent must be from 0.01 to 3");
         }
-        if !(0.0..=0.99).contains(&self.delete_share) {
+        if !DELETE_SHARES.contains(&self.delete_share) {
             return refused("delete_share must be from 0 to 0.99");
         }
         if let Some(speeds) = self.speeds {
@@ -154,22 +160,68 @@ impl Simulation {
                 return refused("speeds must be above 0");
             }
         }
-        self.check_options()
+        self.check_options()?;
+        check_ranges(&[("a simulation's writes", self.writes, 1, self.max_writes()?)])
     }
 
+    /// Returns the largest number of writes that can be simulated with these keys, sizes and options: more
+    /// would take hours, or numbers beyond those of a computer.
+    ///
+    /// # Errors
+    /// Records that no store takes.
+    pub fn max_writes(&self) -> Result<u64> {
+        check_ranges(&[
+            ("a simulation's key_bytes", self.key_bytes, 1, MAX_KEY_BYTES),
+            (
+                "a simulation's value_bytes",
+                self.value_bytes,
+                0,
+                MAX_VALUE_BYTES,
+            ),
+        ])?;
+        let of_a_key = match self.distribution {
+            KeyDistribution::Shuffled => MAX_SHUFFLED_WRITES_A_KEY,
+            _ => MAX_WRITES_A_KEY,
+        };
+        let bounds = [
+            writes_per_arena(self)?.saturating_mul(MAX_FLUSHES),
+            self.keys.saturating_mul(of_a_key),
+            MAX_BYTES / (self.record_bytes() + OVERHEAD_BYTES),
+            MAX_EXACT,
+        ];
+        Ok(bounds.into_iter().min().unwrap_or(MAX_EXACT))
+    }
+
+    /// A store's own limits, but for its arenas, which may be larger here.
     fn check_options(&self) -> Result<()> {
         let options = &self.options;
-        let counts = [
-            ("level0_merge", options.level0_merge as u64),
-            ("level_ratio", options.level_ratio.saturating_sub(1)),
-            ("table_bytes", options.table_bytes),
-            ("level1_bytes", options.level1_bytes),
-            ("slice_bytes", options.slice_bytes),
-            ("compaction_threads", options.compaction_threads as u64),
-        ];
-        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
-            return Err(Error::invalid(format!("{name} is too small")));
-        }
+        check_ranges(&[
+            ("level0_merge", options.level0_merge as u64, 1, u64::MAX),
+            ("level_ratio", options.level_ratio, 2, u64::MAX),
+            ("table_bytes", options.table_bytes, 1, u64::MAX),
+            ("level1_bytes", options.level1_bytes, 1, u64::MAX),
+            ("slice_bytes", options.slice_bytes, 1, u64::MAX),
+            (
+                "block_bytes",
+                options.block_bytes as u64,
+                64,
+                MAX_BLOCK_BYTES,
+            ),
+            ("restart_interval", options.restart_interval as u64, 1, 1024),
+            (
+                "arena_bytes",
+                options.arena_bytes,
+                MIN_ARENA_BYTES,
+                MAX_BYTES,
+            ),
+            ("arena_index_bytes", options.arena_index_bytes, 1, MAX_BYTES),
+            (
+                "compaction_threads",
+                options.compaction_threads as u64,
+                1,
+                1024,
+            ),
+        ])?;
         if options.dedup_threshold.is_nan() || options.dedup_threshold <= 1.0 {
             return Err(Error::invalid("dedup_threshold must be above 1"));
         }
@@ -180,6 +232,97 @@ impl Simulation {
     }
 }
 
+/// Distinct keys, at most.
+pub const MAX_KEYS: u64 = 1_000_000_000_000_000;
+/// Bytes of a key, at most.
+pub const MAX_KEY_BYTES: u64 = 65_535;
+/// Bytes of a value, at most.
+pub const MAX_VALUE_BYTES: u64 = 1 << 20;
+/// Exponents of [`KeyDistribution::Zipfian`].
+pub const EXPONENTS: RangeInclusive<f64> = 0.01..=3.0;
+/// Values of [`Simulation::delete_share`].
+pub const DELETE_SHARES: RangeInclusive<f64> = 0.0..=0.99;
+/// Bytes of an arena, at least.
+pub const MIN_ARENA_BYTES: u64 = 8 << 10;
+/// Write buffers that a load fills, at most. A simulation takes its time for each of them.
+pub const MAX_FLUSHES: u64 = 1_000_000;
+
+const MAX_WRITES_A_KEY: u64 = 1_000_000;
+/// Each number of writes is a class of keys, which every count goes through.
+const MAX_SHUFFLED_WRITES_A_KEY: u64 = 1_000;
 /// Sums of writes stay exact in a double.
-const MOST_KEYS: u64 = 1_000_000_000_000_000;
-const MOST_WRITES_A_KEY: u64 = 1_000_000;
+const MAX_EXACT: u64 = 1 << 53;
+/// Sums of bytes stay below the end of their numbers.
+const MAX_BYTES: u64 = 1 << 62;
+/// Bytes of a table for an entry beside its record, more than any has.
+const OVERHEAD_BYTES: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store with buffers of a hundredth, as the command line makes it.
+    fn simulation() -> Simulation {
+        Simulation {
+            options: Options {
+                arena_bytes: 1 << 20,
+                arena_index_bytes: 1 << 20,
+                ..Options::default()
+            },
+            ..Simulation::default()
+        }
+    }
+
+    #[test]
+    fn the_largest_load_is_the_last_one_that_is_accepted() {
+        type Change = fn(&mut Simulation);
+        let changes: [Change; 5] = [
+            |_| (),
+            |s| s.keys = 3,
+            |s| s.distribution = KeyDistribution::Shuffled,
+            |s| s.options.arena_bytes = 1 << 50,
+            |s| {
+                s.options.arena_bytes = 1 << 60;
+                s.options.arena_index_bytes = 1 << 60;
+                (s.keys, s.value_bytes) = (MAX_KEYS, MAX_VALUE_BYTES);
+            },
+        ];
+        for change in changes {
+            let mut simulation = simulation();
+            change(&mut simulation);
+            simulation.writes = simulation.max_writes().unwrap();
+            assert!(simulation.check().is_ok(), "{simulation:?}");
+            simulation.writes += 1;
+            let error = simulation.check().unwrap_err().to_string();
+            let largest = (simulation.writes - 1).to_string();
+            assert!(error.ends_with(&format!("to {largest}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_load_of_too_many_flushes_is_refused() {
+        let mut simulation = simulation();
+        let of_one = writes_per_arena(&simulation).unwrap();
+        assert_eq!(simulation.max_writes().unwrap(), of_one * MAX_FLUSHES);
+        simulation.keys = MAX_KEYS;
+        simulation.writes = of_one * MAX_FLUSHES + 1;
+        assert!(simulation.check().is_err());
+    }
+
+    #[test]
+    fn sizes_of_zero_are_refused_by_name() {
+        type Change = fn(&mut Options);
+        let changes: [(&str, Change); 4] = [
+            ("arena_bytes", |o| o.arena_bytes = 0),
+            ("arena_index_bytes", |o| o.arena_index_bytes = 0),
+            ("block_bytes", |o| o.block_bytes = 0),
+            ("restart_interval", |o| o.restart_interval = 0),
+        ];
+        for (name, change) in changes {
+            let mut simulation = simulation();
+            change(&mut simulation.options);
+            let error = simulation.check().unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

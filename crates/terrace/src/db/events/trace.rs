@@ -6,6 +6,8 @@ use std::path::Path;
 
 use tracing::{debug, error, info, warn};
 
+use terrace_storage::Escaped;
+
 use crate::db::events::{Event, EventKind};
 use crate::db::recover::Recovery;
 use crate::{Durability, Error};
@@ -34,7 +36,7 @@ pub(super) fn event(event: &Event) {
 pub(crate) fn opened(path: &Path, durability: Durability, recovery: &Recovery) {
     let (arenas, writes) = (recovery.arenas, recovery.writes);
     let is_whole = recovery.dropped.is_none() && recovery.region_loss.is_none();
-    let path = path.display();
+    let path = Escaped::path(path);
     let clean = recovery.clean_close;
     if is_whole {
         info!(target: "terrace", %path, %durability, clean, arenas, writes, "store opened");
@@ -46,5 +48,5 @@ pub(crate) fn opened(path: &Path, durability: Durability, recovery: &Recovery) {
 }
 
 pub(crate) fn poisoned(path: &Path, cause: &Error) {
-    error!(target: "terrace", path = %path.display(), %cause, "writes are refused from now on");
+    error!(target: "terrace", path = %Escaped::path(path), %cause, "writes are refused from now on");
 }

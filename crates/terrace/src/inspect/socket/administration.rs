@@ -1,5 +1,6 @@
 //! What an owner is asked to do, where other requests only ask it to tell: a flush, a merge, a
-//! checkpoint. It does what the method of the same name does, on its own store.
+//! checkpoint, another name of a keyspace or its end. It does what the method of the same name does,
+//! on its own store.
 
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -38,6 +39,13 @@ pub(super) enum Administration {
     Checkpoint {
         directory: PathBuf,
     },
+    RenameKeyspace {
+        from: String,
+        to: String,
+    },
+    DropKeyspace {
+        name: String,
+    },
 }
 
 impl Administration {
@@ -60,6 +68,8 @@ impl Administration {
             Administration::Checkpoint { directory } => {
                 return store.checkpoint(directory).map(Some);
             }
+            Administration::RenameKeyspace { from, to } => store.rename_keyspace(from, to)?,
+            Administration::DropKeyspace { name } => store.drop_keyspace(name)?,
         }
         Ok(None)
     }
@@ -202,6 +212,15 @@ pub(super) fn check_name(name: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
+/// Takes a name that a request must have.
+pub(super) fn required_name(
+    name: Option<String>,
+    field: &str,
+) -> std::result::Result<String, String> {
+    let name = name.ok_or_else(|| format!("`{field}`, the name of a keyspace, is missing"))?;
+    check_name(&name).map(|()| name)
+}
+
 /// How it ended, as it is on the line. An error is one that every client understands; what it is
 /// about comes beside it, for those who tell such cases apart.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -214,6 +233,9 @@ pub(super) struct Outcome {
     no_keyspace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     invalid_argument: Option<String>,
+    /// The owner has no turn for it, or closes the store: nothing is wrong with the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    try_again: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -232,11 +254,21 @@ impl Outcome {
                 match error {
                     Error::NoKeyspace { name } => outcome.no_keyspace = Some(name),
                     Error::InvalidArgument(detail) => outcome.invalid_argument = Some(detail),
+                    Error::Closed => outcome.try_again = true,
                     _ => {}
                 }
             }
         }
         outcome
+    }
+
+    /// The outcome of a request for which the owner has no turn.
+    pub(super) fn try_again(why: &str) -> Self {
+        Outcome {
+            error: Some(why.to_owned()),
+            try_again: true,
+            ..Outcome::default()
+        }
     }
 
     /// What the method would have returned.
@@ -250,6 +282,11 @@ impl Outcome {
                 invalid_argument: Some(detail),
                 ..
             } => Err(Error::InvalidArgument(detail)),
+            Outcome {
+                error: Some(what),
+                try_again: true,
+                ..
+            } => Err(Error::NoAnswer(format!("the store's owner says: {what}"))),
             Outcome {
                 error: Some(what), ..
             } => Err(Error::Owner(format!("the store's owner says: {what}"))),

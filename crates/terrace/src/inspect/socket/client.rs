@@ -17,6 +17,8 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
+use terrace_storage::Escaped;
+
 use super::administration::{Administration, Outcome, check_name, check_path};
 use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
@@ -47,7 +49,7 @@ const MAX_ANSWER_BYTES: u64 = 1 << 30;
 /// ```
 ///
 /// # Errors
-/// [`Error::Owner`] if nobody answers, or the owner does not understand.
+/// [`Error::NoAnswer`] if nobody answers; [`Error::Owner`] if the owner does not understand.
 pub fn statistics(store: &Path) -> Result<Statistics> {
     match ask_once(store, &Request::Statistics)? {
         Answer::Statistics(statistics) => Ok(*statistics),
@@ -89,14 +91,10 @@ pub fn describe_compaction(store: &Path, keyspace: Option<&str>) -> Result<Descr
         .map_err(Error::InvalidArgument)?;
     let mut answers = ask(store, &Request::Description(keyspace.map(str::to_owned)))?;
     let line = answers.read_line()?.ok_or_else(hung_up)?;
-    match parse_line(&line) {
-        Ok(Answer::Description(text)) => Description::from_toml(&text),
-        Ok(Answer::Error(_)) => match parse_line::<Outcome>(&line)?.into_result() {
-            Err(error) => Err(error),
-            Ok(_) => Err(hung_up()),
-        },
-        Ok(other) => Err(unexpected(&other)),
-        Err(error) => Err(error),
+    match parse_line(&line)? {
+        Answer::Description(text) => Description::from_toml(&text),
+        Answer::Error(_) => Err(refusal(&line)),
+        other => Err(unexpected(&other)),
     }
 }
 
@@ -164,14 +162,39 @@ pub fn compact(store: &Path, keyspace: Option<&str>, range: Option<Bounds<'_>>) 
 pub fn checkpoint(store: &Path, directory: &Path) -> Result<SequenceNumber> {
     let directory = absolute(directory).map_err(|error| {
         Error::invalid(format!(
-            "{:?} names no directory: {error}",
-            directory.display()
+            "{} names no directory: {error}",
+            Escaped::path(directory)
         ))
     })?;
     check_path(&directory).map_err(Error::InvalidArgument)?;
     administer(store, Administration::Checkpoint { directory })?.ok_or_else(|| {
         Error::Owner("the store's owner does not say what the checkpoint holds".to_owned())
     })
+}
+
+/// Gives a keyspace another name, as [`Db::rename_keyspace`](crate::Db::rename_keyspace) does, in the
+/// process that owns the store. That process goes on with its handles.
+///
+/// # Errors
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for the default keyspace, or for a name that a
+/// keyspace has already or none can have; otherwise as [`flush`].
+pub fn rename_keyspace(store: &Path, from: &str, to: &str) -> Result<()> {
+    for name in [from, to] {
+        check_name(name).map_err(Error::InvalidArgument)?;
+    }
+    let (from, to) = (from.to_owned(), to.to_owned());
+    administer(store, Administration::RenameKeyspace { from, to }).map(|_| ())
+}
+
+/// Drops a keyspace, as [`Db::drop_keyspace`](crate::Db::drop_keyspace) does, in the process that owns
+/// the store. That process gets [`Error::NoKeyspace`] where it still uses the keyspace.
+///
+/// # Errors
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for the default keyspace; otherwise as [`flush`].
+pub fn drop_keyspace(store: &Path, name: &str) -> Result<()> {
+    check_name(name).map_err(Error::InvalidArgument)?;
+    let name = name.to_owned();
+    administer(store, Administration::DropKeyspace { name }).map(|_| ())
 }
 
 fn administer(store: &Path, wanted: Administration) -> Result<Option<SequenceNumber>> {
@@ -208,7 +231,7 @@ impl Answers {
             return Ok(None);
         };
         match parse_line(&line)? {
-            Answer::Error(what) => Err(Error::Owner(format!("the store's owner says: {what}"))),
+            Answer::Error(_) => Err(refusal(&line)),
             answer => Ok(Some(answer)),
         }
     }
@@ -221,7 +244,7 @@ impl Answers {
         let mut limited = (&mut self.lines).take(MAX_ANSWER_BYTES);
         limited
             .read_until(b'\n', &mut line)
-            .map_err(|error| Error::Owner(format!("the store's owner went silent: {error}")))?;
+            .map_err(|error| Error::NoAnswer(format!("the store's owner went silent: {error}")))?;
         Ok((!line.is_empty()).then_some(line))
     }
 }
@@ -258,7 +281,7 @@ impl Answers {
 /// Opens a descriptor of the process that listens at the other end: it is ready once that has ended.
 ///
 /// # Errors
-/// [`Error::Owner`] if it has ended.
+/// [`Error::NoAnswer`] if it has ended.
 fn watched(stream: &UnixStream) -> Result<Option<OwnedFd>> {
     let Ok(owner) = socket_peercred(stream) else {
         return Ok(None);
@@ -272,7 +295,7 @@ fn watched(stream: &UnixStream) -> Result<Option<OwnedFd>> {
 }
 
 fn ended() -> Error {
-    Error::Owner(
+    Error::NoAnswer(
         "the store's owner has ended, and a process that it started holds its socket; end that \
          process, too, or open the store"
             .to_owned(),
@@ -296,6 +319,12 @@ fn parse_line<A: DeserializeOwned>(line: &[u8]) -> Result<A> {
     Ok(line.answer)
 }
 
+/// Returns the error that an owner tells in a line.
+fn refusal(line: &[u8]) -> Error {
+    let outcome = parse_line::<Outcome>(line).and_then(Outcome::into_result);
+    outcome.err().unwrap_or_else(hung_up)
+}
+
 fn ask_once(store: &Path, request: &Request) -> Result<Answer> {
     ask(store, request)?
         .next()
@@ -303,13 +332,16 @@ fn ask_once(store: &Path, request: &Request) -> Result<Answer> {
 }
 
 fn hung_up() -> Error {
-    Error::Owner("the store's owner hung up before it answered".to_owned())
+    Error::NoAnswer("the store's owner hung up before it answered".to_owned())
 }
 
 fn ask(store: &Path, request: &Request) -> Result<Answers> {
     let failed = |error: std::io::Error| {
         let socket = store.join(SOCKET);
-        Error::Owner(format!("nobody answers at {}: {error}", socket.display()))
+        Error::NoAnswer(format!(
+            "nobody answers at {}: {error}",
+            Escaped::path(&socket)
+        ))
     };
     let line = request_line(request);
     // Its end does not count.

@@ -20,8 +20,8 @@ mod tests;
 mod wire;
 
 pub use client::{
-    Answers, checkpoint, compact, describe_compaction, events, explain_compaction, flush, levels,
-    statistics,
+    Answers, checkpoint, compact, describe_compaction, drop_keyspace, events, explain_compaction,
+    flush, levels, rename_keyspace, statistics,
 };
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
 pub(crate) use server::{Server, check};

@@ -10,6 +10,8 @@
 //! | `{"version":1,"request":"flush"}` | `{"version":1,"done":{}}`, when it is |
 //! | `{"version":1,"request":"compact"}` | the same |
 //! | `{"version":1,"request":"checkpoint","directory":PATH}` | `{"version":1,"done":{"sequence":N}}` |
+//! | `{"version":1,"request":"rename_keyspace","keyspace":NAME,"to":NAME}` | `{"version":1,"done":{}}` |
+//! | `{"version":1,"request":"drop_keyspace","keyspace":NAME}` | the same |
 //!
 //! `events` takes `"after":N` (only events after number N), `"follow":true` (go on until one
 //! side hangs up) and `"statistics_every_seconds":S` (statistics between the events, when followed).
@@ -19,15 +21,16 @@
 //! `"keyspace":NAME`, too. An owner of an older release answers these
 //! with an error: it does not know the names.
 //!
-//! What is wrong with a request is answered by `{"version":1,"error":"..."}`. Then the owner hangs
-//! up: a connection is for one request.
+//! What is wrong with a request is answered by `{"version":1,"error":"..."}`, with `"try_again":true` beside
+//! it if that is the owner's state and not the request. Then the owner hangs up: a connection is for one
+//! request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::administration::{
-    Administration, Outcome, RangeForm, check_name, path_form, path_of_form,
+    Administration, Outcome, RangeForm, check_name, path_form, path_of_form, required_name,
 };
 use crate::compaction::explain::Explanation;
 use crate::db::events::Event;
@@ -132,6 +135,8 @@ enum Name {
     Flush,
     Compact,
     Checkpoint,
+    RenameKeyspace,
+    DropKeyspace,
 }
 
 /// A request as it is on the line.
@@ -149,6 +154,8 @@ struct RequestLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keyspace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     range: Option<RangeForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     directory: Option<String>,
@@ -165,6 +172,7 @@ impl RequestLine {
             follow: false,
             statistics_every_seconds: None,
             keyspace: None,
+            to: None,
             range: None,
             directory: None,
             directory_hex: None,
@@ -216,6 +224,13 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
         Name::Checkpoint => Request::Administration(Administration::Checkpoint {
             directory: path_of_form(line.directory, line.directory_hex)?,
         }),
+        Name::RenameKeyspace => Request::Administration(Administration::RenameKeyspace {
+            from: required_name(line.keyspace, "keyspace")?,
+            to: required_name(line.to, "to")?,
+        }),
+        Name::DropKeyspace => Request::Administration(Administration::DropKeyspace {
+            name: required_name(line.keyspace, "keyspace")?,
+        }),
     })
 }
 
@@ -261,6 +276,15 @@ fn administration_line(wanted: &Administration) -> RequestLine {
                 ..RequestLine::new(Name::Checkpoint)
             }
         }
+        Administration::RenameKeyspace { from, to } => RequestLine {
+            keyspace: Some(from.clone()),
+            to: Some(to.clone()),
+            ..RequestLine::new(Name::RenameKeyspace)
+        },
+        Administration::DropKeyspace { name } => RequestLine {
+            keyspace: Some(name.clone()),
+            ..RequestLine::new(Name::DropKeyspace)
+        },
     }
 }
 

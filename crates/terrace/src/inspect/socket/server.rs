@@ -15,23 +15,24 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use terrace_storage::{Directory, FileIdentity, ForkMark};
+use terrace_storage::{self as storage, Directory, FileIdentity, ForkMark, Operation};
 
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
-use super::wire::{PATIENCE, has_hung_up, read_request, refuse, tell, write_line};
+use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, write_line};
 use super::{SOCKET, address};
 use crate::db::Store;
 use crate::guard::catch;
 use crate::levels::DEFAULT_NAME;
 use crate::sync::atomic::Ordering;
+use crate::thread_start;
 use crate::{Error, Result};
 
 /// Clients served at a time; one more is told so and sent away.
@@ -111,6 +112,15 @@ impl Drop for TurnsAway {
     }
 }
 
+/// Returns the error for a socket that cannot be. A lack of descriptors has an error of its own.
+pub(super) fn no_inspection(path: PathBuf, error: io::Error) -> Error {
+    let detail = error.to_string();
+    match Error::from(storage::Error::new(Operation::Open, &path, error)) {
+        error @ Error::TooManyFiles { .. } => error,
+        _ => Error::NoInspection { path, detail },
+    }
+}
+
 fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     for thread in threads {
         // It has a guard, so it ends without a panic.
@@ -122,13 +132,10 @@ impl Server {
     /// Opens the socket in the directory of a store whose lock is held.
     ///
     /// # Errors
-    /// [`Error::NoInspection`] if there can be no socket.
+    /// [`Error::NoInspection`] if there can be no socket, [`Error::NoThread`] if no thread.
     pub(crate) fn start(store: &Arc<Store>) -> Result<Server> {
         let directory = Arc::clone(&store.directory);
-        let failed = |error: io::Error| Error::NoInspection {
-            path: store.directory.shown(SOCKET),
-            detail: error.to_string(),
-        };
+        let failed = |error| no_inspection(store.directory.shown(SOCKET), error);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let (listener, socket) = address::listen(&*directory).map_err(failed)?;
         let listener = TurnsAway(listener);
@@ -142,13 +149,14 @@ impl Server {
             closed: Condvar::new(),
         });
         let accepting = Arc::clone(&shared);
-        let acceptor = thread::Builder::new()
-            .name("terrace-inspect".to_owned())
+        let accept = move || {
             // After a panic the socket hangs up on later clients.
-            .spawn(move || {
-                let _ = accepting.guard(|| accepting.accept(&listener.0, &woken));
-            })
-            .map_err(failed)?;
+            let _ = accepting.guard(|| accepting.accept(&listener.0, &woken));
+        };
+        let acceptor =
+            thread_start::start_for_sockets("terrace-inspect", accept).inspect_err(|_| {
+                let _ = address::remove_socket(&*directory, socket);
+            })?;
         Ok(Server {
             directory,
             shared,
@@ -226,30 +234,29 @@ impl Shared {
             return;
         }
         if state.connections.len() >= MAX_CONNECTIONS {
-            refuse(&stream, "too many clients are connected; try again later");
+            put_off(&stream, "too many clients are connected; try again later");
             return;
         }
         let (shared, Ok(own)) = (Arc::clone(self), stream.try_clone()) else {
             return;
         };
-        let thread = thread::Builder::new()
-            .name("terrace-inspect".to_owned())
-            // A client that hangs up, or none that can be served, is nothing to the store.
-            .spawn(move || {
-                let own = HangsUp {
-                    stream: own,
-                    mark: shared.mark,
-                };
-                if let Err(panic) = shared.guard(|| shared.serve(&own.stream)) {
-                    refuse(&own.stream, &panic.to_string());
-                }
-            });
-        if let Ok(thread) = thread {
-            state.connections.push(Connection {
+        let serve = move || {
+            let own = HangsUp {
+                stream: own,
+                mark: shared.mark,
+            };
+            // A client that hangs up is nothing to the store.
+            if let Err(panic) = shared.guard(|| shared.serve(&own.stream)) {
+                refuse(&own.stream, &panic.to_string());
+            }
+        };
+        match thread_start::start_for_sockets("terrace-inspect", serve) {
+            Ok(thread) => state.connections.push(Connection {
                 stream,
                 thread,
                 administers: false,
-            });
+            }),
+            Err(error) => put_off(&stream, &error.to_string()),
         }
     }
 
@@ -310,7 +317,7 @@ impl Shared {
 
     fn administer(&self, stream: &UnixStream, wanted: &Administration) -> io::Result<()> {
         let Some(turn) = self.turns.take() else {
-            refuse(
+            put_off(
                 stream,
                 "too many flushes, merges and checkpoints are asked for already; try again later",
             );

@@ -31,6 +31,40 @@ fn owner() -> (TempDir, PathBuf, Db) {
     (directory, path, db)
 }
 
+#[test]
+fn the_owner_of_a_store_whose_path_is_not_text_answers() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    let odd = |name| directory.path().join(std::ffi::OsStr::from_bytes(name));
+    let (path, region) = (odd(b"store\xff"), odd(b"region\xff"));
+    let region_dir = Some(region);
+    let options = Options {
+        region_dir: region_dir.clone(),
+        ..options()
+    };
+    let db = Db::open(&path, options).unwrap();
+    db.put(b"key", b"value").unwrap();
+    assert_eq!(statistics(&path).unwrap().region_dir, region_dir);
+    super::flush(&path).unwrap();
+    assert_eq!(levels(&path).unwrap().keyspaces.len(), 1);
+    explain_compaction(&path).unwrap();
+    super::checkpoint(&path, &odd(b"copy\xff")).unwrap();
+}
+
+#[test]
+fn a_socket_without_a_descriptor_is_told_as_that() {
+    let of = |errno| {
+        let error = std::io::Error::from_raw_os_error(errno);
+        super::server::no_inspection("inspect".into(), error)
+    };
+    for errno in [23, 24] {
+        let text = of(errno).to_string();
+        assert!(matches!(of(errno), Error::TooManyFiles { .. }), "{text}");
+        assert!(text.contains("max_open_tables"), "{text}");
+    }
+    assert!(matches!(of(13), Error::NoInspection { .. }));
+}
+
 fn connect(store: &Path) -> UnixStream {
     UnixStream::connect(store.join("inspect")).unwrap()
 }
@@ -122,7 +156,7 @@ fn only_the_owner_of_the_file_may_ask_and_it_goes_when_the_store_is_closed() {
     }
     db.close().unwrap();
     assert!(!socket.exists());
-    assert!(matches!(statistics(&path), Err(Error::Owner(_))));
+    assert!(matches!(statistics(&path), Err(Error::NoAnswer(_))));
 }
 
 #[test]
@@ -133,7 +167,7 @@ fn sockets_that_a_crash_left_are_replaced() {
         drop(UnixListener::bind(path.join(left)).unwrap());
     }
     match statistics(&path) {
-        Err(Error::Owner(what)) => assert!(what.contains("nobody answers"), "{what}"),
+        Err(Error::NoAnswer(what)) => assert!(what.contains("nobody answers"), "{what}"),
         other => panic!("{other:?}"),
     }
     let db = Db::open(&path, options()).unwrap();
@@ -239,7 +273,7 @@ fn one_client_too_many_is_sent_away_and_comes_back_later() {
     let others: Vec<_> = (0..8).map(|_| connect(&path)).collect();
     // Connections are accepted in order, so the eight are being served when this one is refused.
     match statistics(&path) {
-        Err(Error::Owner(what)) => assert!(what.contains("too many clients"), "{what}"),
+        Err(Error::NoAnswer(what)) => assert!(what.contains("too many clients"), "{what}"),
         other => panic!("{other:?}"),
     }
     drop(others);

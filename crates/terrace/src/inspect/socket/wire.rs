@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::protocol::{MAX_REQUEST_BYTES, Request, Told, answer_line, parse_request};
+use super::administration::Outcome;
+use super::protocol::{MAX_REQUEST_BYTES, Request, Told, answer_line, outcome_line, parse_request};
 
 /// A client that has not asked by then, or does not read for so long, is sent away.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,6 +55,11 @@ pub(super) fn write_line(mut stream: &UnixStream, line: &str) -> io::Result<()> 
 /// A line that fits any socket's buffer. Whether it arrives is the client's business.
 pub(super) fn refuse(stream: &UnixStream, why: &str) {
     let _ = tell(stream, Told::Error(why));
+}
+
+/// The same to a client that may ask again later.
+pub(super) fn put_off(stream: &UnixStream, why: &str) {
+    let _ = write_line(stream, &outcome_line(&Outcome::try_again(why)));
 }
 
 /// Whether a client has gone; one that has only nothing more to say has not.

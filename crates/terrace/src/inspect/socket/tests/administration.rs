@@ -12,7 +12,9 @@ use super::{connect, options, owner, said};
 use crate::db::events::{Event, EventKind, EventListener};
 use crate::inspect::socket::administration::{Administration, Turns};
 use crate::inspect::socket::protocol::{Request, parse_request, request_line};
-use crate::inspect::socket::{checkpoint, compact, flush, levels, statistics};
+use crate::inspect::socket::{
+    checkpoint, compact, drop_keyspace, flush, levels, rename_keyspace, statistics,
+};
 use crate::{Db, Error, KeyspaceOptions, Options};
 
 const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -43,7 +45,7 @@ fn an_owner_flushes() {
     flush(&path).unwrap();
     assert_eq!(db.statistics().sequences.flushed, 1);
     db.close().unwrap();
-    assert!(matches!(flush(&path), Err(Error::Owner(_))));
+    assert!(matches!(flush(&path), Err(Error::NoAnswer(_))));
 }
 
 #[test]
@@ -90,6 +92,48 @@ fn an_owner_compacts_what_it_is_told_to() {
     }
     let error = compact(&path, Some(&"s".repeat(256)), None).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+}
+
+#[test]
+fn an_owner_renames_and_drops_keyspaces() {
+    let (_directory, path, db) = owner();
+    let lakes = db
+        .create_keyspace("lakes", KeyspaceOptions::default())
+        .unwrap();
+    lakes.put(b"ladoga", b"17700").unwrap();
+    rename_keyspace(&path, "lakes", "waters\n").unwrap();
+    assert_eq!(lakes.name(), "waters\n");
+    assert!(lakes.contains_key(b"ladoga").unwrap());
+    match rename_keyspace(&path, "lakes", "seas") {
+        Err(Error::NoKeyspace { name }) => assert_eq!(name, "lakes"),
+        other => panic!("{other:?}"),
+    }
+    let long = "s".repeat(256);
+    for (from, to) in [
+        ("waters\n", "default"),
+        ("waters\n", ""),
+        ("waters\n", &long),
+        (&long, "seas"),
+        ("default", "seas"),
+    ] {
+        let refused = rename_keyspace(&path, from, to);
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument(_))),
+            "{from} {to}: {refused:?}"
+        );
+    }
+    let refused = drop_keyspace(&path, "default");
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+    drop_keyspace(&path, "waters\n").unwrap();
+    assert!(matches!(
+        drop_keyspace(&path, "waters\n"),
+        Err(Error::NoKeyspace { .. })
+    ));
+    assert!(matches!(
+        lakes.get(b"ladoga"),
+        Err(Error::NoKeyspace { .. })
+    ));
+    assert_eq!(db.keyspaces().len(), 1);
 }
 
 #[test]
@@ -189,7 +233,7 @@ fn a_long_request_keeps_nobody_waiting_and_ends_with_the_store() {
     assert!(!client.is_finished() && !closing.is_finished());
     drop(go_on);
     match client.join().unwrap() {
-        Err(Error::Owner(what)) => assert!(what.contains("the store is closed"), "{what}"),
+        Err(Error::NoAnswer(what)) => assert!(what.contains("the store is closed"), "{what}"),
         other => panic!("{other:?}"),
     }
     closing.join().unwrap().unwrap();
@@ -247,6 +291,13 @@ fn administrative_requests_are_read_as_they_are_written() {
         Administration::Checkpoint {
             directory: std::ffi::OsString::into(odd_path),
         },
+        Administration::RenameKeyspace {
+            from: "lakes".to_owned(),
+            to: "\"\n".to_owned(),
+        },
+        Administration::DropKeyspace {
+            name: String::new(),
+        },
     ] {
         let wanted = Request::Administration(wanted);
         let line = request_line(&wanted);
@@ -280,6 +331,14 @@ fn an_administrative_request_that_makes_no_sense_is_refused() {
         ),
         (r#""compact","range":{"unto":{"key":"a"}}"#, "unknown field"),
         (&long_name, "at most 255"),
+        (
+            r#""drop_keyspace""#,
+            "`keyspace`, the name of a keyspace, is missing",
+        ),
+        (
+            r#""rename_keyspace","keyspace":"a""#,
+            "`to`, the name of a keyspace, is missing",
+        ),
         (&long_path, "at most 4095"),
     ] {
         let request = format!("{{\"version\":1,\"request\":{request}}}\n");
@@ -315,11 +374,13 @@ fn an_owner_of_an_older_release_is_understood() {
             client.write_all(answer.as_bytes()).unwrap();
         }
     });
-    for told in ["unknown variant", "hung up"] {
-        match flush(&path) {
-            Err(Error::Owner(what)) => assert!(what.contains(told), "{what}"),
-            other => panic!("{other:?}"),
-        }
+    match flush(&path) {
+        Err(Error::Owner(what)) => assert!(what.contains("unknown variant"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    match flush(&path) {
+        Err(Error::NoAnswer(what)) => assert!(what.contains("hung up"), "{what}"),
+        other => panic!("{other:?}"),
     }
     answer.join().unwrap();
     drop(directory);

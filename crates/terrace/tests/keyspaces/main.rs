@@ -1,13 +1,18 @@
-//! Keyspaces: made, listed, dropped; batches and snapshots across them; what a drop leaves behind.
+//! Keyspaces: made, listed, renamed, dropped; batches and snapshots across them; what a drop leaves behind.
 
-use terrace::{
-    Compression, Db, Error, IterOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions,
-};
-use terrace_storage::CrashKind;
-
+mod loops;
+mod model;
+mod renames;
+#[path = "../support/mod.rs"]
 mod support;
+
+use loops::{check_prefix, crash_at_every_step, fail_at_every_operation};
 use support::machine::{Machine, Method};
 use support::script::tiny;
+use terrace::{
+    Compression, Db, Error, IterOptions, KeyspaceOptions, Options, Result, WriteBatch, WriteOptions,
+};
+use terrace_storage::CrashKind;
 
 const STORE: &str = "/store";
 
@@ -21,7 +26,7 @@ fn open(machine: &Machine) -> Db {
 
 fn names(db: &Db) -> Vec<String> {
     let keyspaces = db.keyspaces();
-    keyspaces.iter().map(|k| k.name().to_owned()).collect()
+    keyspaces.iter().map(|k| k.name()).collect()
 }
 
 #[test]
@@ -213,19 +218,6 @@ fn dropping_under_load_disturbs_nobody() {
     assert_eq!(files(), tables, "no file of a dropped keyspace is left");
 }
 
-/// A store whose second keyspace is about to be dropped, with unflushed writes before it.
-fn about_to_drop(machine: &Machine) -> Db {
-    let db = open(machine);
-    let doomed = db
-        .create_keyspace("doomed", KeyspaceOptions::default())
-        .unwrap();
-    for round in 0..60u32 {
-        doomed.put(&round.to_be_bytes(), &[1; 300]).unwrap();
-        db.put(&round.to_be_bytes(), &[2; 300]).unwrap();
-    }
-    db
-}
-
 fn rows(db: &Db, keyspace: &str) -> usize {
     let keyspace = db.keyspace(keyspace).unwrap();
     let entries = keyspace.iter(IterOptions::default()).unwrap().entries();
@@ -238,29 +230,17 @@ fn rows(db: &Db, keyspace: &str) -> usize {
 fn a_crash_leaves_a_keyspace_or_none_and_all_that_came_before() {
     for kind in [CrashKind::Kill, CrashKind::PowerCut] {
         let (mut kept, mut gone) = (0, 0);
-        for step in 0.. {
-            let machine = machine();
-            let db = about_to_drop(&machine);
-            machine.freeze_at(machine.steps() + step);
-            let dropped = db.drop_keyspace("doomed");
-            let is_over = !machine.is_frozen();
-            std::mem::forget(db);
-            let db = open(&machine.crash(kind, step));
-            if names(&db) == ["default"] {
-                assert_eq!(rows(&db, "default"), 60, "step {step}");
+        let change = |db: &Db| db.drop_keyspace("doomed");
+        crash_at_every_step(kind, change, |db, is_done, step| {
+            if names(db) == ["default"] {
+                assert_eq!(rows(db, "default"), 60, "step {step}");
                 gone += 1;
             } else {
-                assert!(dropped.is_err());
-                let (doomed, default) = (rows(&db, "doomed"), rows(&db, "default"));
-                assert!(doomed == default || doomed == default + 1, "a prefix");
-                assert!(kind == CrashKind::PowerCut || default == 60);
+                assert!(!is_done);
+                check_prefix(db, "doomed", kind);
                 kept += 1;
             }
-            if is_over {
-                assert!(dropped.is_ok());
-                break;
-            }
-        }
+        });
         assert!(kept > 1 && gone >= 1, "{kind:?}: {kept} kept, {gone} gone");
     }
 }
@@ -268,49 +248,23 @@ fn a_crash_leaves_a_keyspace_or_none_and_all_that_came_before() {
 /// Every file operation of making and dropping fails once.
 #[test]
 fn a_failed_drop_changes_nothing_or_poisons() {
-    use std::sync::Arc;
-    use terrace_storage::{FailingStorage, Fault, FaultFilter, FaultPlan};
-    let machine = machine();
-    about_to_drop(&machine).close().unwrap();
-    let mut failures = 0;
-    for at in 0.. {
-        let plan = FaultPlan::new(FaultFilter::everything());
-        let disk = Arc::new(machine.copy(at).storage.clone());
-        let options = Options {
-            storage: Arc::new(FailingStorage::new(disk, plan.clone())),
-            ..machine.options()
-        };
-        let db = Db::open(STORE, options.clone()).unwrap();
-        db.put(b"unflushed", b"value").unwrap();
-        plan.fail_at(plan.count() + at, Fault::Io);
+    let change = |db: &Db| {
         let made = db.create_keyspace("new", KeyspaceOptions::default());
-        let dropped = db.drop_keyspace("doomed");
-        let failed = plan.failures() > 0;
-        plan.heal();
-        let poisoned = db.statistics().poisoned.is_some();
-        failures += usize::from(made.is_err() || dropped.is_err());
-        let made_text = format!("{made:?}");
-        drop(made);
-        if !poisoned {
-            let left = names(&db).contains(&"doomed".to_owned());
+        (made.map(drop), db.drop_keyspace("doomed"))
+    };
+    let has_failed = |(made, dropped): &(Result<()>, Result<()>)| made.is_err() || dropped.is_err();
+    let failures = fail_at_every_operation(change, has_failed, |failing, changed| {
+        let (db, dropped) = (failing.db, &changed.1);
+        let left = names(db).contains(&"doomed".to_owned());
+        assert!(!left || rows(db, "doomed") == 60);
+        if failing.reopened {
+            assert!(failing.poisoned || !left, "{changed:?}");
+        } else if !failing.poisoned {
             assert_eq!(left, dropped.is_err());
             if left {
-                assert_eq!(rows(&db, "doomed"), 60);
                 db.drop_keyspace("doomed").unwrap();
             }
         }
-        db.put(b"after", b"value")
-            .unwrap_or_else(|error| assert!(poisoned, "{error}"));
-        let _ = db.close();
-        drop(db);
-        let db = Db::open(STORE, options).unwrap();
-        let left = names(&db).contains(&"doomed".to_owned());
-        assert!(!left || rows(&db, "doomed") == 60);
-        assert!(poisoned || !left, "{at}: {made_text} {dropped:?}");
-        assert!(rows(&db, "default") >= 61, "acknowledged data stays");
-        if !failed {
-            break;
-        }
-    }
+    });
     assert!(failures >= 3, "{failures}");
 }

@@ -1,0 +1,229 @@
+//! The texts of errors. Names, paths and texts from elsewhere are escaped for a terminal.
+
+use std::fmt;
+use std::path::Path;
+
+use terrace_storage::Escaped;
+
+use crate::things::things;
+use crate::{Error, RegionLoss};
+
+/// The finding of an error, for those that need no advice.
+struct Finding<'a>(&'a Error);
+
+impl Error {
+    /// Returns the text of the error. That of [`Error::Corruption`] ends before the advice to repair
+    /// the store, which a report of a repair would give too late.
+    pub fn finding(&self) -> impl fmt::Display + '_ {
+        Finding(self)
+    }
+}
+
+impl fmt::Display for Finding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Corruption {
+                file,
+                offset,
+                detail,
+            } => f.write_str(&damage(file, *offset, detail)),
+            error => error.fmt(f),
+        }
+    }
+}
+
+fn damage(file: &Path, offset: u64, detail: &str) -> String {
+    let (file, detail) = (Escaped::path(file), Escaped::message(detail));
+    format!("{file} is damaged at byte {offset}: {detail}")
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Corruption {
+                file,
+                offset,
+                detail,
+            } => write!(
+                f,
+                "{}; restore the file from a copy, or see what else is affected with `terrace \
+                 verify` and go on with what can be read with `terrace repair`",
+                damage(file, *offset, detail)
+            ),
+            Error::Unsupported { file, detail } => write!(
+                f,
+                "{} was written by a version this one does not know: {}; open it with the release \
+                 that wrote it, or a newer one",
+                Escaped::path(file),
+                Escaped::message(detail)
+            ),
+            Error::NoSpace { path, needed_bytes } => write!(
+                f,
+                "no space left for {}: {needed_bytes} bytes are needed; free some and try again",
+                Escaped::path(path)
+            ),
+            Error::TooManyFiles {
+                path,
+                process_limit: Some(limit),
+                open_tables,
+            } => write!(
+                f,
+                "no descriptor is left to open {}: the process may have {limit} files open \
+                 (RLIMIT_NOFILE), and {open_tables} of them are tables; raise the limit (`ulimit \
+                 -n`), close other files, or lower max_open_tables",
+                Escaped::path(path)
+            ),
+            Error::TooManyFiles {
+                path,
+                process_limit: None,
+                open_tables,
+            } => write!(
+                f,
+                "no descriptor is left to open {}: the machine has as many files open as it may \
+                 (fs.file-max), {open_tables} of them are tables of this process; raise the limit, \
+                 or lower max_open_tables",
+                Escaped::path(path)
+            ),
+            Error::FileTooLarge {
+                path,
+                limit_bytes: Some(limit),
+            } => write!(
+                f,
+                "{} cannot grow: the file-size limit of the process (`ulimit -f`, RLIMIT_FSIZE) \
+                 is {}; raise it and try again",
+                Escaped::path(path),
+                things(*limit, "byte")
+            ),
+            Error::FileTooLarge {
+                path,
+                limit_bytes: None,
+            } => write!(
+                f,
+                "{} cannot grow: its file system holds no longer file; use another one",
+                Escaped::path(path)
+            ),
+            Error::NoThread(error) => write!(f, "cannot start the thread {error}"),
+            Error::Io(error) => write!(f, "{error}"),
+            Error::InvalidArgument(detail) => {
+                write!(f, "invalid argument: {}", Escaped::message(detail))
+            }
+            Error::Busy {
+                path,
+                socket,
+                waited,
+            } => {
+                write!(
+                    f,
+                    "{} is open elsewhere (its LOCK is held",
+                    Escaped::path(path)
+                )?;
+                if !waited.is_zero() {
+                    write!(f, ", and was for {:.1} s", waited.as_secs_f64())?;
+                }
+                f.write_str("); close the other owner first")?;
+                match socket {
+                    Some(socket) => write!(
+                        f,
+                        ", or ask it at {}, as `terrace stats`, `levels` and `events` do",
+                        Escaped::path(socket)
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Error::OwnershipLost { path, detail } => {
+                write!(
+                    f,
+                    "{} is not this store's any more: {}",
+                    Escaped::path(path),
+                    Escaped::message(detail)
+                )
+            }
+            Error::NoStore { path, detail } => write!(
+                f,
+                "no store in {}: {}",
+                Escaped::path(path),
+                Escaped::message(detail)
+            ),
+            Error::NoKeyspace { name } => write!(
+                f,
+                "there is no keyspace {}; it was never made, or it has been dropped",
+                Escaped::name(name)
+            ),
+            Error::RegionLost { path, loss } => {
+                write!(
+                    f,
+                    "{} is missing, and unflushed writes with it",
+                    Escaped::path(path)
+                )?;
+                if let Some(loss) = loss {
+                    write_known(f, *loss)?;
+                }
+                f.write_str(
+                    "; mount or restore it and open again, or go on without those writes by \
+                     accept_region_loss (--accept-region-loss)",
+                )
+            }
+            Error::WrongRegion {
+                store,
+                region,
+                detail,
+            } => write!(
+                f,
+                "{} does not hold the arenas of {}: {}",
+                Escaped::path(region),
+                Escaped::path(store),
+                Escaped::message(detail)
+            ),
+            Error::Poisoned { cause } => write!(
+                f,
+                "writes are refused since an earlier failure: {cause}; close and reopen the store"
+            ),
+            Error::Panicked { step, message } => write!(
+                f,
+                "a panic in the step \"{}\": {}; this is a bug, please report it with this message",
+                Escaped::message(step),
+                Escaped::message(message)
+            ),
+            Error::CalledFromListener => f.write_str(
+                "an event listener called what waits for the store, which waits for the listener; \
+                 hand the call to a thread of your own",
+            ),
+            Error::Conflict => {
+                f.write_str("a key was written after it was read; read it again and retry")
+            }
+            Error::WouldStall => f.write_str(
+                "flush or compaction is behind and the write would have to wait; try again later, \
+                 or write without no_stall",
+            ),
+            Error::Closed => f.write_str("the store is closed"),
+            Error::Forked => f.write_str(
+                "the store belongs to the process that this one was forked from; fork before the \
+                 store is opened, or call exec and open it once that process has closed it",
+            ),
+            Error::NoInspection { path, detail } => write!(
+                f,
+                "there can be no inspection socket at {}: {}",
+                Escaped::path(path),
+                Escaped::message(detail)
+            ),
+            Error::Owner(what) | Error::NoAnswer(what) => Escaped::message(what).fmt(f),
+        }
+    }
+}
+
+fn write_known(f: &mut fmt::Formatter<'_>, loss: RegionLoss) -> fmt::Result {
+    let RegionLoss { kept, promised } = loss;
+    match kept {
+        0 => f.write_str("; no write is in a table")?,
+        kept => write!(f, "; writes up to number {kept} are in tables")?,
+    }
+    match promised {
+        promised if promised > kept => {
+            write!(
+                f,
+                ", writes up to number {promised} were promised to survive"
+            )
+        }
+        _ => Ok(()),
+    }
+}
