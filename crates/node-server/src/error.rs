@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use terrace_node::Escaped;
+
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -52,9 +54,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Option { name, what } => write!(f, "{name}: {what}"),
-            Error::File { path, what } => write!(f, "{}: {what}", path.display()),
-            Error::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Error::Option { name, what } => write!(f, "{name}: {}", Escaped::message(what)),
+            Error::File { path, what } => {
+                write!(f, "{}: {}", Escaped::path(path), Escaped::message(what))
+            }
+            Error::Listen { address, source } => {
+                write!(f, "cannot listen on {}: {source}", Escaped::name(address))
+            }
             Error::Node(error) => write!(f, "{error}"),
             Error::Io { what, source } => write!(f, "cannot {what}: {source}"),
         }
@@ -74,5 +80,40 @@ impl std::error::Error for Error {
 impl From<terrace_node::Error> for Error {
     fn from(error: terrace_node::Error) -> Self {
         Error::Node(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_shows_hostile_text_escaped() {
+        let hostile = "a\x1b[2J\x07\u{9b}\u{202e}\n";
+        let errors = [
+            Error::Option {
+                name: "a",
+                what: hostile.into(),
+            },
+            Error::File {
+                path: hostile.into(),
+                what: "a".into(),
+            },
+            Error::File {
+                path: "a".into(),
+                what: hostile.into(),
+            },
+            Error::Listen {
+                address: hostile.into(),
+                source: io::Error::other("a"),
+            },
+            Error::Node(terrace_node::Error::InvalidArgument(hostile.into())),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            let escaped = r"a\x1b[2J\x07\xc2\x9b\u{202e}\n";
+            assert!(text.contains(escaped), "{text:?}");
+            assert!(!text.contains(['\x1b', '\x07', '\u{9b}', '\u{202e}', '\n']));
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use terrace_node::thread_start;
 
 use crate::error::{Error, Result};
 use crate::status::Status;
@@ -39,8 +40,8 @@ impl Http {
         let own = listener.local_addr().map_err(refused)?;
         let (stop, stopped) = UnixStream::pair().map_err(Error::io("make a socket"))?;
         let run = move || Clients::new(listener, stopped).serve(&status);
-        let thread = thread::Builder::new().name("terrace-http".to_owned());
-        let thread = thread.spawn(run).map_err(Error::io("start a thread"))?;
+        let thread = thread_start::start("terrace-http", run);
+        let thread = thread.map_err(Error::io("start the thread"))?;
         Ok(Http {
             address: own,
             stop: Some(stop),

@@ -8,11 +8,11 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use terrace_node::engine::Failure;
+use terrace_node::{Escaped, thread_start};
 use terrace_nvmf::target::{Ended, Notice, Observer, Party};
 use terrace_nvmf::wire::Status;
 
@@ -106,8 +106,7 @@ impl Log {
             }
             let _ = end.send(());
         };
-        let writer = thread::Builder::new().name("terrace-log".to_owned());
-        if writer.spawn(write).is_err() {
+        if thread_start::start("terrace-log", write).is_err() {
             return Log::none();
         }
         let now = Instant::now();
@@ -182,7 +181,7 @@ impl Inner {
 
     fn write(&self, weight: Weight, what: &str) {
         // One line is one message.
-        let what = what.replace(|of: char| of.is_control(), " ");
+        let what = Escaped::message(what);
         let line = match self.is_for_journal {
             true => format!("<{}>{what}\n", weight as u8),
             false => {

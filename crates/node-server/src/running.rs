@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 use terrace_node::device::{Access, Backend, Device, Medium, open_device};
 use terrace_node::engine::{Node, Worker};
 use terrace_node::lsm::LsmEngine;
+use terrace_node::{Escaped, thread_start};
 use terrace_nvmf::server::{Server, Stop};
 use terrace_nvmf::target::{Registry, Subsystem};
 
@@ -53,13 +54,13 @@ impl Running {
     pub fn start_logged(config: &Config, log: Log) -> Result<Self> {
         config.check()?;
         if let Some(path) = &config.store {
-            log.life(format_args!("opening the store {}", path.display()));
+            log.life(format_args!("opening the store {}", Escaped::path(path)));
             let store = open_store(config)?;
             let engine = || Ok(LsmEngine::new(&store, config.buffer_bytes)?);
             return Running::serve(config, log, store.clone(), None, engine);
         }
         let path = config.device.as_deref().unwrap_or("".as_ref());
-        log.life(format_args!("opening the device {}", path.display()));
+        log.life(format_args!("opening the device {}", Escaped::path(path)));
         let medium = Arc::new(Medium::open(path, Access::Write)?);
         let open = || {
             Ok(open_device(
@@ -240,9 +241,8 @@ fn spawn<E: LoopEngine>(
     stop: &Stop,
 ) -> Result<JoinHandle<Result<()>>> {
     let stop = stop.clone();
-    let thread = thread::Builder::new().name("terrace-loop".to_owned());
-    let spawned = thread.spawn(move || run(server, &stop));
-    spawned.map_err(Error::io("start a thread"))
+    let spawned = thread_start::start("terrace-loop", move || run(server, &stop));
+    spawned.map_err(Error::io("start the thread"))
 }
 
 fn run<E: LoopEngine>(server: Server<EngineBackend<E>>, stop: &Stop) -> Result<()> {
@@ -273,7 +273,7 @@ pub fn serve_until_signal(config: &Config, log: Log, started: impl FnOnce(&Runni
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Error::io("wait for signals"))?;
     let (stop, handle) = (running.stopper(), signals.handle());
     let drain_seconds = config.drain_seconds;
-    let waiting = thread::spawn(move || {
+    let wait = move || {
         let mut all = signals.forever();
         if let Some(signal) = all.next() {
             log.life(format_args!(
@@ -285,7 +285,9 @@ pub fn serve_until_signal(config: &Config, log: Log, started: impl FnOnce(&Runni
         if let Some(signal) = all.next() {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
-    });
+    };
+    let waiting = thread_start::start("terrace-signals", wait);
+    let waiting = waiting.map_err(Error::io("start the thread"))?;
     started(&running);
     notify("READY=1");
     let ended = running.wait();

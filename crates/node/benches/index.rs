@@ -57,7 +57,7 @@ fn main() {
         .next()
         .map_or(TINY_KEYS, |text| text.parse().unwrap());
 
-    let index = Index::new(1, keys);
+    let index = Index::new(1);
     timed("insert", keys, |number| {
         let (key, found) = (key(number), found(number));
         let hash = index.hash(&key);

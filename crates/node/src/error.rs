@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use terrace::Escaped;
+
 /// The error of an operation.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -64,11 +66,21 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io { what, source } => write!(f, "cannot {what}: {source}"),
-            Error::Damaged { offset, what } => write!(f, "damage at byte {offset}: {what}"),
-            Error::Unsupported { offset, what } => write!(f, "at byte {offset}: {what}"),
-            Error::Occupied { path, what } => write!(f, "{}: {what}", path.display()),
-            Error::InvalidArgument(what) => f.write_str(what),
+            Error::Io { what, source } => {
+                let source = source.to_string();
+                let (what, source) = (Escaped::message(what), Escaped::message(&source));
+                write!(f, "cannot {what}: {source}")
+            }
+            Error::Damaged { offset, what } => {
+                write!(f, "damage at byte {offset}: {}", Escaped::message(what))
+            }
+            Error::Unsupported { offset, what } => {
+                write!(f, "at byte {offset}: {}", Escaped::message(what))
+            }
+            Error::Occupied { path, what } => {
+                write!(f, "{}: {}", Escaped::path(path), Escaped::message(what))
+            }
+            Error::InvalidArgument(what) => Escaped::message(what).fmt(f),
             Error::Store(error) => write!(f, "{error}"),
         }
     }
@@ -87,5 +99,40 @@ impl std::error::Error for Error {
 impl From<terrace::Error> for Error {
     fn from(error: terrace::Error) -> Self {
         Error::Store(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_shows_hostile_text_escaped() {
+        let hostile = "a\x1b[2J\x07\u{9b}\u{202e}\n";
+        let errors = [
+            Error::io(hostile, io::Error::other("a")),
+            Error::io("a", io::Error::other(hostile)),
+            Error::damaged(1, hostile),
+            Error::Unsupported {
+                offset: 1,
+                what: hostile.into(),
+            },
+            Error::Occupied {
+                path: hostile.into(),
+                what: "a".into(),
+            },
+            Error::Occupied {
+                path: "a".into(),
+                what: hostile.into(),
+            },
+            Error::InvalidArgument(hostile.into()),
+            Error::Store(terrace::Error::InvalidArgument(hostile.into())),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            let escaped = r"a\x1b[2J\x07\xc2\x9b\u{202e}\n";
+            assert!(text.contains(escaped), "{text:?}");
+            assert!(!text.contains(['\x1b', '\x07', '\u{9b}', '\u{202e}', '\n']));
+        }
     }
 }

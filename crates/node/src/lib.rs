@@ -20,6 +20,11 @@ pub mod index;
 pub mod key;
 pub mod lsm;
 pub mod space;
+#[doc(hidden)]
+pub mod thread_start;
 
 pub use error::{Error, Result};
 pub use key::Key;
+pub use terrace::Escaped;
+#[doc(hidden)]
+pub use terrace::internal::toml_refusal;

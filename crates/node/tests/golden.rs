@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use terrace_node::format::cell::Segment;
 use terrace_node::format::checkpoint::{CheckpointHeader, CheckpointReader};
 use terrace_node::format::fuzz::{
-    BOUNDS, DEVICE_BLOCKS, GENERATION, JOURNAL_NUMBER, LAST_BLOCK, MAX_KEYS, SECRET, SEGMENT, SLOT,
+    BOUNDS, DEVICE_BLOCKS, GENERATION, JOURNAL_NUMBER, LAST_BLOCK, SECRET, SEGMENT, SLOT,
 };
 use terrace_node::format::journal::read_block;
 use terrace_node::format::superblock::Superblock;
@@ -63,7 +63,7 @@ fn a_journal_block_is_what_it_was() {
 #[test]
 fn a_checkpoint_is_what_it_was() {
     let bytes = golden("checkpoint", &specimen::checkpoint());
-    let header = CheckpointHeader::decode(&bytes, SECRET, SLOT, MAX_KEYS)
+    let header = CheckpointHeader::decode(&bytes, SECRET, SLOT)
         .unwrap()
         .unwrap();
     assert_eq!((header.generation, header.sequence), (GENERATION, 5));

@@ -13,6 +13,7 @@ use terrace_nvmf::target::Settings;
 
 pub use self::namespace::{DomainOption, NamespaceOptions};
 use crate::error::{Error, Result};
+use terrace_node::toml_refusal;
 
 /// The options of a server. Each has a default but `device` and `store`, of which there is one.
 ///
@@ -220,7 +221,7 @@ impl Config {
     fn parse(text: &str, path: &Path) -> Result<Self> {
         let config: Config = toml::from_str(text).map_err(|error| Error::File {
             path: path.to_owned(),
-            what: error.to_string(),
+            what: toml_refusal(text, &error),
         })?;
         config.check()?;
         Ok(config)

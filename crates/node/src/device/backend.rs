@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use terrace::Escaped;
+
 use super::{Device, Medium, RingDevice, ThreadDevice};
 use crate::error::{Error, Result};
 
@@ -25,7 +27,7 @@ pub enum Backend {
 /// # Errors
 /// The system refuses it.
 pub fn open_device(medium: Arc<Medium>, backend: Backend, depth: usize) -> Result<Box<dyn Device>> {
-    let what = |way: &str| format!("reach {} by {way}", medium.path.display());
+    let what = |way: &str| format!("reach {} by {way}", Escaped::path(&medium.path));
     if backend != Backend::Threads {
         match RingDevice::new(Arc::clone(&medium), depth) {
             Ok(device) => return Ok(Box::new(device)),

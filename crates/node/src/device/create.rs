@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
+use terrace::Escaped;
 
 use super::open::{lock, open_file};
 use super::transfer;
@@ -43,7 +44,7 @@ pub fn create_file(
 
 /// Opens the file, empty and locked, and says whether it is a new one.
 fn begin(path: &Path, force: bool) -> Result<(File, bool)> {
-    let named = |source| Error::io(format!("create {}", path.display()), source);
+    let named = |source| Error::io(format!("create {}", Escaped::path(path)), source);
     let mut options = File::options();
     let made = options.write(true).create_new(true).mode(0o600).open(path);
     let is_new = match made {
@@ -65,7 +66,7 @@ fn begin(path: &Path, force: bool) -> Result<(File, bool)> {
 fn check_existing(path: &Path, force: bool) -> Result<()> {
     let metadata = path.metadata();
     let metadata =
-        metadata.map_err(|source| Error::io(format!("create {}", path.display()), source))?;
+        metadata.map_err(|source| Error::io(format!("create {}", Escaped::path(path)), source))?;
     let what = match metadata.is_file() {
         true if force => return Ok(()),
         true => "the file exists; remove it or ask for it to be overwritten",
@@ -78,7 +79,7 @@ fn check_existing(path: &Path, force: bool) -> Result<()> {
 }
 
 fn fill(file: &File, path: &Path, bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<()> {
-    let named = |source| Error::io(format!("fill {}", path.display()), source);
+    let named = |source| Error::io(format!("fill {}", Escaped::path(path)), source);
     // A lack of space shows before anything is written.
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}

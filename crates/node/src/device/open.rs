@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use terrace::Escaped;
 
 use super::transfer;
 use crate::block::BLOCK_BYTES;
@@ -49,7 +50,7 @@ impl Medium {
     /// [`Error::Occupied`] if another process has a claim on it, or the kernel has mounted it.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self> {
         let path = path.as_ref();
-        let named = |source| Error::io(format!("open {}", path.display()), source);
+        let named = |source| Error::io(format!("open {}", Escaped::path(path)), source);
         // Opening some other things has effects, or waits: a look comes first.
         let is_block_device = is_block_device(path, &path.metadata().map_err(named)?)?;
         let (file, direct) =
@@ -73,19 +74,19 @@ impl Medium {
 
     fn check(&self) -> Result<()> {
         if self.bytes == 0 {
-            let what = format!("{} is smaller than a block", self.path.display());
+            let what = format!("{} is smaller than a block", Escaped::path(&self.path));
             return Err(Error::InvalidArgument(what));
         }
         if !self.is_block_device {
             return Ok(());
         }
         let named = |error: Errno| {
-            let what = format!("ask {} for its block size", self.path.display());
+            let what = format!("ask {} for its block size", Escaped::path(&self.path));
             Error::io(what, error.into())
         };
         let block_bytes = rustix::fs::ioctl_blksszget(&*self.file).map_err(named)?;
         if block_bytes as usize > BLOCK_BYTES {
-            let path = self.path.display();
+            let path = Escaped::path(&self.path);
             let what = format!("{path} has blocks of {block_bytes} bytes, more than {BLOCK_BYTES}");
             return Err(Error::InvalidArgument(what));
         }
@@ -95,7 +96,7 @@ impl Medium {
     /// Returns the size in bytes as the system tells it, with what is behind the last whole block.
     pub(super) fn end(&self) -> Result<u64> {
         end_of(&self.file)
-            .map_err(|source| Error::io(format!("measure {}", self.path.display()), source))
+            .map_err(|source| Error::io(format!("measure {}", Escaped::path(&self.path)), source))
     }
 
     /// Fills `bytes`, which are aligned as a [`Buffer`](crate::block::Buffer) is, from `offset`.
@@ -103,7 +104,12 @@ impl Medium {
     /// # Errors
     /// The system's, and `UnexpectedEof` behind the end.
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        let what = |length| format!("read {length} bytes at {offset} of {}", self.path.display());
+        let what = |length| {
+            format!(
+                "read {length} bytes at {offset} of {}",
+                Escaped::path(&self.path)
+            )
+        };
         transfer::read_full(&self.file, bytes, offset)
             .map_err(|source| Error::io(what(bytes.len()), source))
     }
@@ -116,7 +122,7 @@ impl Medium {
         let what = |length| {
             format!(
                 "write {length} bytes at {offset} of {}",
-                self.path.display()
+                Escaped::path(&self.path)
             )
         };
         transfer::write_full(&self.file, bytes, offset)
@@ -129,7 +135,7 @@ impl Medium {
     /// The system's. What was written before may be lost then, whatever a later flush says.
     pub fn flush(&self) -> Result<()> {
         transfer::flush(&self.file)
-            .map_err(|source| Error::io(format!("flush {}", self.path.display()), source))
+            .map_err(|source| Error::io(format!("flush {}", Escaped::path(&self.path)), source))
     }
 }
 
@@ -138,7 +144,10 @@ fn is_block_device(path: &Path, metadata: &std::fs::Metadata) -> Result<bool> {
     if kind.is_block_device() || kind.is_file() {
         return Ok(kind.is_block_device());
     }
-    let what = format!("{} is neither a block device nor a file", path.display());
+    let what = format!(
+        "{} is neither a block device nor a file",
+        Escaped::path(path)
+    );
     Err(Error::InvalidArgument(what))
 }
 
@@ -194,14 +203,19 @@ pub(super) fn lock(file: &File, path: &Path) -> Result<()> {
                     what: "another process has locked the file; stop that node first".into(),
                 });
             }
-            Err(error) => return Err(Error::io(format!("lock {}", path.display()), error.into())),
+            Err(error) => {
+                return Err(Error::io(
+                    format!("lock {}", Escaped::path(path)),
+                    error.into(),
+                ));
+            }
         }
     }
 }
 
 fn refusal(path: &Path, error: Errno) -> Error {
     if error != Errno::BUSY {
-        return Error::io(format!("open {}", path.display()), error.into());
+        return Error::io(format!("open {}", Escaped::path(path)), error.into());
     }
     Error::Occupied {
         path: path.to_owned(),

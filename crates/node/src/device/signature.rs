@@ -1,5 +1,7 @@
 //! Signatures of data that must not be overwritten unasked.
 
+use terrace::Escaped;
+
 use super::{Medium, transfer};
 use crate::block::{BLOCK_BYTES, Buffer};
 use crate::error::{Error, Result};
@@ -85,7 +87,7 @@ fn read(medium: &Medium, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         Error::io(
             format!(
                 "read {bytes} bytes at {offset} of {}",
-                medium.path.display()
+                Escaped::path(&medium.path)
             ),
             source,
         )

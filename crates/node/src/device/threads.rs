@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::limit::{Limit, Sleep};
 use super::{Completion, Device, Kind, Medium, Readiness, Request, Wait, Waker, transfer};
+use crate::thread_start;
 
 /// A device whose requests are done by threads.
 pub struct ThreadDevice {
@@ -58,8 +59,8 @@ impl ThreadDevice {
         for _ in 0..threads.max(1) {
             let shared = Arc::clone(&device.shared);
             let medium = Arc::clone(&device.medium);
-            let builder = thread::Builder::new().name("node-device".into());
-            let thread = builder.spawn(move || shared.work(&medium))?;
+            let work = move || shared.work(&medium);
+            let thread = thread_start::start("node-device", work)?;
             device.threads.push(thread);
         }
         Ok(device)

@@ -11,6 +11,10 @@ const BATCH_BLOCKS: usize = 64;
 /// The most entries that are copied under one lock.
 const MAX_ENTRIES: usize = 1024;
 
+/// A slot that has no room for the index.
+#[derive(Debug)]
+pub(super) struct Outgrown;
+
 /// A checkpoint in the making.
 pub(super) struct Content {
     writer: CheckpointWriter,
@@ -35,7 +39,15 @@ impl Content {
     }
 
     /// Returns the next blocks, and where in `slot` they go; none at the end.
-    pub(super) fn next(&mut self, index: &Index, slot: Extent) -> Option<(Buffer, Extent)> {
+    ///
+    /// # Errors
+    /// The slot has no room for them: while it was walked, more keys came than it has room for, or the
+    /// index is beyond the bounds of the namespace.
+    pub(super) fn next(
+        &mut self,
+        index: &Index,
+        slot: Extent,
+    ) -> Result<Option<(Buffer, Extent)>, Outgrown> {
         let mut buffer = Buffer::zeroed(BATCH_BLOCKS);
         let first = self.writer.blocks();
         for block in buffer.chunks_exact_mut(BLOCK_BYTES) {
@@ -51,18 +63,23 @@ impl Content {
             if self.writer.is_block_empty() {
                 break;
             }
+            // One block is the header's.
+            if self.writer.blocks() + 1 >= slot.blocks {
+                return Err(Outgrown);
+            }
             self.writer.finish_block(block);
         }
         let blocks = self.writer.blocks() - first;
-        debug_assert!(
-            self.writer.blocks() < slot.blocks,
-            "a slot holds max_keys entries"
-        );
         let place = Extent {
             start: slot.start + 1 + first,
             blocks,
         };
-        (blocks > 0).then_some((buffer, place))
+        Ok((blocks > 0).then_some((buffer, place)))
+    }
+
+    /// Returns the journal's next block when it began.
+    pub(super) fn start(&self) -> u64 {
+        self.start.0
     }
 
     /// Returns the header, once the content is complete.

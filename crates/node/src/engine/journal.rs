@@ -4,6 +4,7 @@
 //! it; the records that arrive meanwhile make the next one. So one flush serves all commands in
 //! flight. A group begins at a block of its own: no block that holds durable records is written again.
 
+use super::share::Share;
 use super::worker::Waiter;
 use crate::Key;
 use crate::block::{BLOCK_BYTES, Buffer, Extent, Extents};
@@ -25,6 +26,8 @@ pub(super) struct Member {
     pub(super) value_bytes: u32,
     pub(super) checksum: u64,
     pub(super) change: Pending,
+    /// Given back once the index has the change.
+    pub(super) share: Share,
     /// The command that is told of the outcome.
     pub(super) waiter: Option<Waiter>,
 }
@@ -99,6 +102,9 @@ pub(super) struct Journal {
     pub(super) generation: u64,
     /// Checkpoints that failed since.
     pub(super) failed_checkpoints: u32,
+    /// Number of the next block when a checkpoint had no room for the index. Another one has no more
+    /// until the journal goes on.
+    pub(super) outgrown: Option<u64>,
 }
 
 impl Journal {
@@ -122,15 +128,25 @@ impl Journal {
             tail: header.journal_number,
             generation: header.generation,
             failed_checkpoints: 0,
+            outgrown: None,
             open: Vec::new(),
             is_writing: false,
             checkpoint_runs: false,
         }
     }
 
-    /// Returns true once the ring is half full: a checkpoint is due.
-    pub(super) fn is_half_full(&self) -> bool {
-        (self.next - self.tail) * 2 >= self.ring.blocks
+    /// Returns true once the ring is half full, and the groups before are shown: a checkpoint is due.
+    pub(super) fn wants_checkpoint(&self) -> bool {
+        let is_half_full = (self.next - self.tail) * 2 >= self.ring.blocks;
+        let may_have_room = self.outgrown != Some(self.next);
+        is_half_full && may_have_room && !self.checkpoint_runs && !self.is_writing
+    }
+
+    /// Returns true if records wait for a checkpoint for which no slot has room.
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_full = self.next - self.tail >= self.ring.blocks - self.ring.blocks / KEPT_PART;
+        let is_outgrown = self.outgrown == Some(self.next);
+        is_full && is_outgrown && !self.is_writing && !self.open.is_empty()
     }
 
     /// Returns true if changes are on their way to be durable.

@@ -23,6 +23,7 @@ mod replay;
 mod ring;
 mod scan;
 mod segments;
+mod share;
 mod values;
 mod verify;
 mod worker;

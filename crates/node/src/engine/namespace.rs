@@ -148,6 +148,8 @@ pub struct Statistics {
     pub segments: u64,
     /// Live bytes in them.
     pub live_segment_bytes: u64,
+    /// Extents of values that lie in several. Their number has a bound.
+    pub extra_extents: u64,
     /// Bytes of memory of the index.
     pub index_bytes: u64,
     /// Bytes of memory of the map of free blocks.
@@ -196,6 +198,8 @@ pub(super) struct Namespace {
     pub(super) sequence: AtomicU64,
     /// Keys that stores in flight may add.
     pub(super) reserved_keys: AtomicU64,
+    /// Extents of several that values in flight may add.
+    pub(super) reserved_extents: AtomicU64,
     /// Places whose freeing record is not durable yet, with the number of the block behind it.
     pub(super) quarantine: Mutex<VecDeque<(u64, Found)>>,
     /// Commands that wait for space.
@@ -234,6 +238,7 @@ impl Namespace {
             journal: Mutex::new(journal),
             sequence: AtomicU64::new(sequence),
             reserved_keys: AtomicU64::new(0),
+            reserved_extents: AtomicU64::new(0),
             quarantine: Mutex::default(),
             space_waiters: Mutex::default(),
             duty_waiter: Mutex::default(),
@@ -362,6 +367,7 @@ impl Namespace {
             free_blocks: self.space.free_blocks(),
             segments,
             live_segment_bytes,
+            extra_extents: self.index.extra_extents(),
             index_bytes: self.index.memory_bytes(),
             space_bytes: self.space.memory_bytes(),
             groups: count(&self.counters.groups),

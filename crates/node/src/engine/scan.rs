@@ -15,14 +15,14 @@ use super::values::verify_value;
 use crate::block::{BLOCK_BYTES, Buffer, Extent};
 use crate::device::Device;
 use crate::format::cell::Segment;
-use crate::format::checkpoint::CheckpointHeader;
+use crate::format::checkpoint::{CheckpointHeader, StoredEntry, slot_bytes};
 use crate::format::journal::read_any_block;
 use crate::format::location::SEGMENT_BLOCKS;
 use crate::format::namespace::{Description, Kind};
 use crate::format::trailer::{Trailer, tail_of};
 use crate::format::value::{piece_checksums, value_checksum};
 use crate::index::{Found, Index, Place};
-use crate::{Key, Result};
+use crate::{Error, Key, Result};
 
 /// Blocks that are read at once, besides those of a segment that crosses the end.
 const BATCH_BLOCKS: u64 = 256;
@@ -36,6 +36,8 @@ pub struct ScanReport {
     pub older: u64,
     /// Places that look like a value but are damaged.
     pub damaged: u64,
+    /// Whole values, the oldest ones, for which a checkpoint has no room.
+    pub left_out: u64,
 }
 
 /// Rebuilds the index of every namespace and writes it as a checkpoint. `progress` is called with the
@@ -61,9 +63,44 @@ pub fn scan(device: &mut dyn Device, progress: &mut dyn FnMut(u64, u64)) -> Resu
             report.keys += scan.report.keys;
             report.older += scan.report.older;
             report.damaged += scan.report.damaged;
+            report.left_out += scan.report.left_out;
         }
     }
     Ok(report)
+}
+
+/// Keys that a checkpoint is to list.
+#[derive(Clone, Copy, Default)]
+struct Listed {
+    keys: u64,
+    extra_extents: u64,
+    /// Bytes of their entries.
+    bytes: u64,
+}
+
+impl Listed {
+    /// Returns the sums with one more key.
+    fn and(self, key: Key, found: &Found) -> Self {
+        let entry = StoredEntry {
+            key,
+            value_bytes: found.value_bytes,
+            check: found.check,
+            place: found.place.clone(),
+        };
+        Listed {
+            keys: self.keys + 1,
+            extra_extents: self.extra_extents + found.extra_extents(),
+            bytes: self.bytes + entry.encoded_len() as u64,
+        }
+    }
+
+    /// Returns true if a slot has room for them: for everything that the namespace may have, and for so
+    /// many bytes, whatever they are.
+    fn fits(&self, description: &Description, slot: Extent) -> bool {
+        let is_within_bounds = self.keys <= description.max_keys
+            && self.extra_extents <= description.max_extra_extents();
+        is_within_bounds || self.bytes <= slot_bytes(slot.blocks)
+    }
 }
 
 struct Scan<'a> {
@@ -152,7 +189,10 @@ impl Scan<'_> {
     /// Writes the keys that were found as the newest checkpoint, with an empty journal behind it.
     fn write_index(&mut self) -> Result<()> {
         let (description, secret) = (self.description, self.description.secret);
-        let index = Index::new(secret, description.max_keys);
+        let index = Index::new(secret);
+        let generation = 1 + self.newest_generation()?;
+        let slot = description.checkpoints[(generation % 2) as usize];
+        let mut listed = Listed::default();
         let space = recovery::new_space(description);
         let mut newest: Vec<(Key, (u64, Found))> = self.newest.drain().collect();
         // Newer ones first: where two claim a block, the older one is gone.
@@ -160,22 +200,28 @@ impl Scan<'_> {
         let mut sequence = 0;
         for (key, (number, found)) in newest {
             sequence = sequence.max(number);
+            // Deleted keys may come back, so there may be more than the namespace may have.
+            let with_it = listed.and(key, &found);
+            if !with_it.fits(description, slot) {
+                self.report.left_out += 1;
+                continue;
+            }
             if let Place::Extents(extents) = &found.place
                 && extents.iter().any(|extent| space.reserve(extent).is_err())
             {
                 self.report.damaged += 1;
                 continue;
             }
+            listed = with_it;
             let hash = index.hash(&key);
             let inserted = index.partition(hash).lock().insert(hash, &key, found, 0);
             self.report.keys += u64::from(inserted.is_ok());
         }
-        let generation = 1 + self.newest_generation()?;
-        let slot = description.checkpoints[(generation % 2) as usize];
         // No block of the old journal continues this chain, or tells of a block in it.
         let start = (1 + self.newest_block()?, rand::random());
         let mut content = Content::new(secret, generation, start);
-        while let Some((buffer, place)) = content.next(&index, slot) {
+        let outgrown = |_| Error::damaged(slot.offset(), "the slot has no room for the index");
+        while let Some((buffer, place)) = content.next(&index, slot).map_err(outgrown)? {
             self.device.write(&[place], buffer)?;
         }
         self.device.flush()?;
@@ -200,8 +246,7 @@ impl Scan<'_> {
         let (description, mut newest) = (self.description, 0);
         for slot in description.checkpoints {
             let block = self.device.read(&[first_of(slot)])?;
-            let header =
-                CheckpointHeader::decode(&block, description.secret, slot, description.max_keys);
+            let header = CheckpointHeader::decode(&block, description.secret, slot);
             if let Ok(Some(header)) = header {
                 newest = newest.max(header.generation);
             }

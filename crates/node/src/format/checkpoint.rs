@@ -37,14 +37,24 @@ const _: () = assert!(HEADER_BYTES == 64);
 const _: () = assert!(offset_of!(HeaderBytes, generation) == 16);
 const _: () = assert!(offset_of!(HeaderBytes, journal_previous) == 40);
 
+/// The bytes of entries that each block of a slot takes at least: it may leave unused what the longest
+/// entry does not fit into.
+const LEAST_USED_BYTES: u64 =
+    (content::ENTRIES_BYTES + size_of::<U64>() - entry::MAX_ENTRY_BYTES) as u64;
+
+/// Returns the bytes of entries that a slot has room for, whatever they are.
+pub(crate) const fn slot_bytes(blocks: u64) -> u64 {
+    blocks.saturating_sub(1).saturating_mul(LEAST_USED_BYTES)
+}
+
 /// Returns the blocks of a slot for `max_keys` keys, header included. One key in eight may have one
-/// more extent, and each block may leave unused what the longest entry does not fit into.
+/// more extent.
 pub const fn slot_blocks(max_keys: u64) -> u64 {
-    let unused = entry::MAX_ENTRY_BYTES - size_of::<U64>();
-    let least_used = (content::ENTRIES_BYTES - unused) as u64;
     let extra_extents = (max_keys / 8).saturating_mul(size_of::<U64>() as u64);
     let entries = max_keys.saturating_mul(entry::ENTRY_BYTES as u64);
-    1 + entries.saturating_add(extra_extents).div_ceil(least_used)
+    1 + entries
+        .saturating_add(extra_extents)
+        .div_ceil(LEAST_USED_BYTES)
 }
 
 /// The header of a checkpoint.
@@ -88,17 +98,12 @@ impl CheckpointHeader {
         sum::seal(block, |rest| header_sum(secret, slot, rest));
     }
 
-    /// Reads the first block of `slot`, which has room for `max_keys` keys; none if no checkpoint was
-    /// completed there.
+    /// Reads the first block of `slot`; none if no checkpoint was completed there. A checkpoint beside
+    /// stores may have more entries than the namespace may have keys.
     ///
     /// # Errors
     /// The header is whole, and what it says is impossible.
-    pub fn decode(
-        block: &[u8],
-        secret: u64,
-        slot: Extent,
-        max_keys: u64,
-    ) -> Result<Option<CheckpointHeader>> {
+    pub fn decode(block: &[u8], secret: u64, slot: Extent) -> Result<Option<CheckpointHeader>> {
         let block = block.get(..BLOCK_BYTES).unwrap_or_default();
         let is_whole = sum::checked(block, |rest| header_sum(secret, slot, rest)).is_some();
         let Ok((header, zeros)) = HeaderBytes::ref_from_prefix(block) else {
@@ -118,7 +123,7 @@ impl CheckpointHeader {
         let fault = if header.zeros != 0 || !is_zero(zeros) {
             Some("the padding of a checkpoint's header is not zero")
         } else {
-            decoded.fault(slot, max_keys)
+            decoded.fault(slot)
         };
         match fault {
             Some(what) => Err(Error::damaged(slot.offset(), what)),
@@ -127,12 +132,12 @@ impl CheckpointHeader {
     }
 
     /// Returns what is impossible in the header.
-    fn fault(&self, slot: Extent, max_keys: u64) -> Option<&'static str> {
+    fn fault(&self, slot: Extent) -> Option<&'static str> {
         let numbers = [self.generation, self.sequence, self.journal_number];
         if self.generation == 0 || numbers.iter().any(|&number| number > MAX_SEQUENCE) {
             return Some("a checkpoint has an illegal number");
         }
-        if self.entries > max_keys || self.blocks >= slot.blocks {
+        if self.blocks >= slot.blocks {
             return Some("a checkpoint is larger than its slot");
         }
         let most = (content::ENTRIES_BYTES / entry::ENTRY_BYTES) as u64;

@@ -84,10 +84,10 @@ pub fn node_journal(bytes: &[u8]) {
 
 /// Reads `bytes` as the blocks of a checkpoint, the header first.
 pub fn node_checkpoint(bytes: &[u8]) {
-    let _ = CheckpointHeader::decode(bytes, SECRET, SLOT, MAX_KEYS);
+    let _ = CheckpointHeader::decode(bytes, SECRET, SLOT);
     let place = Place::CheckpointHeader { slot: SLOT.start };
     let block = sealed(bytes, BLOCK_BYTES, |rest| place.sum(SECRET, rest));
-    let header = match CheckpointHeader::decode(&block, SECRET, SLOT, MAX_KEYS) {
+    let header = match CheckpointHeader::decode(&block, SECRET, SLOT) {
         Ok(Some(header)) => {
             let mut again = [0; BLOCK_BYTES];
             header.encode(&mut again, SECRET, SLOT);

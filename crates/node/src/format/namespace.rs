@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::block::Extent;
+use crate::block::{Extent, MAX_EXTENTS};
 use crate::format::checkpoint::slot_blocks;
 use crate::format::extents::{Bounds, Fault};
 use crate::format::location::SEGMENT_BLOCKS;
@@ -125,6 +125,12 @@ impl Description {
             data: self.data,
             max_value_bytes: self.max_value_bytes,
         }
+    }
+
+    /// Returns the most extents of values that have several. A slot of a checkpoint has room for one more
+    /// extent of each eighth key; the smallest namespace takes a value of the most extents.
+    pub fn max_extra_extents(&self) -> u64 {
+        (self.max_keys / 8).max(MAX_EXTENTS as u64)
     }
 
     /// Returns the bytes of the description.

@@ -2,6 +2,7 @@
 
 use crate::block::{BLOCK_BYTES, Extent};
 use crate::format::location::{CELL_ALIGNMENT_BYTES, CellLocation, Place};
+use crate::index::side;
 use crate::key::{Key, MAX_KEY_BYTES};
 
 /// What the index knows of a key's value.
@@ -13,6 +14,17 @@ pub struct Found {
     pub check: u32,
     /// Where the value is.
     pub place: Place,
+}
+
+impl Found {
+    /// Returns the extents by which the value counts against the bound of its namespace: none if its
+    /// place fits into an entry.
+    pub fn extra_extents(&self) -> u64 {
+        match pack(&self.place, self.value_bytes) {
+            Some(_) => 0,
+            None => side::cost(&self.place),
+        }
+    }
 }
 
 /// Returns the packed form of a place; none for one that needs the side table.

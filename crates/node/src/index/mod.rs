@@ -5,6 +5,9 @@
 //! hashes, of numbers of entries, and the entries, of 32 bytes each, in an arena in which they never
 //! move. A key costs at most 48 bytes from some 100,000 keys on, however many come later, and an
 //! insert moves the numbers of one table at most: fewer than 1,024.
+//!
+//! The index has no bounds of its own. The engine keeps those of a namespace before it accepts a store.
+//! A recovery passes them on its way.
 
 mod arena;
 mod entry;
@@ -22,8 +25,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub use entry::Found;
-pub use partition::Partition;
-pub use totals::Full;
+pub use partition::{Full, Partition};
 pub use walk::WalkCursor;
 
 pub use crate::format::location::Place;
@@ -50,8 +52,8 @@ pub struct Index {
 impl Index {
     /// Makes an empty index. `secret` seeds the hashes: nobody who does not know it can choose keys
     /// that collide.
-    pub fn new(secret: u64, max_keys: u64) -> Self {
-        let totals = Arc::new(Totals::new(max_keys));
+    pub fn new(secret: u64) -> Self {
+        let totals = Arc::new(Totals::default());
         let partition = || Mutex::new(Partition::new(secret, Arc::clone(&totals)));
         Index {
             secret,

@@ -9,10 +9,14 @@ use super::arena::Arena;
 use super::entry::{Entry, Found, Packed, cell_at, pack};
 use super::side::{self, Side};
 use super::tables::Tables;
-use super::totals::{Full, Totals};
+use super::totals::Totals;
 use crate::block::Extent;
 use crate::format::location::Place;
 use crate::key::Key;
+
+/// A partition has 2^32 keys, and takes no other one. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
 
 /// The keys of one part of the hashes. Every `hash` that is given must be the index's hash of the
 /// key, and the partition the one of that hash.
@@ -62,7 +66,7 @@ impl Partition {
     /// Inserts a key, or replaces what is known of it. Returns what was known before.
     ///
     /// # Errors
-    /// A bound of the index would be passed. Nothing has changed.
+    /// The partition takes no other key. Nothing has changed.
     pub fn insert(
         &mut self,
         hash: u64,
@@ -71,27 +75,17 @@ impl Partition {
         age: u8,
     ) -> Result<Option<Found>, Full> {
         if let Some(slot) = self.find(hash, key) {
-            return self.change(slot, found, age).map(Some);
+            return Ok(Some(self.change(slot, found, age)));
         }
-        self.totals.add_key()?;
-        let added = self.add(hash, key, found, age);
-        if added.is_err() {
-            self.totals.remove_key();
-        }
-        added.map(|()| None)
+        self.add(hash, key, found, age).map(|()| None)
     }
 
     /// Replaces what is known of a key and keeps its age. Returns what was known before; none, and
     /// changes nothing, if the key is not there.
-    ///
-    /// # Errors
-    /// A bound of the index would be passed. Nothing has changed.
-    pub fn replace(&mut self, hash: u64, key: &Key, found: Found) -> Result<Option<Found>, Full> {
-        let Some(slot) = self.find(hash, key) else {
-            return Ok(None);
-        };
+    pub fn replace(&mut self, hash: u64, key: &Key, found: Found) -> Option<Found> {
+        let slot = self.find(hash, key)?;
         let age = self.arena.get(slot).age();
-        self.change(slot, found, age).map(Some)
+        Some(self.change(slot, found, age))
     }
 
     /// Removes a key. Returns what was known of it.
@@ -116,53 +110,40 @@ impl Partition {
         self.len() == 0
     }
 
-    /// Adds a key that is not there and has been counted.
+    /// Adds a key that is not there.
     fn add(&mut self, hash: u64, key: &Key, found: Found, age: u8) -> Result<(), Full> {
-        let packed = self.pack(&found, 0)?;
+        let packed = self.pack(&found);
         let entry = Entry::new(key, found.value_bytes, found.check, packed, age);
         let Some(slot) = self.arena.insert(entry) else {
-            // 2^32 keys of one partition: the number of slots is a bound of its own.
             self.taken(&entry);
-            return Err(Full::Keys);
+            return Err(Full);
         };
         let (arena, secret) = (&self.arena, self.secret);
         let hash_of = |slot| xxh3_64_with_seed(arena.get(slot).key_bytes(), secret);
         self.tables.insert(hash, slot, hash_of);
+        self.totals.add_key();
         self.totals.change_value_bytes(0, found.value_bytes);
         Ok(())
     }
 
-    fn change(&mut self, slot: u32, found: Found, age: u8) -> Result<Found, Full> {
+    fn change(&mut self, slot: u32, found: Found, age: u8) -> Found {
         let old = *self.arena.get(slot);
-        let freed = match old.packed() {
-            Packed::Side(number) => side::cost(self.side.get(number)),
-            _ => 0,
-        };
-        let packed = self.pack(&found, freed)?;
+        let packed = self.pack(&found);
         let new = Entry::new(&old.key(), found.value_bytes, found.check, packed, age);
         *self.arena.get_mut(slot) = new;
         self.totals
             .change_value_bytes(old.value_bytes, found.value_bytes);
-        let place = match old.packed() {
-            Packed::Side(number) => self.side.remove(number),
-            _ => self.place(&old),
-        };
-        Ok(Found {
-            value_bytes: old.value_bytes,
-            check: old.check,
-            place,
-        })
+        self.taken(&old)
     }
 
-    /// Packs a place, in the side table if it must be. `freed` extents of it are given back.
-    fn pack(&mut self, found: &Found, freed: u64) -> Result<Packed, Full> {
+    /// Packs a place, in the side table if it must be.
+    fn pack(&mut self, found: &Found) -> Packed {
         if let Some(packed) = pack(&found.place, found.value_bytes) {
-            self.totals.change_extra_extents(freed, 0)?;
-            return Ok(packed);
+            return packed;
         }
-        let cost = side::cost(&found.place);
-        self.totals.change_extra_extents(freed, cost)?;
-        Ok(Packed::Side(self.side.insert(found.place.clone())))
+        self.totals
+            .change_extra_extents(0, side::cost(&found.place));
+        Packed::Side(self.side.insert(found.place.clone()))
     }
 
     fn place(&self, entry: &Entry) -> Place {
@@ -186,8 +167,7 @@ impl Partition {
         let place = match entry.packed() {
             Packed::Side(number) => {
                 let place = self.side.remove(number);
-                let given_back = self.totals.change_extra_extents(side::cost(&place), 0);
-                debug_assert!(given_back.is_ok(), "less is always possible");
+                self.totals.change_extra_extents(side::cost(&place), 0);
                 place
             }
             _ => self.place(entry),

@@ -53,8 +53,10 @@ impl LsmStore {
         for settings in options.namespaces {
             namespaces.push(Arc::new(Namespace::open(&db, settings)?));
         }
+        let threads = Threads::start(&db, options.write_threads, options.read_threads)
+            .map_err(|source| Error::io("start the thread", source))?;
         Ok(Arc::new(LsmStore {
-            threads: Threads::start(&db, options.write_threads, options.read_threads),
+            threads,
             namespaces,
             db,
             path: options.path,

@@ -1,6 +1,7 @@
 //! The threads that call the store, and the way of jobs to them and of replies back.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,6 +17,7 @@ use crate::Key;
 use crate::block::Buffer;
 use crate::device::Readiness;
 use crate::engine::{Answer, Condition, Failure};
+use crate::thread_start;
 
 /// The most changes of one group.
 const MAX_GROUP: usize = 256;
@@ -155,7 +157,11 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    pub(super) fn start(db: &Db, writers: usize, readers: usize) -> Self {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no thread left; those that did start end.
+    pub(super) fn start(db: &Db, writers: usize, readers: usize) -> io::Result<Self> {
         let mut threads = Threads {
             writers: Vec::new(),
             readers: None,
@@ -166,7 +172,9 @@ impl Threads {
             let db = db.clone();
             threads.writers.push(sender);
             let run = move || write_all(&db, &receiver);
-            threads.handles.push(std::thread::spawn(run));
+            threads
+                .handles
+                .push(thread_start::start("node-write", run)?);
         }
         let (sender, receiver) = channel();
         threads.readers = Some(sender);
@@ -174,9 +182,9 @@ impl Threads {
         for _ in 0..readers.max(1) {
             let receiver = Arc::clone(&receiver);
             let run = move || read_all(&receiver);
-            threads.handles.push(std::thread::spawn(run));
+            threads.handles.push(thread_start::start("node-read", run)?);
         }
-        threads
+        Ok(threads)
     }
 
     /// Hands work to the thread of a key: its changes take effect in the order of these calls. The

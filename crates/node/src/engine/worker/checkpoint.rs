@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::super::content::{Content, first_of};
+use super::super::content::{Content, Outgrown, first_of};
 use super::super::segments::extent_of;
 use super::{Operation, Waiter, Worker, count};
 use crate::block::{Buffer, Extent, Extents};
@@ -83,12 +83,13 @@ impl Worker {
         };
         if job.stage == Stage::Content {
             match job.content.next(&namespace.index, job.slot) {
-                Some((buffer, place)) => {
+                Err(Outgrown) => return self.checkpoint_outgrew(at),
+                Ok(Some((buffer, place))) => {
                     let parts = parts_of(&[place]);
                     return self
                         .request(Operation::Checkpoint(at), Request::Write { buffer, parts });
                 }
-                None => job.stage = Stage::Segments,
+                Ok(None) => job.stage = Stage::Segments,
             }
         }
         if job.stage == Stage::Segments {
@@ -134,6 +135,21 @@ impl Worker {
         journal.checkpoint_runs = false;
         journal.failed_checkpoints = 0;
         count(&namespace.counters.checkpoints);
+    }
+
+    /// Ends a checkpoint that its slot has no room for: its walk saw keys that went meanwhile, and others
+    /// that came. The next one begins at once, and a full journal ends such changes at the latest.
+    /// Without a change the next one has no more room, and begins only after one.
+    fn checkpoint_outgrew(&mut self, at: usize) {
+        let namespace = self.namespace(at);
+        let Some(job) = self.checkpoints[at].take() else {
+            return;
+        };
+        // Before another loop may begin one.
+        *namespace.duty_waiter.lock() = None;
+        let mut journal = namespace.journal.lock();
+        journal.outgrown = Some(job.content.start());
+        journal.checkpoint_runs = false;
     }
 
     fn checkpoint_failed(&mut self, at: usize, is_flush: bool, error: &io::Error) {

@@ -10,6 +10,7 @@ use super::super::Failure;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::Namespace;
 use super::super::segments::{LOST_BYTES, extent_of};
+use super::super::share::Share;
 use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::Key;
 use crate::block::Buffer;
@@ -243,6 +244,7 @@ impl Worker {
             value_bytes: found.value_bytes,
             checksum: u64::from(found.check),
             change: Pending::Cell(to),
+            share: Share::default(),
             waiter: Some(Waiter::new(&self.inbox, slot)),
         };
         namespace.journal.lock().open.push(member);

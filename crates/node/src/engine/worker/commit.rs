@@ -4,6 +4,7 @@ use std::io;
 
 use super::super::journal::{Group, Journal, Member, Pending};
 use super::super::namespace::Namespace;
+use super::super::share::Share;
 use super::super::{Answer, Failure};
 use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::device::Request;
@@ -45,6 +46,7 @@ impl Worker {
             value_bytes: 0,
             checksum: 0,
             change: Pending::Delete,
+            share: Share::default(),
             waiter: Some(Waiter::new(&self.inbox, slot)),
         };
         namespace.journal.lock().open.push(member);
@@ -53,7 +55,12 @@ impl Worker {
     /// Writes the next group of a namespace if none is being written, and looks after its ring.
     pub(super) fn pump(&mut self, at: usize) {
         let namespace = self.namespace(at);
+        while self.begin_due_checkpoint(at, &namespace) {}
         let mut journal = namespace.journal.lock();
+        if journal.is_stuck() {
+            let why = "the journal is full, and no slot has room for the index; `recover --scan` rebuilds it";
+            namespace.poison(why.to_owned());
+        }
         if let Err(failure) = namespace.check_writable() {
             let members = std::mem::take(&mut journal.open);
             drop(journal);
@@ -63,18 +70,6 @@ impl Worker {
             }
             return;
         }
-        // A loop that closes begins one only for records that may find no room without it: the loops
-        // that they belong to may sleep.
-        let is_wanted = !self.is_closing || !journal.open.is_empty();
-        let checkpoint_due =
-            journal.is_half_full() && !journal.checkpoint_runs && !journal.is_writing && is_wanted;
-        if checkpoint_due {
-            journal.checkpoint_runs = true;
-            let start = (journal.next, journal.previous);
-            drop(journal);
-            self.begin_checkpoint(at, start);
-            journal = namespace.journal.lock();
-        }
         let Some((group, buffer, parts)) = journal.close_group() else {
             return;
         };
@@ -83,6 +78,24 @@ impl Worker {
             Operation::Journal(at, group),
             Request::Write { buffer, parts },
         );
+    }
+
+    /// Begins a checkpoint if one is due. Returns true if it has ended already: another one may be due,
+    /// and no request of this one wakes the loop for it.
+    fn begin_due_checkpoint(&mut self, at: usize, namespace: &Namespace) -> bool {
+        let mut journal = namespace.journal.lock();
+        // A loop that closes begins one only for records that may find no room without it: the loops
+        // that they belong to may sleep.
+        let is_wanted = !self.is_closing || !journal.open.is_empty();
+        let is_due = journal.wants_checkpoint() && is_wanted;
+        if !is_due || namespace.check_writable().is_err() {
+            return false;
+        }
+        journal.checkpoint_runs = true;
+        let start = (journal.next, journal.previous);
+        drop(journal);
+        self.begin_checkpoint(at, start);
+        self.checkpoints[at].is_none()
     }
 
     /// A group's blocks are written, and its values were before. One flush makes all of them durable.
@@ -255,7 +268,8 @@ fn shown_end(journal: &Journal) -> u64 {
     journal.written
 }
 
-/// Answers commands whose records will not be durable.
+/// Answers commands whose records will not be durable. Their shares go with the namespace, which takes
+/// no more changes.
 fn refuse(members: Vec<Member>, failure: &Failure) {
     for member in members {
         let buffer = match member.change {
@@ -287,7 +301,7 @@ fn show(namespace: &Namespace, member: &Member, end: u64) {
             let earlier = partition.insert(member.hash, &member.key, found, namespace.tick());
             let earlier = match earlier {
                 Ok(earlier) => earlier,
-                Err(full) => unreachable!("room in the index was kept: {full:?}"),
+                Err(full) => unreachable!("{full:?}: a partition has 2^32 keys"),
             };
             partition.touch(member.hash, &member.key, namespace.tick());
             earlier
@@ -295,6 +309,7 @@ fn show(namespace: &Namespace, member: &Member, end: u64) {
         None => partition.remove(member.hash, &member.key),
     };
     drop(partition);
+    namespace.unreserve(&member.share);
     if let Some(found) = earlier {
         // Blocks are used again only when the record that freed them is durable.
         let durable = namespace.journal.lock().durable;

@@ -9,6 +9,7 @@ use std::io;
 use super::super::Failure;
 use super::super::journal::{Member, Pending};
 use super::super::namespace::{Namespace, part_of};
+use super::super::share::Share;
 use super::{Active, Operation, Waiter, Work, Worker, count};
 use crate::Key;
 use crate::block::{BLOCK_BYTES, Buffer, Extent, Extents};
@@ -44,6 +45,8 @@ struct Moving {
     slot: u32,
     from: Extents,
     to: Extents,
+    /// Kept for the copy until its record is in the journal's hands.
+    share: Share,
     value_bytes: u32,
     check: u32,
     /// Blocks copied.
@@ -127,7 +130,7 @@ impl Worker {
         }
         let now = namespace.index.partition(hash).lock().get(hash, &key);
         let to = if now.as_ref() == Some(&found) {
-            self.allocate(at, found.value_bytes)
+            Self::allocate(namespace, (hash, &key), found.value_bytes)
         } else {
             None
         };
@@ -150,7 +153,11 @@ impl Worker {
             job.moving = Some(Moving {
                 slot,
                 from,
-                to,
+                to: to.extents,
+                share: Share {
+                    extents: to.reserved,
+                    ..Share::default()
+                },
                 value_bytes: found.value_bytes,
                 check: found.check,
                 copied: 0,
@@ -216,6 +223,7 @@ impl Worker {
             value_bytes: moving.value_bytes,
             checksum: u64::from(moving.check),
             change: Pending::Extents(moving.to.clone()),
+            share: std::mem::take(&mut moving.share),
             waiter: Some(Waiter::new(&self.inbox, slot)),
         };
         namespace.journal.lock().open.push(member);
@@ -239,6 +247,7 @@ impl Worker {
         }) else {
             return;
         };
+        namespace.unreserve(&moving.share);
         match result {
             Ok(()) => {
                 job.has_moved = true;

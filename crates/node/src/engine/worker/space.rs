@@ -1,54 +1,67 @@
 //! Space for stores: found, waited for, or refused.
 
-use std::sync::atomic::Ordering;
-
 use super::super::Failure;
 use super::super::namespace::Namespace;
-use super::store::value_blocks;
 use super::{Waiter, Worker};
-use crate::block::MAX_EXTENTS;
-use crate::block::{Extent, Extents};
+use crate::Key;
+use crate::block::{Extent, Extents, MAX_EXTENTS};
 use crate::format::location::SEGMENT_BLOCKS;
 use crate::format::value::blocks_needed;
+use crate::index::{Found, Place};
+use crate::space::Space;
+
+/// Blocks for a value.
+pub(super) struct Allocation {
+    pub(super) extents: Extents,
+    /// Extents of the index that are kept for them.
+    pub(super) reserved: u64,
+}
+
+/// Takes blocks for a value and its trailer, in at most `max_extents` extents.
+fn find_blocks(space: &Space, value_bytes: u32, max_extents: usize) -> Option<Extents> {
+    if let Some(extents) = space.allocate(blocks_needed(value_bytes, 1), 0, 1) {
+        return Some(extents);
+    }
+    let extents = space.allocate(blocks_needed(value_bytes, max_extents), 0, max_extents)?;
+    // Fewer extents need a shorter trailer.
+    let needed = blocks_needed(value_bytes, extents.len());
+    let (kept, surplus) = extents.split(needed);
+    for extent in surplus.iter().flat_map(Extents::iter) {
+        space.free(extent);
+    }
+    Some(kept)
+}
 
 impl Worker {
-    /// Keeps a place among the namespace's keys for one that does not exist yet.
-    pub(super) fn reserve_key(&mut self, at: usize) -> bool {
-        let namespace = &self.node.key_namespaces()[at];
-        let reserved = namespace.reserved_keys.fetch_add(1, Ordering::Relaxed) + 1;
-        if namespace.index.len() + reserved <= namespace.description.max_keys {
-            return true;
-        }
-        namespace.reserved_keys.fetch_sub(1, Ordering::Relaxed);
-        false
-    }
-
-    pub(super) fn unreserve_key(&mut self, at: usize) {
-        let reserved = &self.node.key_namespaces()[at].reserved_keys;
-        reserved.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Returns the blocks of a new segment.
     pub(super) fn allocate_segment(namespace: &Namespace) -> Option<Extent> {
         let extents = namespace.space.allocate(SEGMENT_BLOCKS, 0, 1)?;
         Some(extents.first())
     }
 
-    /// Returns extents for a value and its trailer: one if possible.
-    pub(super) fn allocate(&mut self, at: usize, value_bytes: u32) -> Option<Extents> {
-        let space = &self.node.key_namespaces()[at].space;
-        let (one, many) = value_blocks(value_bytes);
-        if let Some(extents) = space.allocate(one, 0, 1) {
-            return Some(extents);
-        }
-        let extents = space.allocate(many, 0, MAX_EXTENTS)?;
-        // Fewer extents need a shorter trailer.
-        let needed = blocks_needed(value_bytes, extents.len());
-        let (kept, surplus) = extents.split(needed);
-        for extent in surplus.iter().flat_map(Extents::iter) {
-            space.free(extent);
-        }
-        Some(kept)
+    /// Returns extents for a value of a key and its trailer: one if possible. The index has room for them.
+    pub(super) fn allocate(
+        namespace: &Namespace,
+        (hash, key): (u64, &Key),
+        value_bytes: u32,
+    ) -> Option<Allocation> {
+        // Blocks that are taken and given back would be hidden from the stores of other loops meanwhile.
+        let permitted = namespace.permitted_extents(hash, key);
+        let max_extents = permitted.clamp(1, MAX_EXTENTS as u64) as usize;
+        let extents = find_blocks(&namespace.space, value_bytes, max_extents)?;
+        let found = Found {
+            value_bytes,
+            check: 0,
+            place: Place::Extents(extents.clone()),
+        };
+        let Some(reserved) = namespace.reserve_extents(hash, key, &found) else {
+            // Another loop was quicker. They help no other store that waits, so none is woken.
+            extents
+                .iter()
+                .for_each(|extent| namespace.space.free(extent));
+            return None;
+        };
+        Some(Allocation { extents, reserved })
     }
 
     /// Has a store wait until space comes free, if there is any hope for it.
@@ -118,7 +131,7 @@ impl Worker {
             let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
                 return;
             };
-            if !self.reserve_key(at) {
+            if !self.node.key_namespaces()[at].reserve_key() {
                 return self.wait_for_space(slot);
             }
             self.set_reserved(slot);

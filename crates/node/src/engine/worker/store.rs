@@ -5,13 +5,14 @@ use std::io;
 
 use super::super::journal::{Member, Pending};
 use super::super::namespace::part_of;
+use super::super::share::Share;
 use super::super::{Answer, Condition, Event, Failure, PIECE_BYTES};
 use super::{MAX_PIECES, Operation, Waiter, Work, Worker};
 use crate::block::{BLOCK_BYTES, Buffer, Extents, blocks_of};
 use crate::device::{Request, parts_of};
 use crate::format::location::{CellLocation, INLINE_MAX};
 use crate::format::trailer::Trailer;
-use crate::format::value::{self, blocks_needed, piece_checksum, value_checksum};
+use crate::format::value::{self, piece_checksum, value_checksum};
 
 /// A store under way.
 pub(super) struct State {
@@ -19,8 +20,8 @@ pub(super) struct State {
     condition: Condition,
     /// Whether the command has its key.
     owns_key: bool,
-    /// Whether a place among the namespace's keys is kept for it.
-    reserved_key: bool,
+    /// Kept for it until its record is in the journal's hands.
+    share: Share,
     sequence: u64,
     place: Option<Extents>,
     /// The cell of a small value, once it is staged.
@@ -50,7 +51,7 @@ impl State {
             value_bytes,
             condition,
             owns_key: false,
-            reserved_key: false,
+            share: Share::default(),
             sequence: 0,
             place: None,
             cell: None,
@@ -110,37 +111,33 @@ impl Worker {
             return self.fail_store(slot, failure);
         }
         if !exists {
-            if !self.reserve_key(at) {
+            if !namespace.reserve_key() {
                 return self.wait_for_space(slot);
             }
-            if let Some(state) = self.store(slot) {
-                state.reserved_key = true;
-            }
+            self.set_reserved(slot);
         }
         self.place_store(slot);
     }
 
     /// Finds a place for the value and asks for its first pieces.
     pub(super) fn place_store(&mut self, slot: u32) {
-        let Some(at) = self.commands.get_mut(slot).map(|active| active.namespace) else {
+        let Some(active) = self.commands.get_mut(slot) else {
             return;
         };
+        let (at, hash, key) = (active.namespace, active.hash, active.key);
         let namespace = self.namespace(at);
         let Some(state) = self.store(slot) else {
             return;
         };
         state.sequence = namespace.next_sequence();
         if !state.is_small() {
-            let value_bytes = state.value_bytes;
-            match self.allocate(at, value_bytes) {
-                Some(extents) => {
-                    self.passes[at] = 0;
-                    if let Some(state) = self.store(slot) {
-                        state.place = Some(extents);
-                    }
-                }
-                None => return self.wait_for_space(slot),
-            }
+            let Some(allocation) = Self::allocate(&namespace, (hash, &key), state.value_bytes)
+            else {
+                return self.wait_for_space(slot);
+            };
+            state.place = Some(allocation.extents);
+            state.share.extents = allocation.reserved;
+            self.passes[at] = 0;
         }
         self.want_pieces(slot);
     }
@@ -151,12 +148,12 @@ impl Worker {
         let active = self.commands.get_mut(slot)?;
         let (hash, key) = (active.hash, active.key);
         let exists = self.node.key_namespaces()[at].has_key(hash, &key);
-        Some(!exists && !self.store(slot)?.reserved_key)
+        Some(!exists && !self.store(slot)?.share.key)
     }
 
     pub(super) fn set_reserved(&mut self, slot: u32) {
         if let Some(state) = self.store(slot) {
-            state.reserved_key = true;
+            state.share.key = true;
         }
     }
 
@@ -346,6 +343,7 @@ impl Worker {
             value_bytes: state.value_bytes,
             checksum,
             change,
+            share: std::mem::take(&mut state.share),
             waiter: Some(waiter),
         };
         self.node.key_namespaces()[at]
@@ -415,9 +413,7 @@ impl Worker {
             return;
         };
         let (place, cell, bytes) = (state.place.take(), state.cell.take(), state.value_bytes);
-        if std::mem::take(&mut state.reserved_key) {
-            self.unreserve_key(at);
-        }
+        namespace.unreserve(&std::mem::take(&mut state.share));
         if result.is_err() && namespace.check_writable().is_ok() {
             if let Some(extents) = place {
                 namespace.free_extents(extents);
@@ -441,12 +437,4 @@ impl State {
             _ => blocks_of(u64::from(bytes)),
         }
     }
-}
-
-/// Returns the blocks of a value in one extent, and in as many as are allowed.
-pub(super) fn value_blocks(value_bytes: u32) -> (u64, u64) {
-    (
-        blocks_needed(value_bytes, 1),
-        blocks_needed(value_bytes, crate::block::MAX_EXTENTS),
-    )
 }

@@ -46,7 +46,7 @@ fn get(index: &Index, key: &Key) -> Option<Found> {
 
 /// Makes an index of the keys 0 to `count` - 1.
 fn filled(count: u64) -> Index {
-    let index = Index::new(7, count);
+    let index = Index::new(7);
     for number in 0..count {
         assert_eq!(insert(&index, &key(number), found(number)), Ok(None));
     }

@@ -9,9 +9,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const MAX_KEYS: u64 = 40;
-const MAX_EXTRA_EXTENTS: u64 = 64;
-
 #[derive(Clone, Debug)]
 enum Command {
     Insert(Key, Found, u8),
@@ -67,30 +64,19 @@ fn any_command() -> impl Strategy<Value = Command> {
 
 type Model = BTreeMap<Key, (Found, u8)>;
 
-/// Returns the extents by which a place counts against the bound.
-fn cost(found: &Found) -> u64 {
-    match (&found.place, pack(&found.place, found.value_bytes)) {
+fn extra_extents(model: &Model) -> u64 {
+    let several = |found: &Found| match (&found.place, pack(&found.place, found.value_bytes)) {
         (_, Some(_)) => 0,
         (Place::Extents(extents), None) => extents.len() as u64,
         (Place::Cell(_), None) => 1,
-    }
-}
-
-fn extra_extents(model: &Model) -> u64 {
-    model.values().map(|(found, _)| cost(found)).sum()
-}
-
-/// Returns the bound that setting `key` to `found` would pass.
-fn bound(model: &Model, key: &Key, found: &Found) -> Option<Full> {
-    let old = model.get(key).map(|(found, _)| cost(found));
-    let (freed, new) = (old.unwrap_or(0), cost(found));
-    if old.is_none() && model.len() as u64 == MAX_KEYS {
-        Some(Full::Keys)
-    } else if new > freed && extra_extents(model) - freed + new > MAX_EXTRA_EXTENTS {
-        Some(Full::Extents)
-    } else {
-        None
-    }
+    };
+    model
+        .values()
+        .map(|(found, _)| {
+            assert_eq!(found.extra_extents(), several(found));
+            several(found)
+        })
+        .sum()
 }
 
 fn run(index: &Index, model: &mut Model, command: Command) {
@@ -98,24 +84,16 @@ fn run(index: &Index, model: &mut Model, command: Command) {
     match command {
         Command::Insert(key, found, age) => {
             let result = of(&key).insert(index.hash(&key), &key, found.clone(), age);
-            match bound(model, &key, &found) {
-                Some(full) => assert_eq!(result, Err(full)),
-                None => {
-                    let earlier = model.insert(key, (found, age)).map(|(found, _)| found);
-                    assert_eq!(result, Ok(earlier));
-                }
-            }
+            let earlier = model.insert(key, (found, age)).map(|(found, _)| found);
+            assert_eq!(result, Ok(earlier));
         }
         Command::Replace(key, found) => {
             let result = of(&key).replace(index.hash(&key), &key, found.clone());
-            let full = bound(model, &key, &found);
-            match (model.get_mut(&key), full) {
-                (None, _) => assert_eq!(result, Ok(None)),
-                (Some(_), Some(full)) => assert_eq!(result, Err(full)),
-                (Some(known), None) => {
-                    assert_eq!(result, Ok(Some(std::mem::replace(&mut known.0, found))));
-                }
-            }
+            let known = model.get_mut(&key);
+            assert_eq!(
+                result,
+                known.map(|known| std::mem::replace(&mut known.0, found))
+            );
         }
         Command::Remove(key) => {
             let expected = model.remove(&key).map(|(found, _)| found);
@@ -157,7 +135,7 @@ fn compare(index: &Index, model: &Model) {
 proptest! {
     #[test]
     fn the_index_is_a_map(commands in prop::collection::vec(any_command(), 1..200)) {
-        let (index, mut model) = (Index::new(1, MAX_KEYS), Model::new());
+        let (index, mut model) = (Index::new(1), Model::new());
         for command in commands {
             run(&index, &mut model, command);
         }
@@ -170,41 +148,18 @@ proptest! {
 }
 
 #[test]
-fn sixty_four_extents_are_always_possible_once() {
-    let index = Index::new(1, 1);
-    let list: Vec<_> = (0..64).map(|number| (number * 10, 1)).collect();
-    let mut large = found(1);
-    large.place = extents(&list);
-    assert_eq!(insert(&index, &key(1), large.clone()), Ok(None));
-    assert_eq!(
-        insert(&index, &key(1), large.clone()),
-        Ok(Some(large.clone()))
-    );
-    assert_eq!(insert(&index, &key(2), found(2)), Err(Full::Keys));
-    assert_eq!(remove(&index, &key(1)), Some(large));
-    assert_eq!(insert(&index, &key(2), found(2)), Ok(None));
-}
-
-#[test]
-fn threads_fill_the_index_to_its_bound_exactly() {
-    let index = Index::new(2, 10_000);
-    let inserted = std::sync::atomic::AtomicU64::new(0);
+fn threads_that_fill_the_index_count_each_key() {
+    let index = Index::new(2);
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let (index, inserted) = (&index, &inserted);
+            let index = &index;
             scope.spawn(move || {
                 for number in 0..3_000 {
                     let own = number * 4 + thread;
-                    match insert(index, &key(own), found(own)) {
-                        Ok(earlier) => {
-                            assert_eq!(earlier, None);
-                            inserted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        }
-                        Err(full) => assert_eq!(full, Full::Keys),
-                    }
+                    assert_eq!(insert(index, &key(own), found(own)), Ok(None));
                 }
             });
         }
     });
-    assert_eq!((index.len(), inserted.into_inner()), (10_000, 10_000));
+    assert_eq!(index.len(), 12_000);
 }

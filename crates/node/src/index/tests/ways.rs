@@ -42,12 +42,12 @@ fn a_list_is_in_the_order_of_hashes() {
         assert_eq!(listed(&index, Some(&from), 1), expected[at + 1..][..1]);
         insert(&index, &from, found(0)).unwrap();
     }
-    assert_eq!(listed(&Index::new(1, 9), Some(&key(1)), 9), []);
+    assert_eq!(listed(&Index::new(1), Some(&key(1)), 9), []);
 }
 
 #[test]
 fn a_resumed_list_misses_nothing_while_tables_are_split() {
-    let index = Index::new(3, u64::MAX);
+    let index = Index::new(3);
     let old: BTreeSet<Key> = (0..COUNT).map(key).collect();
     for key in &old {
         insert(&index, key, found(0)).unwrap();
