@@ -2,6 +2,7 @@
 
 mod entries;
 mod files;
+mod keyspaces;
 mod kv;
 mod looks;
 mod nodes;
@@ -14,12 +15,13 @@ use clap::{Parser, Subcommand};
 
 pub use self::entries::{Del, EntryFormat, Get, Put, Scan};
 pub use self::files::{Export, FileFormat, Import};
+pub use self::keyspaces::{DropKeyspace, Keyspaces, RenameKeyspace};
 pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
 pub use self::looks::{Dump, Events, Levels, Report, Stats};
 pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe, NodeStatus};
 pub use self::others::{Completions, Demo, DemoChild, Man};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
-pub use self::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
+pub use self::stores::{InKeyspace, KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
@@ -36,8 +38,9 @@ Exit codes:
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
-While another process has it open, `stats`, `levels`, `explain` and `events` ask that
-one, if it lets itself be asked.
+While another process has it open, `stats`, `levels`, `explain`, `events` and `keyspaces`
+ask that one, if it lets itself be asked. With --wait, commands wait until it has closed
+the store.
 A store whose arenas are in a directory of their own needs --region-dir, or
 TERRACE_REGION_DIR, every time.";
 
@@ -57,10 +60,13 @@ Examples:
   terrace put -d ./cities oslo Norway
   terrace put -d ./cities --sync map < map.png
   terrace put -d ./cities --hex 00ff cafe
+  terrace put -d ./cities --wait=60 oslo Norway
   terrace put -d ./cities --keyspace rivers rhine 1233")]
     Put(Put),
     /// Print a key's value
     #[command(after_help = "\
+On a terminal, characters that steer it are shown as escapes. A pipe gets the bytes.
+
 Examples:
   terrace get -d ./cities oslo
   terrace get -d ./cities --raw map > map.png
@@ -76,7 +82,8 @@ Examples:
     #[command(after_help = "\
 Formats:
   utf8  key, tab, value; control characters, backslashes and bytes that are not UTF-8
-        are written as \\t, \\n, \\r, \\\\ or \\xNN
+        are written as \\t, \\n, \\r, \\\\ or \\xNN, and characters that show nothing or
+        turn the text as \\u{N}
   hex   the same, with both in hexadecimal
   json  an object a line: {\"key\":...,\"value\":...}; what is not UTF-8 appears as
         \"key_hex\" or \"value_hex\"
@@ -89,7 +96,11 @@ Examples:
     /// Import a CSV, TSV or JSON Lines file
     #[command(after_help = "\
 The value of a row is the whole row as a JSON object, or one column with --value. Rows are
-written in batches; each batch is there as a whole or not at all.
+written in batches; each batch is there as a whole or not at all. A later row replaces an earlier
+one of its key.
+
+A row of a JSON Lines file may have a column COLUMN in hexadecimal, as COLUMN_hex, if it is not
+UTF-8: `terrace export` writes such rows among others.
 
 With --resume each batch holds the position behind it, too (in the keyspace terrace.imports,
 under the file's whole path), so that both are there or neither. An import that was killed goes
@@ -104,7 +115,7 @@ Examples:
   terrace import -d ./people people.csv --key id --resume
   terrace import -d ./people people.csv --key id --events --json 2> events.jsonl
   terrace import -d ./unicode data/UnicodeData.txt --format csv --delimiter ';' --no-header \\
-      --columns code,name,category --key code")]
+      --key 1 --value 2")]
     Import(Import),
     /// Export entries to a CSV, TSV or JSON Lines file
     #[command(after_help = "\
@@ -149,6 +160,17 @@ Afterwards the arenas may be moved to another --region-dir, or lost.
 Examples:
   terrace flush -d ./cities")]
     Flush(Maintenance),
+    /// List, rename or drop the keyspaces of a store
+    #[command(after_help = "\
+Examples:
+  terrace keyspaces list -d ./cities
+  terrace keyspaces rename -d ./cities rivers streams
+  terrace keyspaces drop --help")]
+    Keyspaces {
+        /// The work to do
+        #[command(subcommand)]
+        what: Keyspaces,
+    },
     /// Show what a store holds and how it was recovered
     #[command(after_help = "\
 Examples:
@@ -160,7 +182,8 @@ Examples:
     /// Draw the levels of a store
     #[command(after_help = "\
 Each line is a sub-level, the youngest first; its bar shows which part of the keys its tables
-cover. Its age is that of the oldest flush in it, counted from 1: the larger the younger; `base`
+cover. The scale is the keyspace's data in the order of its keys: a table takes the room of its
+bytes, and tables over the same keys lie over each other. Its age is that of the oldest flush in it, counted from 1: the larger the younger; `base`
 is what the leveled policy keeps in a level, older than all else. Below a level stands how many
 versions it has for each of its keys, estimated from the sketches in its tables, and what merges
 still have to do.
@@ -233,7 +256,7 @@ Examples:
     #[command(after_help = "\
 The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without
 a default are not printed: durability (\"CrashSafe\", \"PowerSafe\" or \"Volatile\"),
-persist_every_seconds, region_dir and background_bytes_per_second.
+persist_every_seconds, wait_for_lock_seconds, region_dir and background_bytes_per_second.
 
 Examples:
   terrace options > store.toml
@@ -331,5 +354,49 @@ mod tests {
     #[test]
     fn the_definitions_agree_with_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    /// Returns the examples of a command and of those below it, each on one line.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default().replace("\\\n", "");
+        let listed = help
+            .split_once("Examples:\n")
+            .map_or("", |(_, listed)| listed);
+        let mut found: Vec<String> = listed.lines().map(|line| line.trim().to_owned()).collect();
+        found.extend(command.get_subcommands().flat_map(examples));
+        found
+    }
+
+    /// Returns the words of a shell's command before a pipe, without redirections.
+    fn words(command: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        let quoted = |part: (usize, &str)| (part.0 % 2 == 1, part.1.to_owned());
+        for (is_quoted, part) in command.split('\'').enumerate().map(quoted) {
+            match is_quoted {
+                true => words.push(part),
+                false => words.extend(part.split_whitespace().map(str::to_owned)),
+            }
+        }
+        let is_end = |word: &String| ["|", ">", "2>", "<", "&", "&&"].contains(&word.as_str());
+        let end = words.iter().position(is_end).unwrap_or(words.len());
+        words.truncate(end);
+        words
+    }
+
+    #[test]
+    fn every_example_of_the_help_can_be_typed() {
+        let mut tried = 0;
+        for example in examples(&Arguments::command()) {
+            let Some(at) = example.find("terrace ") else {
+                continue;
+            };
+            let typed = words(&example[at..]);
+            match Arguments::try_parse_from(&typed) {
+                Err(answer) if answer.exit_code() != 0 => panic!("{example}: {answer}"),
+                _ => tried += 1,
+            }
+        }
+        assert!(tried > 90, "{tried} examples");
     }
 }

@@ -3,6 +3,8 @@
 use indicatif::ProgressBar;
 use terrace::{Event, EventListener};
 
+use crate::output::{tell, tell_json};
+
 /// Tells every event as it comes.
 #[derive(Debug)]
 pub struct Teller {
@@ -13,11 +15,9 @@ pub struct Teller {
 
 impl EventListener for Teller {
     fn event(&self, event: &Event) {
-        let line = if self.json {
-            serde_json::to_string(event).unwrap_or_default()
-        } else {
-            event.to_string()
-        };
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| match self.json {
+            true => tell_json(event),
+            false => tell(event.to_string()),
+        });
     }
 }

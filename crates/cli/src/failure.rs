@@ -8,6 +8,7 @@ use terrace::Error;
 
 use crate::node::NodeFailure;
 use crate::report::things;
+use crate::text::shown;
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
@@ -62,7 +63,7 @@ impl Failure {
 
     /// A failed operation on a file that is not part of a store.
     pub fn file(path: &Path, source: io::Error) -> Self {
-        Failure::io(path.display().to_string(), source)
+        Failure::io(shown(path), source)
     }
 
     pub fn exit_code(&self) -> u8 {
@@ -89,12 +90,16 @@ impl Failure {
                 "check --store or TERRACE_STORE; `terrace put` and `terrace import` make a store",
             ),
             Failure::Store(Error::NoKeyspace { .. }) => {
-                Some("`terrace levels` shows a store's keyspaces")
+                Some("`terrace keyspaces list` shows a store's keyspaces")
             }
             Failure::Store(Error::WrongRegion { .. }) => {
                 Some("check --region-dir or TERRACE_REGION_DIR")
             }
-            Failure::Store(Error::Owner(_)) => Some(
+            Failure::Store(Error::Busy { .. }) | Failure::Unanswered { .. } => Some(
+                "commands that open a store wait for its owner to close it with --wait, or longer \
+                 with --wait=SECONDS",
+            ),
+            Failure::Store(Error::Owner(_) | Error::NoAnswer(_)) => Some(
                 "asked is a process that has the store open with Options::inspect, as `terrace \
                  import` does",
             ),
@@ -137,7 +142,7 @@ impl fmt::Display for Failure {
             } => write!(
                 f,
                 "{}, line {line}: {what} (before it, {} imported)",
-                file.display(),
+                shown(file),
                 things(*imported, "row")
             ),
             Failure::Store(error) => error.fmt(f),
@@ -153,14 +158,6 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Store(error)
-    }
-}
-
-/// For writes to stdout.
-pub fn output(error: io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-        _ => Failure::io("standard output", error),
     }
 }
 

@@ -11,6 +11,7 @@ use terrace_node::engine::read_superblock;
 use terrace_node::format::superblock::Superblock;
 
 use crate::failure::{Failure, Result, exit};
+use crate::text::shown;
 
 /// Requests that the system has at once. The commands here wait for each one.
 const DEPTH: usize = 4;
@@ -63,7 +64,7 @@ pub fn failure(path: &Path, error: Error) -> Failure {
         _ => (exit::IO, None),
     };
     let what = match &error {
-        Error::Damaged { .. } | Error::Unsupported { .. } => format!("{}: {error}", path.display()),
+        Error::Damaged { .. } | Error::Unsupported { .. } => format!("{}: {error}", shown(path)),
         // The others name it.
         _ => error.to_string(),
     };
@@ -88,7 +89,7 @@ pub fn ask_its_server(failure: Failure) -> Failure {
 pub fn open_medium(path: &Path, access: Access) -> Result<Medium> {
     Medium::open(path, access).map_err(|error| match &error {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => failed(
-            format!("{} does not exist", path.display()),
+            format!("{} does not exist", shown(path)),
             exit::NO_STORE,
             Some("check the path; `terrace node init --size` makes a file with a node"),
         ),
@@ -111,7 +112,7 @@ pub fn open(path: &Path, access: Access) -> Result<(Box<dyn Device>, Superblock)
     let medium = open_medium(path, access)?;
     let found = signature(&medium).map_err(|error| failure(path, error))?;
     if found.as_deref() != Some(NODE_NAME) {
-        let path = path.display();
+        let path = shown(path);
         let what = match found {
             Some(other) => format!("{path} holds {other}, not a storage node"),
             None => format!("{path} holds no storage node"),
@@ -122,7 +123,7 @@ pub fn open(path: &Path, access: Access) -> Result<(Box<dyn Device>, Superblock)
     let mut device = device(path, medium)?;
     let superblock = read_superblock(&mut *device).map_err(|error| match error {
         Error::Damaged { .. } => {
-            let what = format!("{}: {error}", path.display());
+            let what = format!("{}: {error}", shown(path));
             failed(what, exit::CORRUPTION, Some(NO_SUPERBLOCK))
         }
         other => failure(path, other),

@@ -11,7 +11,9 @@ use terrace::EventListener;
 use crate::events::Teller;
 use crate::failure::Failure;
 use crate::import::Observer;
+use crate::output::tell;
 use crate::report::{bytes, count, rate, things};
+use crate::text::shown;
 
 /// Between two lines in a pipe.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -33,14 +35,11 @@ impl Progress {
     pub fn new(file: &Path, length_bytes: Option<u64>) -> Self {
         let bar = match length_bytes {
             _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
-            Some(length) => ProgressBar::new(length).with_style(style(
-                "{bar:40} {bytes} of {total_bytes}  {msg}  {eta} left",
-            )),
-            None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}")),
+            _ => bar(length_bytes),
         };
         Progress {
             bar,
-            file: file.display().to_string(),
+            file: shown(file),
             start: Instant::now(),
             next_line: INTERVAL,
             skipped: 0,
@@ -62,6 +61,16 @@ impl Progress {
     pub fn finish(self) -> Duration {
         self.bar.finish_and_clear();
         self.start.elapsed()
+    }
+}
+
+/// Returns a bar of one line, also on a narrow terminal: the message takes the rest of it.
+fn bar(length_bytes: Option<u64>) -> ProgressBar {
+    match length_bytes {
+        Some(length) => ProgressBar::new(length).with_style(style(
+            "{bar:12} {bytes}/{total_bytes}  {wide_msg}  {eta} left",
+        )),
+        None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {wide_msg}")),
     }
 }
 
@@ -87,7 +96,7 @@ impl Steps {
 
     fn new(what: String, shown: Box<dyn Fn(u64) -> String>) -> Self {
         let bar = match io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
+            true => ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}")),
             false => ProgressBar::hidden(),
         };
         Steps {
@@ -112,14 +121,14 @@ impl Steps {
         if !self.bar.is_hidden() {
             if let Some(all) = all {
                 if self.bar.length().is_none() {
-                    self.bar.set_style(style("{bar:40} {msg}  {eta} left"));
+                    self.bar.set_style(style("{bar:12} {wide_msg}  {eta} left"));
                 }
                 self.bar.set_length(all);
             }
             self.bar.set_position(done);
             self.bar.set_message(message());
         } else if elapsed >= self.next_line {
-            eprintln!("{}", message());
+            tell(message());
             self.next_line = elapsed + INTERVAL;
         }
     }
@@ -143,7 +152,7 @@ impl Observer for Progress {
             self.bar.set_message(message());
         } else if elapsed >= self.next_line {
             self.next_line = elapsed + INTERVAL;
-            eprintln!("{}: {}", self.file, message());
+            tell(format!("{}: {}", self.file, message()));
         }
         Ok(())
     }
@@ -155,6 +164,82 @@ impl Observer for Progress {
             n if n == SHOWN_BAD_ROWS + 1 => "further bad rows are counted, not shown".to_string(),
             _ => return,
         };
-        self.bar.suspend(|| eprintln!("{shown}"));
+        self.bar.suspend(|| tell(shown));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    use super::*;
+
+    /// A terminal of 80 columns that keeps its lines.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+
+        fn move_cursor_up(&self, _lines: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _lines: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _characters: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _characters: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(&format!("{text}\n"))
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            self.write_str("\n")
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bar_has_one_line_on_a_terminal_of_80_columns() {
+        let screens = [Screen::default(), Screen::default()];
+        let [of_import, of_steps] = screens
+            .each_ref()
+            .map(|screen| ProgressDrawTarget::term_like(Box::new(screen.clone())));
+        let mut import = Progress::new(Path::new("rows.csv"), Some(0));
+        import.bar = bar(Some(1023 << 20));
+        import.bar.set_draw_target(of_import);
+        import.bar.set_position(1001 << 20);
+        import.acknowledged(103_557_000, b"").unwrap();
+        import.bar.force_draw();
+        let mut steps = Steps::of_bytes("/a/long/path/of/a/device/".repeat(5));
+        steps.bar.set_draw_target(of_steps);
+        steps.reach(1 << 30, Some(4 << 30));
+        steps.bar.force_draw();
+        for (screen, part) in screens.iter().zip(["103,557,000 rows, ", "/a/long/path/"]) {
+            let shown = screen.0.lock().unwrap();
+            let widths = shown.lines().map(|line| line.chars().count());
+            assert_eq!(widths.max(), Some(80), "{shown}");
+            assert!(shown.contains(part) && shown.contains(" left"), "{shown}");
+        }
     }
 }

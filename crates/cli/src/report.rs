@@ -53,6 +53,15 @@ pub fn rate(number: u64, elapsed: Duration) -> String {
     count((number as f64 / elapsed.as_secs_f64().max(1e-6)) as u64)
 }
 
+/// Returns a rate for the end of a message. In a moment most of the time is the opening of the store,
+/// and then there is none.
+pub fn rate_at_end(rows: u64, elapsed: Duration) -> String {
+    match elapsed < Duration::from_secs(1) {
+        true => String::new(),
+        false => format!(", {} rows/s", rate(rows, elapsed)),
+    }
+}
+
 /// Lines of a name and a value, under headings.
 #[derive(Default)]
 pub struct Sections(String);
@@ -84,6 +93,13 @@ mod tests {
     fn numbers_are_grouped_by_three() {
         let shown = [0, 7, 999, 1000, 34_924, 1_234_567].map(count);
         assert_eq!(shown, ["0", "7", "999", "1,000", "34,924", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_moment_has_no_rate() {
+        let shown = [0, 999, 1000, 2500].map(Duration::from_millis);
+        let shown = shown.map(|elapsed| rate_at_end(5000, elapsed));
+        assert_eq!(shown, ["", "", ", 5,000 rows/s", ", 2,000 rows/s"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Opening a store, for reading or for writing.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use terrace::explain::{Description, Explanation};
 use terrace::inspect::{Answers, EventRequest};
@@ -10,74 +11,153 @@ use terrace::{
     Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics, inspect,
 };
 
-use crate::arguments::{ExplainCompaction, InKeyspace, StoreDirectory, WrittenStore};
+use crate::arguments::{
+    ExplainCompaction, InKeyspace, ReadStore, StoreDirectory, Wait, WrittenStore,
+};
 use crate::failure::{Failure, Result};
+use crate::text::shown;
 
 /// The keyspace that every store has.
 const DEFAULT_KEYSPACE: &str = "default";
 
-/// What the arguments say of a store.
-pub fn options(store: &StoreDirectory) -> Options {
-    with_directory(Options::default(), store)
+/// The longest time without a look whether the owner has a socket by now.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Returns the options of a file and of the arguments. The arguments go first.
+fn options_of(directory: &StoreDirectory, wait: Wait, file: Option<&Path>) -> Result<Options> {
+    let given = match file {
+        Some(file) => read_options(file)?,
+        None => Options::default(),
+    };
+    Ok(with_arguments(given, directory, wait))
 }
 
-fn with_directory(options: Options, store: &StoreDirectory) -> Options {
+fn read_options(file: &Path) -> Result<Options> {
+    let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
+    Options::from_toml(&text).map_err(|error| match error {
+        Error::InvalidArgument(what) => Failure::Usage(format!("{}: {what}", shown(file))),
+        error => error.into(),
+    })
+}
+
+fn with_arguments(options: Options, store: &StoreDirectory, wait: Wait) -> Options {
     Options {
         region_dir: store.region_dir.clone().or(options.region_dir),
         accept_region_loss: store.accept_region_loss || options.accept_region_loss,
+        wait_for_lock: wait.wait.or(options.wait_for_lock),
         ..options
     }
 }
 
 /// What the file of options says, and the arguments, which go first.
 pub fn options_to_write(store: &WrittenStore) -> Result<Options> {
-    options_of(&store.directory, store.options.as_deref())
-}
-
-fn options_of(directory: &StoreDirectory, file: Option<&Path>) -> Result<Options> {
-    let Some(file) = file else {
-        return Ok(options(directory));
-    };
-    let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
-    let given = Options::from_toml(&text).map_err(|error| match error {
-        Error::InvalidArgument(what) => Failure::Usage(format!("{}: {what}", file.display())),
-        error => error.into(),
-    })?;
-    Ok(with_directory(given, directory))
+    options_of(&store.directory, store.wait, store.options.as_deref())
 }
 
 /// For commands that only look: nothing is written, and no store is made.
-pub fn open_to_read(store: &StoreDirectory) -> Result<Db> {
-    let options = Options {
+pub fn options_to_read(store: &ReadStore) -> Options {
+    to_look(with_arguments(
+        Options::default(),
+        &store.directory,
+        store.wait,
+    ))
+}
+
+fn to_look(options: Options) -> Options {
+    Options {
         create_if_missing: false,
+        error_if_exists: false,
         read_only: true,
-        ..options(store)
-    };
-    Ok(Db::open(&store.path, options)?)
+        ..options
+    }
+}
+
+/// Opens a store for a command that only looks.
+pub fn open_to_read(store: &ReadStore) -> Result<Db> {
+    Ok(Db::open(&store.directory.path, options_to_read(store))?)
+}
+
+/// A store that is open here, or the answer of the process that has it open.
+pub enum Found<T> {
+    Here(Db),
+    Asked(T),
+}
+
+/// Opens a store or, where it is open elsewhere, has its owner answer a request. Where the owner cannot,
+/// or ends before it has answered, both are tried again until the time of `wait_for_lock` is over.
+fn open_or_find_owner<T>(
+    path: &Path,
+    options: &Options,
+    mut request: impl FnMut(&Path) -> terrace::Result<T>,
+) -> Result<Found<T>> {
+    let patience = options.wait_for_lock.unwrap_or_default();
+    let began = Instant::now();
+    let mut pause = Duration::ZERO;
+    loop {
+        let attempt = Options {
+            wait_for_lock: Some(pause),
+            ..options.clone()
+        };
+        let (held, socket) = match open_inspected(path, attempt) {
+            Ok(db) => return Ok(Found::Here(db)),
+            Err(Failure::Store(Error::Busy { path, socket, .. })) => (path, socket),
+            Err(failure) => return Err(failure),
+        };
+        let has_socket = socket.is_some();
+        let waited = began.elapsed().min(patience);
+        let busy = Error::Busy {
+            path: held,
+            socket,
+            waited,
+        };
+        let unanswered = match has_socket.then(|| request(path)) {
+            None => Failure::Store(busy),
+            Some(Ok(answer)) => return Ok(Found::Asked(answer)),
+            Some(Err(Error::NoAnswer(what))) => Failure::Unanswered { busy, what },
+            Some(Err(Error::Owner(what))) => return Err(Failure::Unanswered { busy, what }),
+            // The same failure as here.
+            Some(Err(refused)) => return Err(refused.into()),
+        };
+        pause = patience.saturating_sub(waited).min(LONGEST_PAUSE);
+        if pause.is_zero() {
+            return Err(unanswered);
+        }
+    }
 }
 
 /// What a store holds and has done; its owner is asked if it is open elsewhere.
-pub fn statistics(store: &StoreDirectory) -> Result<Statistics> {
-    match open_to_read(store) {
-        Ok(db) => Ok(db.statistics()),
-        Err(failure) => ask(failure, || inspect::statistics(&store.path)),
+pub fn statistics(store: &ReadStore) -> Result<Statistics> {
+    let options = options_to_read(store);
+    match open_or_find_owner(&store.directory.path, &options, inspect::statistics)? {
+        Found::Here(db) => Ok(db.statistics()),
+        Found::Asked(statistics) => Ok(statistics),
     }
 }
 
 /// Every table in its place; the owner is asked if the store is open elsewhere.
-pub fn levels(store: &StoreDirectory) -> Result<LevelsReport> {
-    match open_to_read(store) {
-        Ok(db) => Ok(db.levels_with_duplicates()),
-        Err(failure) => ask(failure, || inspect::levels(&store.path)),
+pub fn levels(store: &ReadStore) -> Result<LevelsReport> {
+    let options = options_to_read(store);
+    match open_or_find_owner(&store.directory.path, &options, inspect::levels)? {
+        Found::Here(db) => Ok(db.levels_with_duplicates()),
+        Found::Asked(levels) => Ok(levels),
+    }
+}
+
+/// Returns every table in its place, without reading one; the owner is asked if the store is open elsewhere.
+pub fn tables(store: &ReadStore) -> Result<LevelsReport> {
+    let options = options_to_read(store);
+    match open_or_find_owner(&store.directory.path, &options, inspect::levels)? {
+        Found::Here(db) => Ok(db.levels()),
+        Found::Asked(levels) => Ok(levels),
     }
 }
 
 /// What would be merged now, by the owner's options if the store is open elsewhere, else by those given.
 pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> {
-    let directory = directory_of(asked)?;
-    match open_to_explain(&directory, asked) {
-        Ok(db) => Ok(db.explain_compaction()),
-        Err(failure) => have_done(failure, || inspect::explain_compaction(&directory.path)),
+    let (path, options) = to_explain(asked)?;
+    match open_or_find_owner(&path, &options, inspect::explain_compaction)? {
+        Found::Here(db) => Ok(db.explain_compaction()),
+        Found::Asked(explanation) => Ok(explanation),
     }
 }
 
@@ -86,77 +166,52 @@ pub fn compaction_description(
     asked: &ExplainCompaction,
     keyspace: Option<&str>,
 ) -> Result<Description> {
-    let directory = directory_of(asked)?;
-    match open_to_explain(&directory, asked) {
-        Ok(db) => Ok(db.describe_compaction(keyspace.unwrap_or(DEFAULT_KEYSPACE))?),
-        Err(failure) => have_done(failure, || {
-            inspect::describe_compaction(&directory.path, keyspace)
-        }),
+    let (path, options) = to_explain(asked)?;
+    let request = |path: &Path| inspect::describe_compaction(path, keyspace);
+    match open_or_find_owner(&path, &options, request)? {
+        Found::Here(db) => Ok(db.describe_compaction(keyspace.unwrap_or(DEFAULT_KEYSPACE))?),
+        Found::Asked(description) => Ok(description),
     }
-}
-
-fn directory_of(asked: &ExplainCompaction) -> Result<StoreDirectory> {
-    let path = asked.path.clone().ok_or_else(|| {
-        Failure::Usage("give --store or TERRACE_STORE, or a --description".to_owned())
-    })?;
-    Ok(StoreDirectory {
-        path,
-        region_dir: asked.region_dir.clone(),
-        accept_region_loss: asked.accept_region_loss,
-    })
 }
 
 /// Read-only, so that opening begins no merge.
-fn open_to_explain(directory: &StoreDirectory, asked: &ExplainCompaction) -> Result<Db> {
+fn to_explain(asked: &ExplainCompaction) -> Result<(PathBuf, Options)> {
+    let path = asked.path.clone().ok_or_else(|| {
+        Failure::Usage("give --store or TERRACE_STORE, or a --description".to_owned())
+    })?;
+    let directory = StoreDirectory {
+        path: path.clone(),
+        region_dir: asked.region_dir.clone(),
+        accept_region_loss: asked.accept_region_loss,
+    };
+    let options = options_of(&directory, asked.wait, asked.options.as_deref())?;
+    Ok((path, to_look(options)))
+}
+
+/// Opens a store for a command that takes its time, or has the owner do its work.
+pub fn maintain<T>(
+    store: &WrittenStore,
+    work: impl FnMut(&Path) -> terrace::Result<T>,
+) -> Result<Found<T>> {
     let options = Options {
         create_if_missing: false,
-        error_if_exists: false,
-        read_only: true,
-        ..options_of(directory, asked.options.as_deref())?
+        ..options_to_write(store)?
     };
-    Ok(Db::open(&directory.path, options)?)
-}
-
-/// Asks the owner that kept us from opening the store, if it lets itself be asked.
-fn ask<T>(failure: Failure, question: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
-    match failure {
-        Failure::Store(
-            busy @ Error::Busy {
-                socket: Some(_), ..
-            },
-        ) => question().map_err(|error| Failure::Unanswered {
-            busy,
-            what: error.to_string(),
-        }),
-        other => Err(other),
-    }
-}
-
-/// Has the owner that kept us from opening the store do what was to be done, if it lets itself be
-/// asked. What it refuses is the same failure as here.
-pub fn have_done<T>(failure: Failure, request: impl FnOnce() -> terrace::Result<T>) -> Result<T> {
-    match failure {
-        Failure::Store(
-            busy @ Error::Busy {
-                socket: Some(_), ..
-            },
-        ) => request().map_err(|error| match error {
-            Error::Owner(what) => Failure::Unanswered { busy, what },
-            refused => refused.into(),
-        }),
-        other => Err(other),
-    }
+    open_or_find_owner(&store.directory.path, &options, work)
 }
 
 /// What a store's owner does. Where nobody answers, an attempt to open the store tells why.
 pub fn events(store: &StoreDirectory, wanted: EventRequest) -> Result<Answers> {
-    inspect::events(&store.path, wanted).map_err(|unanswered| match open_to_read(store) {
-        Err(failure @ Failure::Store(Error::NoStore { .. })) => failure,
-        Err(Failure::Store(busy @ Error::Busy { .. })) => Failure::Unanswered {
-            busy,
-            what: unanswered.to_string(),
-        },
-        _ => unanswered.into(),
+    inspect::events(&store.path, wanted).map_err(|unanswered| {
+        let options = with_arguments(Options::default(), store, Wait::default());
+        match Db::open(&store.path, to_look(options)) {
+            Err(missing @ Error::NoStore { .. }) => missing.into(),
+            Err(busy @ Error::Busy { .. }) => Failure::Unanswered {
+                busy,
+                what: unanswered.to_string(),
+            },
+            _ => unanswered.into(),
+        }
     })
 }
 
@@ -181,7 +236,7 @@ pub fn open_or_create_heard(
 /// With an inspection socket, where the file system has sockets.
 fn open_inspected(path: &Path, options: Options) -> Result<Db> {
     let inspected = Options {
-        inspect: true,
+        inspect: !options.read_only,
         ..options.clone()
     };
     match Db::open(path, inspected) {
@@ -197,15 +252,6 @@ pub fn open_to_change(store: &WrittenStore) -> Result<Db> {
         ..options_to_write(store)?
     };
     Ok(Db::open(&store.directory.path, options)?)
-}
-
-/// The same for commands that take their time.
-pub fn open_to_maintain(store: &WrittenStore) -> Result<Db> {
-    let options = Options {
-        create_if_missing: false,
-        ..options_to_write(store)?
-    };
-    open_inspected(&store.directory.path, options)
 }
 
 /// A keyspace that is to be written to.

@@ -1,10 +1,13 @@
 //! Bytes as text and back: how keys are typed and entries are printed.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use serde_json::{Map, Value};
+use terrace_storage::Escaped;
 
 use crate::arguments::EntryFormat;
 use crate::failure::{Failure, Result};
@@ -40,38 +43,74 @@ pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes on one line, without loss: what would break the line or is not UTF-8 is escaped.
+/// Returns bytes on one line, without loss: all but plain text is escaped.
 pub fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\\' => text.push_str("\\\\"),
-                '\t' => text.push_str("\\t"),
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                _ if character.is_ascii_control() => escape_byte(&mut text, character as u8),
-                // C1 controls have two bytes in UTF-8.
-                _ if character.is_control() => {
-                    let mut buffer = [0; 4];
-                    character
-                        .encode_utf8(&mut buffer)
-                        .bytes()
-                        .for_each(|byte| escape_byte(&mut text, byte));
-                }
-                _ => text.push(character),
+    Escaped::bytes(bytes).to_string()
+}
+
+/// Returns the path of a file for a message.
+pub fn shown(path: &Path) -> String {
+    Escaped::path(path).to_string()
+}
+
+/// Returns a text of several lines without characters that steer a terminal. Names in it that were
+/// escaped already stay as they are.
+pub fn readable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_plain) {
+        return text.into();
+    }
+    let lines = text
+        .split('\n')
+        .map(|line| Escaped::message(line).to_string());
+    lines.collect::<Vec<_>>().join("\n").into()
+}
+
+/// Returns JSON text in which characters that steer a terminal are escapes of JSON.
+pub fn readable_json(json: String) -> String {
+    if json.chars().all(is_plain) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_plain(character) {
+            true => text.push(character),
+            false => {
+                let units = character.encode_utf16(&mut [0; 2]).to_vec();
+                units
+                    .iter()
+                    .for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
             }
         }
-        chunk
-            .invalid()
-            .iter()
-            .for_each(|&byte| escape_byte(&mut text, byte));
     }
     text
 }
 
-fn escape_byte(text: &mut String, byte: u8) {
-    text.push_str(&format!("\\x{byte:02x}"));
+/// Returns a value for a terminal: its lines and tabs stay, and the rest is escaped.
+pub fn lines_of(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match is_plain(character) || character == '\t' {
+                true => text.push(character),
+                false => text.push_str(&escape(character.encode_utf8(&mut [0; 4]).as_bytes())),
+            }
+        }
+        text.push_str(&escape(chunk.invalid()));
+    }
+    text
+}
+
+/// Returns whether a terminal shows a character as it is, or ends the line by it.
+fn is_plain(character: char) -> bool {
+    match character {
+        '\n' => true,
+        _ if character.is_ascii() => !character.is_ascii_control(),
+        _ => {
+            let mut buffer = [0; 4];
+            let text: &str = character.encode_utf8(&mut buffer);
+            Escaped::message(text).to_string() == text
+        }
+    }
 }
 
 /// A key for a heading or a message: escaped, and cut if it is long.
@@ -91,11 +130,36 @@ pub fn json_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
+/// Adds the text of a path to a JSON object, and `"name_hex"` beside it where the path is not UTF-8.
+pub fn json_path(object: &mut Value, name: &str, path: Option<&Path>) {
+    let Some(object) = object.as_object_mut() else {
+        return;
+    };
+    let text = path.map(Path::to_string_lossy);
+    object.insert(name.to_owned(), text.into());
+    let inexact = path.filter(|path| path.to_str().is_none());
+    if let Some(path) = inexact {
+        let hex = to_hex(path.as_os_str().as_bytes());
+        object.insert(format!("{name}_hex"), hex.into());
+    }
+}
+
+/// Returns the bytes of a field `name_hex`. Text has no such field.
+pub fn from_hex_field(digits: &[u8]) -> Option<Vec<u8>> {
+    from_hex(digits).filter(|bytes| std::str::from_utf8(bytes).is_err())
+}
+
+/// Returns an entry as a JSON object.
 pub fn json_entry(key: &[u8], value: &[u8]) -> Value {
     let mut object = Map::new();
     json_field(&mut object, "key", key);
     json_field(&mut object, "value", value);
     Value::Object(object)
+}
+
+/// Returns a JSON object on one line.
+pub fn json_line(object: &Value) -> String {
+    readable_json(object.to_string())
 }
 
 /// One entry on one line.
@@ -108,7 +172,7 @@ pub fn write_entry(
     match format {
         EntryFormat::Utf8 => writeln!(output, "{}\t{}", escape(key), escape(value)),
         EntryFormat::Hex => writeln!(output, "{}\t{}", to_hex(key), to_hex(value)),
-        EntryFormat::Json => writeln!(output, "{}", json_entry(key, value)),
+        EntryFormat::Json => writeln!(output, "{}", json_line(&json_entry(key, value))),
     }
 }
 
@@ -134,6 +198,30 @@ mod tests {
         assert_eq!(escape(b"\xff\xc3"), "\\xff\\xc3");
         assert_eq!(escape("\u{85}".as_bytes()), "\\xc2\\x85");
         assert_eq!(escape(b"\\x00"), "\\\\x00");
+    }
+
+    #[test]
+    fn texts_for_terminals_keep_their_lines() {
+        assert_eq!(
+            readable("a\\b\n\u{202e}c\x1b[m\n"),
+            "a\\b\n\\u{202e}c\\x1b[m\n"
+        );
+        assert_eq!(
+            lines_of(b"a\\b\n\tc\x1b\xff\r\n"),
+            "a\\b\n\tc\\x1b\\xff\\r\n"
+        );
+    }
+
+    #[test]
+    fn json_is_read_back_without_characters_that_steer_a_terminal() {
+        let odd = "grün\u{202e}\u{9b}\u{7f}\u{1b}\u{2028}\n\t\"";
+        let json = json_line(&json_entry(odd.as_bytes(), b"\x9b"));
+        assert_eq!(
+            json,
+            r#"{"key":"grün\u202e\u009b\u007f\u001b\u2028\n\t\"","value_hex":"9b"}"#
+        );
+        let read: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read["key"], odd);
     }
 
     #[test]

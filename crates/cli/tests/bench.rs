@@ -112,6 +112,7 @@ fn a_table_has_every_figure_and_every_setting() {
     ] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
     }
+    assert!(ran.stdout.rfind("Settings of") < ran.stdout.find("== fillrandom"));
 }
 
 #[test]
@@ -236,6 +237,9 @@ fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
     for part in ["open, ", "records lost", "SIGKILL", "Settings of terrace"] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
     }
+    // A terminal shows the end, and the figures are there.
+    assert!(ran.stdout.rfind("Settings of") < ran.stdout.find("== reopen"));
+    assert!(ran.stdout.lines().last().unwrap().contains("op/s, fill"));
 }
 
 #[test]

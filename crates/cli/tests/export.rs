@@ -35,6 +35,7 @@ fn what_was_exported_is_imported_as_it_was() {
         ("b.csv", true),
         ("c.tsv", true),
         ("d.jsonl", true),
+        ("e.jsonl", false),
     ] {
         let file = shell.path(name);
         let file = file.to_str().unwrap();

@@ -16,7 +16,9 @@ fn the_extension_tells_the_format() {
         let shell = Shell::new();
         let file = shell.file(name, content);
         let told = shell.out(&["import", &file, "--key", "id", "--value", "name"]);
+        // Nearly all of the time is the opening of the store.
         assert!(told.starts_with("1 row (5 B) imported in "), "{told}");
+        assert!(told.ends_with(" s\n"), "{told}");
         assert_eq!(shell.out(&["scan"]), "1\tx, y\n", "{name}");
     }
 }
@@ -127,7 +129,7 @@ fn events_are_told_line_by_line_on_standard_error() {
     shell.out(&["put", "0", "unflushed"]);
     let told = shell.run(&import);
     assert!(told.stdout.starts_with("1 row "), "{told:?}");
-    let begun = "1 main flush of 1 arenas begun\n2 main flush of 1 arenas ended: 1 tables, ";
+    let begun = "1 main flush of 1 arena begun\n2 main flush of 1 arena ended: 1 table, ";
     assert!(told.stderr.starts_with(begun), "{told:?}");
 
     let told = shell.run(&[&import[..], &["--json"]].concat());
@@ -138,10 +140,69 @@ fn events_are_told_line_by_line_on_standard_error() {
         .collect();
     // The third may be the removal of the table that went along.
     assert!(events.len() >= 2, "{told:?}");
-    assert_eq!(events[0]["event"], "flush of 1 arenas begun");
+    assert_eq!(events[0]["event"], "flush of 1 arena begun");
     assert_eq!(
         (&events[1]["number"], &events[1]["thread"]),
         (&2.into(), &"main".into())
     );
     assert!(events[1]["seconds"].as_f64().unwrap() > 1e9);
+}
+
+#[test]
+fn an_import_says_how_many_keys_its_rows_made() {
+    let shell = Shell::new();
+    let file = shell.file("a.csv", "id,v\n1,a\n2,b\n1,c\n");
+    let import = ["import", &file, "--key", "id", "--value", "v"];
+    let told = shell.out(&import);
+    assert!(
+        told.starts_with("3 rows, 2 keys (6 B) imported in "),
+        "{told}"
+    );
+    let told = shell.json(&[&import[..], &["--json"]].concat());
+    assert_eq!((&told["rows"], &told["keys"]), (&3.into(), &2.into()));
+    assert_eq!(told["keys_are_estimated"], false);
+    assert_eq!(shell.out(&["scan"]), "1\tc\n2\tb\n");
+}
+
+#[test]
+fn bytes_of_an_end_mark_end_no_import() {
+    let shell = Shell::new();
+    let mark = "\u{1a}".repeat(12);
+    let file = shell.file("a.csv", format!("id,name\n1,x\n{mark}\n2,y\n3,z\n"));
+    let ran = shell.run(&["import", &file, "--key", "id"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("line 3: 1 field"), "{}", ran.stderr);
+    let ran = shell.run(&["import", &file, "--key", "id", "--skip-bad"]);
+    assert!(ran.stdout.starts_with("3 rows ("), "{}", ran.stdout);
+    assert!(
+        ran.stdout.ends_with("; 1 bad row skipped\n"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn the_example_with_a_file_of_the_sources_imports_it() {
+    let shell = Shell::new();
+    let help = shell.out(&["import", "--help"]).replace("\\\n", "");
+    let mut lines = help.lines();
+    let example = lines
+        .find(|line| line.contains("data/UnicodeData.txt"))
+        .unwrap();
+    let example = example.replace("-d ./unicode ", "");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_terrace"));
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &example])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env("PATH", path)
+        .env("TERRACE_STORE", shell.store())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(ran.stdout).unwrap();
+    assert!(
+        ran.status.success() && told.starts_with("34,924 rows ("),
+        "{example}: {told}"
+    );
 }

@@ -41,7 +41,7 @@ fn the_owner_is_asked_where_a_store_is_open() {
     let levels = shell.out(&["levels"]);
     assert!(levels.contains("1 version in 1 table"), "{levels}");
     let events = shell.out(&["events"]);
-    assert!(events.contains("flush of 1 arenas ended"), "{events}");
+    assert!(events.contains("flush of 1 arena ended"), "{events}");
     // What needs the store itself is told whom to ask for the rest.
     let ran = shell.run(&["get", "oslo"]);
     assert_eq!(ran.code, 4, "{}", ran.stderr);

@@ -107,6 +107,9 @@ fn completions_and_manual_tell_of_every_command() {
             assert!(completions.contains(command), "{command} for {name}");
         }
         assert!(!completions.contains("region_dir"));
+        for hidden in ["demo-child", "demo__child", "run-one", "run__one"] {
+            assert!(!completions.contains(hidden), "{hidden} for {name}");
+        }
     }
     for command in commands {
         assert!(main_page.contains(command), "{command}");
@@ -116,4 +119,34 @@ fn completions_and_manual_tell_of_every_command() {
     let pages = fs::read_dir(pages).unwrap();
     let mut names = pages.map(|page| page.unwrap().file_name());
     assert!(names.all(|name| !name.to_string_lossy().contains("demo-child")));
+}
+
+#[test]
+fn a_page_of_the_manual_has_values_variables_and_examples() {
+    let shell = Shell::new();
+    let pages = shell.path("man");
+    shell.out(&["man", pages.to_str().unwrap()]);
+    let page = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
+    let put = page("terrace-put.1");
+    for part in [
+        "\\fBterrace put\\fR \\-\\-store\\ <DIR>",
+        "[\\-\\-hex]",
+        "<KEY> [VALUE]",
+        "TERRACE_STORE",
+        ".SH EXAMPLES\n.nf\n  terrace put \\-d ./cities oslo Norway\n",
+    ] {
+        assert!(put.contains(part), "{part}: {put}");
+    }
+    let main = page("terrace.1");
+    assert!(
+        main.contains(".SH EXIT STATUS\n") && main.contains("<COMMAND>"),
+        "{main}"
+    );
+    for file in fs::read_dir(&pages).unwrap() {
+        let page = fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(
+            !page.contains("EXTRA") && !page.contains("demo-child"),
+            "{page}"
+        );
+    }
 }

@@ -211,3 +211,27 @@ fn a_pipe_without_a_path_cannot_be_resumed_and_no_store_is_made() {
     let ran = shell.run_with(&[&all[..8], &all[9..]].concat(), row(0).as_bytes());
     assert!(ran.stdout.starts_with("1 row ("), "{}", ran.stderr);
 }
+
+/// Earlier builds kept positions under the name of the keyspace, which may be another one's number.
+#[test]
+fn a_position_of_an_earlier_build_belongs_to_no_import() {
+    let shell = Shell::new();
+    let file = shell.path("rows.jsonl");
+    let rows = input();
+    std::fs::write(&file, &rows[..row(0).len() * 3]).unwrap();
+    let name = file.to_str().unwrap();
+    assert_eq!(shell.run(&arguments(name)).code, 0);
+    let positions = shell.out(&["scan", "--keyspace", "terrace.imports"]);
+    let (key, position) = positions.trim_end().split_once('\t').unwrap();
+    assert!(key.starts_with("\\x00"), "{key}");
+    shell.out(&["put", "--keyspace", "other", "a", "b"]);
+    for number in 0..8 {
+        let old = format!("{number}:{name}");
+        shell.out(&["put", "--keyspace", "terrace.imports", &old, position]);
+    }
+    let mut arguments = arguments(name).to_vec();
+    arguments.extend(["--keyspace", "other"]);
+    assert_eq!(shell.run(&arguments).code, 0);
+    let rows = shell.out(&["scan", "--keyspace", "other"]);
+    assert_eq!(rows.lines().count(), 4);
+}

@@ -102,9 +102,15 @@ fn what_makes_no_sense_is_wrong_usage() {
             &["--policies", "dedup:1"],
             "dedup_threshold must be above 1",
         ),
-        (&["--keys", "0"], "keys must be from 1"),
+        (
+            &["--keys", "0"],
+            "--keys is 0; it must be from 1 to 1000000000000000",
+        ),
         (&["--keys", "many"], "a whole number"),
-        (&["--deletes", "1"], "delete_share"),
+        (
+            &["--deletes", "1"],
+            "--deletes is 1; it must be from 0 to 0.99",
+        ),
         (&["--shuffled", "--fill-first"], "cannot be used with"),
         (&["--merge-mb-s", "5"], "--write-mb-s"),
         (
@@ -123,6 +129,81 @@ fn what_makes_no_sense_is_wrong_usage() {
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(what), "{arguments:?}: {}", ran.stderr);
     }
+}
+
+/// A policy that there is not ends a command before it simulates: a load is accepted if that is the error.
+fn refusal(arguments: &[&str]) -> String {
+    let ran = Shell::new().run(&[&["simulate", "compaction"][..], arguments].concat());
+    assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
+    ran.stderr
+}
+
+#[test]
+fn numbers_beyond_reason_are_refused_with_the_option_and_its_range() {
+    for (option, value, range) in [
+        ("--keys", "1e18", "from 1 to 1000000000000000"),
+        ("--key-bytes", "0", "from 1 to 65535"),
+        ("--key-bytes", "1000000", "from 1 to 65535"),
+        ("--value-bytes", "1048577", "from 0 to 1048576"),
+        ("--buffer", "0", "from 8192 to 1125899906842624"),
+        ("--buffer", "1e18", "from 8192 to 1125899906842624"),
+        ("--zipfian", "NaN", "from 0.01 to 3"),
+        ("--writes-per-key", "0", "at least 0.000001"),
+        ("--writes-per-key", "NaN", "at least 0.000001"),
+        ("--writes-per-key", "-1", "at least 0.000001"),
+        ("--writes-per-key", "inf", "--writes-per-key can be at most"),
+        (
+            "--writes-per-key",
+            "1e300",
+            "--writes-per-key can be at most",
+        ),
+    ] {
+        let told = refusal(&[&format!("{option}={value}")]);
+        assert!(told.contains(option) && told.contains(range), "{told}");
+    }
+    let slow = refusal(&["--write-mb-s=0", "--merge-mb-s=5"]);
+    assert!(
+        slow.contains("--write-mb-s is 0; it must be from 0.001"),
+        "{slow}"
+    );
+}
+
+#[test]
+fn the_largest_load_that_is_named_is_accepted() {
+    for arguments in [
+        &["--writes-per-key=1e9"][..],
+        &["--writes-per-key=1e9", "--shuffled"],
+        &["--writes-per-key=1e9", "--keys=1"],
+        &["--keys=1e12", "--buffer=65536"],
+        &["--keys=1e15", "--value-bytes=1048576"],
+    ] {
+        let told = refusal(arguments);
+        assert!(told.contains("1,000,000 write buffers"), "{told}");
+        let (_, option) = told.split_once("at most): ").expect("a number");
+        let (option, number) = option.split_once(" can be at most ").unwrap();
+        let number: u64 = number.split(' ').next().unwrap().parse().unwrap();
+        let others = arguments
+            .iter()
+            .filter(|argument| !argument.starts_with(option))
+            .map(|argument| argument.to_string());
+        let with = |number: u64| {
+            let mut all: Vec<String> = others.clone().collect();
+            all.extend([format!("{option}={number}"), "--policies=none".into()]);
+            refusal(&all.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        assert!(with(number).contains("is no policy"), "{}", with(number));
+        assert!(
+            with(number + 1).contains("too many"),
+            "{arguments:?} {number}"
+        );
+    }
+}
+
+/// In a pipe nothing is drawn: plain lines come, and only of a simulation that lasts.
+#[test]
+fn a_pipe_gets_no_bar() {
+    let ran = Shell::new().run(&["simulate", "compaction", "--keys=1e5", "--policies=tiered"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
 }
 
 #[test]

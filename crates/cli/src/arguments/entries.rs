@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use super::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
+use super::stores::{InKeyspace, KeyRange, ReadStore, WrittenStore};
 
 #[derive(Debug, Args)]
 pub struct Put {
@@ -27,7 +27,7 @@ pub struct Put {
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
     /// The key
@@ -62,7 +62,7 @@ pub struct Del {
 #[derive(Debug, Args)]
 pub struct Scan {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
     #[command(flatten)]

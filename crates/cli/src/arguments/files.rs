@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::stores::{InKeyspace, KeyRange, StoreDirectory, WrittenStore};
+use super::stores::{InKeyspace, KeyRange, ReadStore, WrittenStore};
 
 #[derive(Debug, Args)]
 pub struct Import {
@@ -70,7 +70,7 @@ pub enum FileFormat {
 #[derive(Debug, Args)]
 pub struct Export {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
     /// The file, which must not be there yet; `-` is standard output

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::stores::StoreDirectory;
+use super::stores::{ReadStore, StoreDirectory};
 
 #[derive(Debug, Args)]
 pub struct Levels {
@@ -19,7 +19,7 @@ pub struct Levels {
 #[derive(Debug, Args)]
 pub struct Report {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: ReadStore,
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,
@@ -28,7 +28,7 @@ pub struct Report {
 #[derive(Debug, Args)]
 pub struct Stats {
     #[command(flatten)]
-    pub store: StoreDirectory,
+    pub store: ReadStore,
     /// Print a JSON object, with --follow one a line
     #[arg(long)]
     pub json: bool,
@@ -36,7 +36,7 @@ pub struct Stats {
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     pub prometheus: bool,
     /// Ask the process that has the store open again and again, until it closes it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wait")]
     pub follow: bool,
     /// Seconds between two lines of --follow
     #[arg(

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::stores::Wait;
+
 #[derive(Debug, Subcommand)]
 pub enum Explain {
     /// What would be merged now, what else was weighed, and what is missing for the next merge
@@ -36,6 +38,8 @@ pub struct ExplainCompaction {
     /// Open although unflushed writes are missing with their region; what tables hold is kept
     #[arg(long)]
     pub accept_region_loss: bool,
+    #[command(flatten)]
+    pub wait: Wait,
     /// Options of the store, as TOML, if nobody has it open; see `terrace options`
     #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
     pub options: Option<PathBuf>,
@@ -59,8 +63,9 @@ pub enum Simulate {
     /// What compaction policies would write, and the space that they would take, for a load of any size
     #[command(after_help = "\
 The policies are those of a store, and choose merges of tables of which only sizes are known: nothing is
-read or written, and 1e12 records take as long as a few. Merges take no time unless --write-mb-s and
---merge-mb-s are given. What is shown is within a tenth of what a store does.
+read or written, and 1e12 records take as long as a few. A load fills a million write buffers at most.
+Merges take no time unless --write-mb-s and --merge-mb-s are given. The figures are within a tenth of a
+store's.
 
 A policy is leveled, tiered, lazy, dedup, score, or trie (LSM-trie, of which there is no store); behind a
 colon may follow dedup's threshold or the least score.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -31,11 +32,44 @@ pub struct InKeyspace {
     pub name: String,
 }
 
+/// The patience with an owner of the store.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Wait {
+    /// Wait for the store while another process has it open, 10 seconds or so many
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        value_parser = wait_seconds
+    )]
+    pub wait: Option<Duration>,
+}
+
+fn wait_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a number of seconds from 0 to 86400 is expected, as in --wait=0.5".to_owned()),
+    }
+}
+
+/// A store that is opened to read.
+#[derive(Debug, Args)]
+pub struct ReadStore {
+    #[command(flatten)]
+    pub directory: StoreDirectory,
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
 /// A store that is opened to write.
 #[derive(Debug, Args)]
 pub struct WrittenStore {
     #[command(flatten)]
     pub directory: StoreDirectory,
+    #[command(flatten)]
+    pub wait: Wait,
     /// Options of the store, as TOML; see `terrace options`
     #[arg(long, env = "TERRACE_OPTIONS", value_name = "FILE")]
     pub options: Option<PathBuf>,

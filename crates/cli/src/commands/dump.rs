@@ -1,23 +1,25 @@
 //! What is in one file of a store.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use terrace::Options;
 use terrace::inspect::{Dump as Contents, dump};
 
 use crate::arguments::Dump;
-use crate::failure::{Result, output};
+use crate::failure::Result;
+use crate::output;
+use crate::text::{json_line, readable};
 
 pub fn run(arguments: &Dump) -> Result<()> {
     let contents = dump(&*Options::default().storage, &arguments.file)?;
-    let mut stdout = BufWriter::new(io::stdout().lock());
+    let mut stdout = output::buffered();
     match arguments.json {
         true => write_json(&mut stdout, &contents),
         false => write_text(&mut stdout, &contents),
     }
     .and_then(|()| stdout.flush())
-    .map_err(output)?;
+    .map_err(output::failed)?;
     // What could be shown is shown; then what kept us from going on.
     contents
         .problem
@@ -27,15 +29,16 @@ pub fn run(arguments: &Dump) -> Result<()> {
 fn write_text(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
     writeln!(output, "{}", contents.kind)?;
     for (name, value) in &contents.summary {
-        writeln!(output, "  {name:<24} {value}")?;
+        writeln!(output, "  {name:<24} {}", readable(value))?;
     }
     for item in &contents.items {
         let (offset, length, kind) = (item.offset, item.length_bytes, item.kind);
         let mut lines = item.text.lines();
         let first = lines.next().unwrap_or_default();
+        let first = readable(first);
         writeln!(output, "{offset:>12} {length:>10} B  {kind:<12} {first}")?;
         for line in lines.filter(|line| !line.is_empty()) {
-            writeln!(output, "{:40}{line}", "")?;
+            writeln!(output, "{:40}{}", "", readable(line))?;
         }
     }
     Ok(())
@@ -48,11 +51,8 @@ fn write_json(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
         .iter()
         .map(|(name, value)| (name.replace(' ', "_"), value.as_str().into()))
         .collect();
-    writeln!(
-        output,
-        "{}",
-        json!({"kind": contents.kind, "summary": summary})
-    )?;
+    let file = json!({"kind": contents.kind, "summary": summary});
+    writeln!(output, "{}", json_line(&file))?;
     for item in &contents.items {
         let line = json!({
             "offset": item.offset,
@@ -60,7 +60,7 @@ fn write_json(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
             "kind": item.kind,
             "text": item.text,
         });
-        writeln!(output, "{line}")?;
+        writeln!(output, "{}", json_line(&line))?;
     }
     Ok(())
 }

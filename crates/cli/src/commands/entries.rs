@@ -1,15 +1,15 @@
 //! Single keys: put, get, del.
 
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
 use terrace::{Db, WriteBatch, WriteOptions};
 
 use crate::arguments::{Del, Get, Put};
-use crate::commands::print;
 use crate::failure::{Failure, Result};
+use crate::output::{print, print_bytes, print_json_line};
 use crate::store;
-use crate::text::{bytes_of, json_entry, to_hex};
+use crate::text::{bytes_of, json_entry, lines_of, to_hex};
 
 pub fn put(arguments: &Put) -> Result<()> {
     let key = bytes_of(&arguments.key, arguments.hex)?;
@@ -42,17 +42,19 @@ pub fn get(arguments: &Get) -> Result<()> {
     let db = store::open_to_read(&arguments.store)?;
     let keyspace = db.keyspace(&arguments.keyspace.name)?;
     let value = keyspace.get(&key)?.ok_or(Failure::KeyNotFound)?;
-    let mut shown = if arguments.json {
-        json_entry(&key, &value).to_string().into_bytes()
-    } else if arguments.hex && !arguments.raw {
-        to_hex(&value).into_bytes()
-    } else {
-        value.to_vec()
-    };
-    if !arguments.raw {
-        shown.push(b'\n');
+    print_value(&key, &value, arguments.hex, arguments.raw, arguments.json)
+}
+
+/// Prints a value. A terminal gets text in place of bytes that would steer it.
+pub fn print_value(key: &[u8], value: &[u8], hex: bool, raw: bool, json: bool) -> Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    match (raw, json, hex) {
+        (true, ..) => print_bytes(value),
+        (_, true, _) => print_json_line(&json_entry(key, value)),
+        (.., true) => print(to_hex(value) + "\n"),
+        _ if is_terminal => print_bytes(lines_of(value) + "\n"),
+        _ => print_bytes([value, b"\n"].concat()),
     }
-    print(shown)
 }
 
 pub fn del(arguments: &Del) -> Result<()> {

@@ -3,8 +3,8 @@
 use terrace::inspect::{Answer, EventRequest};
 
 use crate::arguments::Events;
-use crate::commands::{as_json_line, print};
 use crate::failure::Result;
+use crate::output::{print, print_json_line};
 use crate::store;
 
 pub fn run(arguments: &Events) -> Result<()> {
@@ -18,7 +18,7 @@ pub fn run(arguments: &Events) -> Result<()> {
         };
         // A line at a time: whoever follows wants to see it now.
         if arguments.json {
-            print(as_json_line(&event)?)?;
+            print_json_line(&event)?;
         } else {
             print(format!(
                 "{} {} {}\n",

@@ -1,7 +1,7 @@
 //! Why a store merges what it merges, or would.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 use terrace::Error;
@@ -11,10 +11,11 @@ use terrace::explain::{
 };
 
 use crate::arguments::{Explain, ExplainCompaction};
-use crate::commands::{as_json, print};
 use crate::failure::{Failure, Result};
+use crate::output::{print, print_bytes, print_json};
 use crate::report::{bytes, count, things};
 use crate::store;
+use crate::text::{escape, shown};
 
 /// What is longer is no description.
 const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
@@ -39,10 +40,13 @@ fn compaction(arguments: &ExplainCompaction) -> Result<()> {
         };
         let text = description.to_toml()?;
         if file == Path::new("-") {
-            return print(text);
+            return match io::stdout().is_terminal() {
+                true => print(text),
+                false => print_bytes(text),
+            };
         }
         std::fs::write(file, text).map_err(|error| Failure::file(file, error))?;
-        return print(format!("described in {}\n", file.display()));
+        return print(format!("described in {}\n", shown(file)));
     }
     let mut explanation = match &arguments.description {
         Some(file) => of_description(file)?,
@@ -56,7 +60,7 @@ fn compaction(arguments: &ExplainCompaction) -> Result<()> {
         }
     }
     match arguments.json {
-        true => print(as_json(&explanation)?),
+        true => print_json(&explanation),
         false => print(as_text(&explanation)),
     }
 }
@@ -67,7 +71,7 @@ fn of_description(file: &Path) -> Result<Explanation> {
     let mut text = Vec::new();
     let mut limited = opened.take(MAX_DESCRIPTION_BYTES + 1);
     limited.read_to_end(&mut text).map_err(failed)?;
-    let wrong = |what: String| Failure::Usage(format!("{}: {what}", file.display()));
+    let wrong = |what: String| Failure::Usage(format!("{}: {what}", shown(file)));
     let text = String::from_utf8(text).map_err(|error| wrong(format!("it is no text: {error}")))?;
     let explained = Description::from_toml(&text).and_then(|described| described.explain());
     explained.map_err(|error| match error {
@@ -84,7 +88,7 @@ fn as_text(explanation: &Explanation) -> String {
 fn keyspace(explained: &KeyspaceExplanation) -> String {
     let mut text = format!(
         "keyspace {}: {}\n",
-        explained.name,
+        escape(explained.name.as_bytes()),
         settings(&explained.settings)
     );
     text.push_str(&decision(explained));

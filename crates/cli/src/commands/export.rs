@@ -10,14 +10,16 @@ use serde_json::json;
 use terrace::{IterOptions, Keyspace};
 
 use crate::arguments::{Export, FileFormat};
+use crate::commands::format_by_name;
 use crate::commands::scan::range;
-use crate::commands::{format_by_name, print};
 use crate::export::{LastRow, Rows, resume_point};
-use crate::failure::{Failure, Result, output};
+use crate::failure::{Failure, Result};
 use crate::import::Observer;
+use crate::output::{self, print, print_json_line};
 use crate::progress::Progress;
-use crate::report::{bytes, rate, things};
+use crate::report::{bytes, rate_at_end, things};
 use crate::store;
+use crate::text::shown;
 
 /// Progress is told after so many rows.
 const STEP_ROWS: u64 = 1000;
@@ -55,12 +57,7 @@ pub fn run(arguments: &Export) -> Result<()> {
     flushed?;
     opened.sync_all().map_err(failed)?;
     let length = opened.metadata().map_err(failed)?.len();
-    print(summary(
-        count,
-        length - resumed.end,
-        elapsed,
-        arguments.json,
-    ))
+    tell_end(count, length - resumed.end, elapsed, arguments.json)
 }
 
 fn to_stdout(arguments: &Export, range: IterOptions) -> Result<()> {
@@ -72,13 +69,12 @@ fn to_stdout(arguments: &Export, range: IterOptions) -> Result<()> {
     let format = arguments.format.unwrap_or(FileFormat::Jsonl);
     let db = store::open_to_read(&arguments.store)?;
     let keyspace = db.keyspace(&arguments.keyspace.name)?;
-    let stdout = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    let mut rows = Rows::new(stdout, format, arguments.range.hex);
-    rows.write_header().map_err(output)?;
+    let mut rows = Rows::new(output::buffered(), format, arguments.range.hex);
+    rows.write_header().map_err(output::failed)?;
     let mut progress = Progress::new(&arguments.file, None);
-    let written = write(&keyspace, range, &mut rows, &mut progress, output);
+    let written = write(&keyspace, range, &mut rows, &mut progress, output::failed);
     progress.finish();
-    let flushed = rows.flush().map_err(output);
+    let flushed = rows.flush().map_err(output::failed);
     written?;
     flushed
 }
@@ -113,7 +109,7 @@ fn open(arguments: &Export, file: &Path, format: FileFormat) -> Result<(File, La
         let created = created.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Failure::Usage(format!(
                 "{} is there already; remove it, or go on with it by --resume",
-                file.display()
+                shown(file)
             )),
             _ => failed(error),
         })?;
@@ -125,7 +121,7 @@ fn open(arguments: &Export, file: &Path, format: FileFormat) -> Result<(File, La
         .open(file)
         .map_err(failed)?;
     let last = resume_point(&mut opened, format, arguments.range.hex);
-    let last = last.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    let last = last.map_err(|error| Failure::Usage(format!("{}: {error}", shown(file))))?;
     opened.set_len(last.end).map_err(failed)?;
     opened.seek(SeekFrom::End(0)).map_err(failed)?;
     Ok((opened, last))
@@ -145,18 +141,15 @@ fn behind(range: IterOptions, last: Option<Vec<u8>>) -> IterOptions {
     }
 }
 
-fn summary(rows: u64, written: u64, elapsed: Duration, json: bool) -> String {
+fn tell_end(rows: u64, written: u64, elapsed: Duration, json: bool) -> Result<()> {
     let seconds = elapsed.as_secs_f64();
     if json {
-        return format!(
-            "{}\n",
-            json!({"rows": rows, "bytes": written, "seconds": seconds})
-        );
+        return print_json_line(&json!({"rows": rows, "bytes": written, "seconds": seconds}));
     }
-    format!(
-        "{} ({}) exported in {seconds:.2} s, {} rows/s\n",
+    print(format!(
+        "{} ({}) exported in {seconds:.2} s{}\n",
         things(rows, "row"),
         bytes(written),
-        rate(rows, elapsed),
-    )
+        rate_at_end(rows, elapsed),
+    ))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use terrace::{Compaction, CompactionKind};
 
 use crate::report::{bytes, count};
+use crate::text::escape;
 
 /// A line for each, in the order in which they ended.
 pub fn table(compactions: &[Compaction], now: SystemTime) -> String {
@@ -63,7 +64,7 @@ fn cells(past: &Compaction, now: SystemTime) -> [String; 8] {
 fn why(past: &Compaction) -> String {
     let mut text = match past.keyspace.as_str() {
         "default" => past.reason.clone(),
-        keyspace => format!("{keyspace}: {}", past.reason),
+        keyspace => format!("{}: {}", escape(keyspace.as_bytes()), past.reason),
     };
     if past.setback {
         text.push_str("; a setback");

@@ -2,22 +2,23 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::arguments::{FileFormat, Import, InKeyspace};
-use crate::commands::{format_by_name, print};
+use crate::arguments::{FileFormat, Import};
+use crate::commands::format_by_name;
 use crate::failure::{Failure, Result};
 use crate::import::{
     Checkpoint, Delimited, Dialect, ImportError, Imported, JsonLines, Obsolete, Plan, Record,
     RecordError, Records, Selection, import,
 };
+use crate::output::{print, print_json_line};
 use crate::progress::Progress;
-use crate::report::{bytes, rate, things};
+use crate::report::{bytes, rate_at_end, things};
 use crate::store;
+use crate::text::shown;
 
 pub fn run(arguments: &Import) -> Result<()> {
     let file = arguments.file.as_path();
@@ -25,8 +26,8 @@ pub fn run(arguments: &Import) -> Result<()> {
     let dialect = dialect(arguments, format)?;
     // The file is opened, and its columns checked, before a store is made.
     let (input, length_bytes) = open(file)?;
-    let name = name_of(file, &arguments.keyspace);
-    if arguments.resume && name.is_none() {
+    let path = path_of(file);
+    if arguments.resume && path.is_none() {
         return Err(no_name(file));
     }
     let mut progress = Progress::new(file, length_bytes);
@@ -51,9 +52,9 @@ pub fn run(arguments: &Import) -> Result<()> {
     let teller = arguments.events.then(|| progress.teller(arguments.json));
     let db = store::open_or_create_heard(&arguments.store, teller)?;
     let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
-    let (checkpoint, obsolete) = match name {
-        Some(name) if arguments.resume => (Some(Checkpoint::open(&db, &name, &keyspace)?), None),
-        Some(name) => (None, Obsolete::find(&db, &name)?),
+    let (checkpoint, obsolete) = match path {
+        Some(path) if arguments.resume => (Some(Checkpoint::open(&db, &path, &keyspace)?), None),
+        Some(path) => (None, Obsolete::find(&db, &path, &keyspace)?),
         None => (None, None),
     };
     let plan = Plan {
@@ -71,40 +72,38 @@ pub fn run(arguments: &Import) -> Result<()> {
         ImportError::Failure(failure) => failure,
     })?;
     closed?;
-    print(summary(&imported, elapsed, arguments.json))
+    tell_end(&imported, elapsed, arguments.json)
 }
 
-/// Under which name the position in a file is kept: one file may go to several keyspaces. `None`
-/// for a pipe of the shell's, as in `<(zcat log.gz)`, which is found under no path.
-fn name_of(file: &Path, keyspace: &InKeyspace) -> Option<Vec<u8>> {
-    let path = match file == Path::new("-") {
-        true => file.to_path_buf(),
-        false => fs::canonicalize(file).ok()?,
-    };
-    let mut name = format!("{}:", keyspace.name).into_bytes();
-    name.extend_from_slice(path.as_os_str().as_bytes());
-    Some(name)
+/// Returns the path under which the position in a file is kept. `None` for a pipe of the shell's, as in
+/// `<(zcat log.gz)`, which is found under no path.
+fn path_of(file: &Path) -> Option<PathBuf> {
+    match file == Path::new("-") {
+        true => Some(file.to_path_buf()),
+        false => fs::canonicalize(file).ok(),
+    }
 }
 
 fn no_name(file: &Path) -> Failure {
     Failure::Usage(format!(
         "--resume keeps its position under the file's path, and {} is a pipe that has none of its \
          own; give the input on standard input, as `-`",
-        file.display()
+        shown(file)
     ))
 }
 
-fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {
+fn tell_end(imported: &Imported, elapsed: Duration, json: bool) -> Result<()> {
     let seconds = elapsed.as_secs_f64();
     if json {
-        let summary = json!({
+        return print_json_line(&json!({
             "rows": imported.rows,
+            "keys": imported.keys.number,
+            "keys_are_estimated": imported.keys.is_estimated,
             "passed_rows": imported.passed_rows,
             "bad_rows": imported.bad_rows,
             "bytes": imported.bytes,
             "seconds": seconds,
-        });
-        return format!("{summary}\n");
+        }));
     }
     let passed = match imported.passed_rows {
         0 => String::new(),
@@ -114,12 +113,23 @@ fn summary(imported: &Imported, elapsed: Duration, json: bool) -> String {
         0 => String::new(),
         bad => format!("; {} skipped", things(bad, "bad row")),
     };
-    format!(
-        "{} ({}) imported in {seconds:.2} s, {} rows/s{passed}{skipped}\n",
+    print(format!(
+        "{}{} ({}) imported in {seconds:.2} s{}{passed}{skipped}\n",
         things(imported.rows, "row"),
+        keys(imported),
         bytes(imported.bytes),
-        rate(imported.rows, elapsed),
-    )
+        rate_at_end(imported.rows, elapsed),
+    ))
+}
+
+/// Returns the number of keys, if later rows replaced earlier ones.
+fn keys(imported: &Imported) -> String {
+    let keys = imported.keys;
+    let about = if keys.is_estimated { "about " } else { "" };
+    match keys.are_fewer_than(imported.rows) {
+        true => format!(", {about}{}", things(keys.number, "key")),
+        false => String::new(),
+    }
 }
 
 fn of_record(error: RecordError, file: &Path, imported: u64) -> Failure {
@@ -130,7 +140,7 @@ fn of_record(error: RecordError, file: &Path, imported: u64) -> Failure {
             what,
             imported,
         },
-        RecordError::Unsuitable(what) => Failure::Usage(format!("{}: {what}", file.display())),
+        RecordError::Unsuitable(what) => Failure::Usage(format!("{}: {what}", shown(file))),
         RecordError::Read(error) => Failure::file(file, error),
     }
 }
@@ -146,7 +156,7 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     if metadata.is_dir() {
         return Err(Failure::Usage(format!(
             "{} is a directory, not a file",
-            file.display()
+            shown(file)
         )));
     }
     // A pipe has no length.

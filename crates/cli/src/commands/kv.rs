@@ -8,11 +8,11 @@ use terrace_nvmf::initiator::client::Condition;
 
 use self::session::Session;
 use crate::arguments::{Kv, KvGet, KvKey, KvList, KvPut};
-use crate::commands::entries::value_from_stdin;
-use crate::commands::print;
+use crate::commands::entries::{print_value, value_from_stdin};
 use crate::failure::{Failure, Result, exit};
 use crate::node::failed;
-use crate::text::{bytes_of, escape, json_entry, to_hex};
+use crate::output::print;
+use crate::text::{bytes_of, escape, to_hex};
 
 /// Bytes of keys that one command fetches.
 const LIST_BYTES: u32 = 64 << 10;
@@ -54,17 +54,7 @@ fn get(arguments: &KvGet) -> Result<()> {
         let what = format!("{place}: {} of {whole} bytes came", value.len());
         return Err(failed(what, exit::CORRUPTION, None));
     }
-    let mut text = if arguments.json {
-        json_entry(&key, &value).to_string().into_bytes()
-    } else if arguments.hex && !arguments.raw {
-        to_hex(&value).into_bytes()
-    } else {
-        value
-    };
-    if !arguments.raw {
-        text.push(b'\n');
-    }
-    print(text)
+    print_value(&key, &value, arguments.hex, arguments.raw, arguments.json)
 }
 
 fn del(arguments: &KvKey) -> Result<()> {

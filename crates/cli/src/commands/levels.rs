@@ -1,27 +1,27 @@
 //! A picture of the levels.
 
+mod axis;
+
 use std::time::SystemTime;
 
-use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport, TableReport};
+use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport};
 
+use self::axis::Axis;
 use crate::arguments::Levels;
 use crate::commands::history::table;
-use crate::commands::{as_json, print};
 use crate::failure::Result;
+use crate::output::{print, print_json};
 use crate::report::{bytes, levels, things};
 use crate::store;
-use crate::text::brief;
-
-/// Characters for the whole range of keys.
-const WIDTH: usize = 40;
+use crate::text::{brief, escape};
 
 pub fn run(arguments: &Levels) -> Result<()> {
     let report = store::levels(&arguments.report.store)?;
     match (arguments.history, arguments.report.json) {
         (false, false) => print(picture(&report)),
-        (false, true) => print(as_json(&report)?),
+        (false, true) => print_json(&report),
         (true, false) => print(table(&report.compactions, SystemTime::now())),
-        (true, true) => print(as_json(&report.compactions)?),
+        (true, true) => print_json(&report.compactions),
     }
 }
 
@@ -30,14 +30,14 @@ pub fn run(arguments: &Levels) -> Result<()> {
 pub fn picture(report: &LevelsReport) -> String {
     let mut text = String::new();
     for keyspace in &report.keyspaces {
+        let name = escape(keyspace.name.as_bytes());
         let axis = Axis::of(keyspace.levels.iter().flatten().flat_map(|sub| &sub.tables));
         let Some((first, last)) = axis.ends() else {
-            text.push_str(&format!("keyspace {}: no tables\n", keyspace.name));
+            text.push_str(&format!("keyspace {name}: no tables\n"));
             continue;
         };
         text.push_str(&format!(
-            "keyspace {}: keys from {} to {}\n",
-            keyspace.name,
+            "keyspace {name}: keys from {} to {}\n",
             brief(first, 24),
             brief(last, 24)
         ));
@@ -114,43 +114,4 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
         things(versions, "version"),
         things(tables.len() as u64, "table"),
     )
-}
-
-/// The keys at which tables begin and end, evenly spaced: a scale on which every table is seen,
-/// however its keys look.
-struct Axis<'a> {
-    keys: Vec<&'a [u8]>,
-}
-
-impl<'a> Axis<'a> {
-    fn of(tables: impl Iterator<Item = &'a TableReport>) -> Self {
-        let mut keys: Vec<&[u8]> = tables
-            .flat_map(|table| [table.smallest.as_slice(), &table.largest])
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        Axis { keys }
-    }
-
-    fn ends(&self) -> Option<(&'a [u8], &'a [u8])> {
-        Some((self.keys.first()?, self.keys.last()?))
-    }
-
-    fn column(&self, key: &[u8]) -> usize {
-        let steps = self.keys.len().saturating_sub(1).max(1);
-        self.keys.partition_point(|known| *known < key) * (WIDTH - 1) / steps
-    }
-
-    /// Tables next to each other alternate in shade.
-    fn bar(&self, tables: &[TableReport]) -> String {
-        let mut cells = [' '; WIDTH];
-        for (position, table) in tables.iter().enumerate() {
-            let shade = if position % 2 == 0 { '█' } else { '▓' };
-            let span = self.column(&table.smallest)..=self.column(&table.largest);
-            for cell in cells.get_mut(span).unwrap_or_default() {
-                *cell = shade;
-            }
-        }
-        cells.iter().collect()
-    }
 }

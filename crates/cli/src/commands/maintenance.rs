@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use terrace::{Db, IterOptions, Purpose, Statistics, inspect};
 
 use crate::arguments::{CheckpointTo, Compact, Maintenance};
-use crate::commands::print;
 use crate::commands::scan::range;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::output::{print, print_json_line};
 use crate::report::{bytes, things};
-use crate::store;
+use crate::store::{self, Found};
 
 pub fn compact(arguments: &Compact) -> Result<()> {
     let IterOptions { lower, upper, .. } = range(&arguments.range)?;
@@ -62,7 +62,7 @@ fn run(
     arguments: &Maintenance,
     (doing, done): (&'static str, &str),
     here: impl FnOnce(&Db) -> terrace::Result<()>,
-    by_owner: impl FnOnce(&Path) -> terrace::Result<()>,
+    by_owner: impl Fn(&Path) -> terrace::Result<()>,
 ) -> Result<()> {
     let spinner = match io::stderr().is_terminal() {
         true => ProgressBar::new_spinner().with_message(doing),
@@ -70,12 +70,30 @@ fn run(
     };
     spinner.enable_steady_tick(Duration::from_millis(200));
     let began = Instant::now();
-    let figures = match store::open_to_maintain(&arguments.store) {
-        Ok(db) => run_here(&db, here),
-        Err(failure) => run_by_owner(failure, &arguments.store.directory.path, by_owner),
-    };
+    let figures = figures(arguments, here, by_owner);
     spinner.finish_and_clear();
-    print(summary(done, &figures?, began.elapsed(), arguments.json))
+    tell_end(done, &figures?, began.elapsed(), arguments.json)
+}
+
+fn figures(
+    arguments: &Maintenance,
+    here: impl FnOnce(&Db) -> terrace::Result<()>,
+    by_owner: impl Fn(&Path) -> terrace::Result<()>,
+) -> Result<Figures> {
+    let found = store::maintain(&arguments.store, |path| {
+        let before = inspect::statistics(path)?;
+        by_owner(path)?;
+        // The work is done, though the owner may have closed the store since.
+        let after = inspect::statistics(path).ok();
+        Ok(Figures {
+            by_owner: true,
+            counted: after.map(|after| Counted::of(&after, Some(&before))),
+        })
+    });
+    match found? {
+        Found::Here(db) => run_here(&db, here),
+        Found::Asked(figures) => Ok(figures),
+    }
 }
 
 fn run_here(db: &Db, work: impl FnOnce(&Db) -> terrace::Result<()>) -> Result<Figures> {
@@ -87,24 +105,6 @@ fn run_here(db: &Db, work: impl FnOnce(&Db) -> terrace::Result<()>) -> Result<Fi
     Ok(Figures {
         by_owner: false,
         counted: Some(Counted::of(&db.statistics(), None)),
-    })
-}
-
-fn run_by_owner(
-    failure: Failure,
-    store: &Path,
-    work: impl FnOnce(&Path) -> terrace::Result<()>,
-) -> Result<Figures> {
-    let mut before = None;
-    store::have_done(failure, || {
-        before = Some(inspect::statistics(store)?);
-        work(store)
-    })?;
-    // What is done is done, though the owner may have closed the store since.
-    let after = inspect::statistics(store).ok();
-    Ok(Figures {
-        by_owner: true,
-        counted: after.map(|after| Counted::of(&after, before.as_ref())),
     })
 }
 
@@ -145,13 +145,13 @@ fn written_bytes(statistics: &Statistics) -> u64 {
     written.iter().map(|io| io.written_bytes).sum()
 }
 
-fn summary(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> String {
+fn tell_end(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> Result<()> {
     let seconds = elapsed.as_secs_f64();
     let counted = figures.counted.as_ref();
     if json {
         let count =
             |figure: fn(&Counted) -> u64| counted.map_or(Value::Null, |it| figure(it).into());
-        let summary = json!({
+        return print_json_line(&json!({
             "tables": count(|counted| counted.tables),
             "table_bytes": count(|counted| counted.table_bytes),
             "merges": count(|counted| counted.merges),
@@ -159,8 +159,7 @@ fn summary(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> Stri
             "written_bytes": count(|counted| counted.written_bytes),
             "seconds": seconds,
             "by_owner": figures.by_owner,
-        });
-        return format!("{summary}\n");
+        }));
     }
     let by_owner = match figures.by_owner {
         true => " by the store's owner",
@@ -174,5 +173,5 @@ fn summary(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> Stri
             bytes(counted.written_bytes),
         )
     });
-    format!("{done}{by_owner} in {seconds:.2} s{counted}\n")
+    print(format!("{done}{by_owner} in {seconds:.2} s{counted}\n"))
 }

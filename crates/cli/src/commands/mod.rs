@@ -8,9 +8,11 @@ mod explain;
 mod export;
 mod history;
 mod import;
+mod keyspaces;
 mod kv;
 mod levels;
 mod maintenance;
+mod manual;
 mod node;
 mod packaging;
 mod repair;
@@ -20,15 +22,15 @@ mod simulate;
 mod stats;
 mod verify;
 
-use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
 use terrace::Options;
 
 use crate::arguments::{Command, FileFormat};
 use crate::demo;
-use crate::failure::{Failure, Result, output};
+use crate::failure::{Failure, Result};
+use crate::output::print;
+use crate::text::shown;
 
 pub use levels::picture;
 
@@ -43,6 +45,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Compact(arguments) => maintenance::compact(&arguments),
         Command::Checkpoint(arguments) => maintenance::checkpoint(&arguments),
         Command::Flush(arguments) => maintenance::flush(&arguments),
+        Command::Keyspaces { what } => keyspaces::run(&what),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Levels(arguments) => levels::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
@@ -72,28 +75,7 @@ fn format_by_name(file: &Path) -> Result<FileFormat> {
         Some("jsonl" | "ndjson") => Ok(FileFormat::Jsonl),
         _ => Err(Failure::Usage(format!(
             "the name {} does not tell the format; give --format csv, tsv or jsonl",
-            file.display()
+            shown(file)
         ))),
     }
-}
-
-/// A report as an indented JSON object, its names in order.
-fn as_json(report: &impl Serialize) -> Result<String> {
-    let value = serde_json::to_value(report).map_err(|error| Failure::io("JSON", error.into()))?;
-    Ok(format!("{value:#}\n"))
-}
-
-/// The same on one line.
-fn as_json_line(report: &impl Serialize) -> Result<String> {
-    let line = serde_json::to_string(report).map_err(|error| Failure::io("JSON", error.into()))?;
-    Ok(line + "\n")
-}
-
-/// Writes a finished text to standard output.
-fn print(bytes: impl AsRef<[u8]>) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(bytes.as_ref())
-        .and_then(|()| stdout.flush())
-        .map_err(output)
 }

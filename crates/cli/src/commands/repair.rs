@@ -5,14 +5,16 @@ use std::io::{self, IsTerminal};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use terrace::{
-    DamagedTable, LeftFile, ManifestRepair, Options, RepairOptions, RepairReport, repair_with,
+    DamagedTable, Error, LeftFile, ManifestRepair, Options, RepairOptions, RepairReport,
+    repair_with,
 };
 
 use crate::arguments::Repair;
-use crate::commands::print;
 use crate::failure::Result;
+use crate::output::{print, print_json};
 use crate::report::{UNLISTED_TABLE, things};
 use crate::store;
+use crate::text::{json_path, shown};
 
 pub fn run(arguments: &Repair) -> Result<()> {
     let takes_unlisted = arguments.take_unlisted;
@@ -36,7 +38,7 @@ pub fn run(arguments: &Repair) -> Result<()> {
     bar.finish_and_clear();
     let report = report?;
     match arguments.json {
-        true => print(format!("{:#}\n", as_json(&report))),
+        true => print_json(&as_json(&report)),
         false => print(as_text(&report)),
     }
 }
@@ -50,6 +52,7 @@ fn as_text(report: &RepairReport) -> String {
             lines.push("a new manifest is made, of all tables".to_owned());
         }
         (ManifestRepair::Rebuilt(why), None) => {
+            let why = why.finding();
             lines.push(format!("a new manifest is made; the old one: {why}"));
         }
     }
@@ -57,6 +60,7 @@ fn as_text(report: &RepairReport) -> String {
         lines.push("an earlier repair, which had been cut short, is finished".to_owned());
     }
     if let Some(damage) = &report.region_damage {
+        let damage = damage.finding();
         lines.push(format!("the region directory is named anew: {damage}"));
     }
     let unlisted = report.unlisted_tables.iter();
@@ -72,7 +76,7 @@ fn as_text(report: &RepairReport) -> String {
         ));
     }
     if let Some(damage) = &report.arena_damage {
-        lines.push(format!("damaged arenas: {damage}"));
+        lines.push(format!("damaged arenas: {}", damage.finding()));
     }
     if let Some((first, last)) = report.dropped {
         lines.push(format!(
@@ -90,6 +94,9 @@ fn as_text(report: &RepairReport) -> String {
         lines.push(format!(
             "a keyspace whose name is lost is called {name:?} now"
         ));
+    }
+    if !report.named.is_empty() {
+        lines.push("`terrace keyspaces rename OLD NEW` gives a keyspace another name".to_owned());
     }
     if !report.is_changed() {
         lines.push("nothing is damaged; nothing was changed".to_owned());
@@ -110,42 +117,44 @@ fn of_table(table: &DamagedTable) -> String {
         .map_or_else(String::new, |entries| format!(" of {entries}"));
     let kept = things(table.entries_kept, "version");
     let file = match &table.kept_as {
-        Some(file) => format!("; the damaged file is {}", file.display()),
+        Some(file) => format!("; the damaged file is {}", shown(file)),
         None => String::new(),
     };
-    format!("damaged table: {}; {kept}{of} read{file}", table.error)
+    let found = table.error.finding();
+    format!("damaged table: {found}; {kept}{of} read{file}")
 }
 
 fn of_left(left: &LeftFile) -> String {
     let kept = match &left.kept_as {
         Some(file) if left.is_newer() => {
-            format!("it keeps its name and has a second one, {}", file.display())
+            format!("it keeps its name and has a second one, {}", shown(file))
         }
-        Some(file) => format!("it is kept as {}", file.display()),
+        Some(file) => format!("it is kept as {}", shown(file)),
         None => "it keeps its name".to_owned(),
     };
-    format!("not taken: {}; {kept}", left.error)
+    format!("not taken: {}; {kept}", left.error.finding())
 }
 
 fn as_json(report: &RepairReport) -> Value {
+    let found = |error: &Error| error.finding().to_string();
     let table = |table: &DamagedTable| {
-        json!({
-            "error": table.error.to_string(),
-            "kept_as": table.kept_as,
+        let mut damaged = json!({
+            "error": found(&table.error),
             "versions": table.entries,
             "versions_kept": table.entries_kept,
-        })
+        });
+        json_path(&mut damaged, "kept_as", table.kept_as.as_deref());
+        damaged
     };
     let left = |left: &LeftFile| {
-        json!({
-            "file": left.file,
-            "kept_as": left.kept_as,
-            "error": left.error.to_string(),
-        })
+        let mut not_taken = json!({"error": found(&left.error)});
+        json_path(&mut not_taken, "file", Some(&left.file));
+        json_path(&mut not_taken, "kept_as", left.kept_as.as_deref());
+        not_taken
     };
     let why = match &report.manifest {
         ManifestRepair::Kept | ManifestRepair::Extended => None,
-        ManifestRepair::Rebuilt(why) => Some(why.to_string()),
+        ManifestRepair::Rebuilt(why) => Some(found(why)),
     };
     json!({
         "changed": report.is_changed(),
@@ -155,11 +164,11 @@ fn as_json(report: &RepairReport) -> Value {
         "unlisted_tables": report.unlisted_tables,
         "tables_taken": report.tables_taken,
         "resumed": report.is_resumed,
-        "region_damage": report.region_damage.as_ref().map(ToString::to_string),
+        "region_damage": report.region_damage.as_ref().map(found),
         "tables": report.tables,
         "tables_written": report.tables_written,
         "damaged_tables": report.damaged.iter().map(table).collect::<Vec<_>>(),
-        "arena_damage": report.arena_damage.as_ref().map(ToString::to_string),
+        "arena_damage": report.arena_damage.as_ref().map(found),
         "writes_from_arenas": report.writes_from_arenas,
         "dropped": report.dropped,
         "left": report.left.iter().map(left).collect::<Vec<_>>(),

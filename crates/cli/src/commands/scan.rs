@@ -1,12 +1,13 @@
 //! Entries in order.
 
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::ops::Bound;
 
 use terrace::{Entries, IterOptions};
 
 use crate::arguments::{EntryFormat, KeyRange, Scan};
-use crate::failure::{Result, output};
+use crate::failure::Result;
+use crate::output;
 use crate::store;
 use crate::text::{bytes_of, write_entry};
 
@@ -49,7 +50,7 @@ pub fn range(arguments: &KeyRange) -> Result<IterOptions> {
 }
 
 fn print(entries: Entries, limit: Option<u64>, format: EntryFormat) -> Result<()> {
-    let mut stdout = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let mut stdout = output::buffered();
     let limit = limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });
@@ -58,11 +59,11 @@ fn print(entries: Entries, limit: Option<u64>, format: EntryFormat) -> Result<()
             Ok(entry) => entry,
             Err(error) => {
                 // What came before the failure is shown.
-                stdout.flush().map_err(output)?;
+                stdout.flush().map_err(output::failed)?;
                 return Err(error.into());
             }
         };
-        write_entry(&mut stdout, format, &key, &value).map_err(output)?;
+        write_entry(&mut stdout, format, &key, &value).map_err(output::failed)?;
     }
-    stdout.flush().map_err(output)
+    stdout.flush().map_err(output::failed)
 }

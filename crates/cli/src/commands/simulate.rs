@@ -1,23 +1,31 @@
 //! What a store would cost, without one.
 
+use std::fmt::Display;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::ops::RangeInclusive;
+use std::time::Instant;
 
 use serde::Serialize;
-use terrace::simulate::{KeyDistribution, Outcome, Simulation, Speeds, TreeKind, TrieForm};
+use terrace::simulate::{
+    DELETE_SHARES, EXPONENTS, KeyDistribution, MAX_FLUSHES, MAX_KEY_BYTES, MAX_KEYS,
+    MAX_VALUE_BYTES, MIN_ARENA_BYTES, Outcome, Simulation, Speeds, TreeKind, TrieForm,
+};
 use terrace::{CompactionPolicy, Compression, Error, Options};
 
 use crate::arguments::{Simulate, SimulateCompaction};
-use crate::commands::{as_json, print};
 use crate::failure::{Failure, Result};
-use crate::report::bytes;
+use crate::output::{print, print_json};
+use crate::progress::Steps;
+use crate::report::{bytes, count};
 
 /// A write buffer is this part of the distinct records.
 const BUFFER_PART: u64 = 100;
-/// The least that a buffer can be.
+/// The least that such a buffer can be.
 const LEAST_BUFFER_BYTES: u64 = 16 << 10;
-/// Between two words of how far it is.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// The most that `--buffer` can be.
+const MAX_BUFFER_BYTES: u64 = 1 << 50;
+/// Speeds of devices, from a tape's to those of a thousand machines.
+const MB_S: RangeInclusive<f64> = 0.001..=1e9;
 
 pub fn run(what: &Simulate) -> Result<()> {
     match what {
@@ -43,33 +51,38 @@ fn compaction(arguments: &SimulateCompaction) -> Result<()> {
     let simulations: Vec<(&String, Simulation)> = simulations.collect::<Result<_>>()?;
     let mut all = Vec::new();
     for (policy, simulation) in simulations {
-        let began = Instant::now();
-        let mut told = began;
-        let outcome = simulation.run(&mut |share| {
-            if told.elapsed() >= INTERVAL {
-                told = Instant::now();
-                eprintln!("{policy}: {:.0} %", share * 100.0);
-            }
-        });
-        all.push(Simulated {
-            policy: policy.clone(),
-            elapsed_s: began.elapsed().as_secs_f64(),
-            outcome: outcome.map_err(usage)?,
-        });
+        all.push(simulated(policy, &simulation)?);
     }
     match arguments.json {
-        true => print(as_json(&all)?),
+        true => print_json(&all),
         false => print(as_text(&described, &all)),
     }
 }
 
+fn simulated(policy: &str, simulation: &Simulation) -> Result<Simulated> {
+    let began = Instant::now();
+    let mut progress = Steps::of_things(format!("{policy}:"), "write");
+    let writes = simulation.writes;
+    let outcome = simulation.run(&mut |share| {
+        progress.reach((writes as f64 * share) as u64, Some(writes));
+    });
+    progress.finish();
+    Ok(Simulated {
+        policy: policy.to_owned(),
+        elapsed_s: began.elapsed().as_secs_f64(),
+        outcome: outcome.map_err(usage)?,
+    })
+}
+
 fn describe(arguments: &SimulateCompaction) -> Result<Simulation> {
-    if arguments.keys == 0 {
-        return Err(Failure::Usage("keys must be from 1".into()));
-    }
+    check(arguments)?;
     let writes = arguments.keys as f64 * arguments.writes_per_key;
-    if !writes.is_finite() || writes < 1.0 {
-        return Err(Failure::Usage("--writes-per-key must be above 0".into()));
+    if writes.is_nan() || writes < 1.0 {
+        return Err(Failure::Usage(format!(
+            "--writes-per-key must be at least {} for --keys {}: one write in all",
+            1.0 / arguments.keys as f64,
+            arguments.keys
+        )));
     }
     let records = Simulation {
         keys: arguments.keys,
@@ -92,9 +105,66 @@ fn describe(arguments: &SimulateCompaction) -> Result<Simulation> {
             let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
             Options::from_toml(&text).map_err(usage)?
         }
-        None => sized(arguments.buffer.unwrap_or(data_bytes / BUFFER_PART)),
+        None => sized(
+            arguments
+                .buffer
+                .unwrap_or((data_bytes / BUFFER_PART).max(LEAST_BUFFER_BYTES)),
+        ),
     };
-    Ok(Simulation { options, ..records })
+    let simulation = Simulation { options, ..records };
+    check_writes(arguments, &simulation)?;
+    Ok(simulation)
+}
+
+/// Refuses a number outside of its range, by the name of its option.
+fn check(arguments: &SimulateCompaction) -> Result<()> {
+    within("--keys", arguments.keys, 1..=MAX_KEYS)?;
+    within("--key-bytes", arguments.key_bytes, 1..=MAX_KEY_BYTES)?;
+    within("--value-bytes", arguments.value_bytes, 0..=MAX_VALUE_BYTES)?;
+    within("--deletes", arguments.deletes, DELETE_SHARES)?;
+    if let Some(bytes) = arguments.buffer {
+        within("--buffer", bytes, MIN_ARENA_BYTES..=MAX_BUFFER_BYTES)?;
+    }
+    if let Some(exponent) = arguments.zipfian {
+        within("--zipfian", exponent, EXPONENTS)?;
+    }
+    for (option, speed) in [
+        ("--write-mb-s", arguments.write_mb_s),
+        ("--merge-mb-s", arguments.merge_mb_s),
+    ] {
+        speed.map_or(Ok(()), |speed| within(option, speed, MB_S))?;
+    }
+    Ok(())
+}
+
+fn within<N: PartialOrd + Display>(option: &str, value: N, range: RangeInclusive<N>) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(Failure::Usage(format!(
+        "{option} is {value}; it must be from {least} to {most}"
+    )))
+}
+
+/// Refuses a load that takes hours, with the largest number that would be taken in its place.
+fn check_writes(arguments: &SimulateCompaction, simulation: &Simulation) -> Result<()> {
+    let most = simulation.max_writes().map_err(usage)?;
+    if simulation.writes <= most {
+        return Ok(());
+    }
+    let largest = match most / arguments.keys {
+        0 => {
+            let keys = most as f64 / arguments.writes_per_key;
+            format!("--keys can be at most {}", keys.max(1.0) as u64)
+        }
+        writes_per_key => format!("--writes-per-key can be at most {writes_per_key}"),
+    };
+    Err(Failure::Usage(format!(
+        "{:.3e} writes are too many for a simulation (it takes {} write buffers at most): {largest} here",
+        simulation.writes as f64,
+        count(MAX_FLUSHES),
+    )))
 }
 
 fn speeds(arguments: &SimulateCompaction) -> Option<Speeds> {
@@ -106,7 +176,6 @@ fn speeds(arguments: &SimulateCompaction) -> Option<Speeds> {
 
 /// A store whose sizes are multiples of its write buffer.
 fn sized(buffer_bytes: u64) -> Options {
-    let buffer_bytes = buffer_bytes.max(LEAST_BUFFER_BYTES);
     Options {
         arena_bytes: buffer_bytes,
         arena_index_bytes: buffer_bytes / 2,

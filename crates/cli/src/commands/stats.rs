@@ -6,10 +6,11 @@ use terrace::Statistics;
 use terrace::inspect::{Answer, EventRequest};
 
 use crate::arguments::Stats;
-use crate::commands::{as_json, as_json_line, print};
 use crate::failure::Result;
+use crate::output::{print, print_json, print_json_line};
 use crate::report::{Sections, bytes, count, rate, things};
 use crate::store;
+use crate::text::shown;
 
 pub fn run(arguments: &Stats) -> Result<()> {
     if arguments.follow {
@@ -20,7 +21,7 @@ pub fn run(arguments: &Stats) -> Result<()> {
         return print(statistics.prometheus());
     }
     if arguments.json {
-        return print(as_json(&statistics)?);
+        return print_json(&statistics);
     }
     print(as_text(&statistics))
 }
@@ -35,13 +36,13 @@ fn follow(arguments: &Stats) -> Result<()> {
         statistics_every: Some(Duration::from_secs_f64(arguments.interval)),
     };
     let mut before: Option<(Statistics, Instant)> = None;
-    for answer in store::events(&arguments.store, wanted)? {
+    for answer in store::events(&arguments.store.directory, wanted)? {
         let Answer::Statistics(now) = answer? else {
             continue;
         };
         let arrived = Instant::now();
         if arguments.json {
-            print(as_json_line(&now)?)?;
+            print_json_line(&now)?;
         } else {
             print(match &before {
                 Some((before, earlier)) => progress(before, &now, arrived - *earlier),
@@ -95,7 +96,7 @@ fn as_text(statistics: &Statistics) -> String {
         format!("{} on {}", statistics.method, statistics.region_medium),
     );
     if let Some(directory) = &statistics.region_dir {
-        text.line("arenas are in", directory.display().to_string());
+        text.line("arenas are in", shown(directory));
     }
     for loss in &statistics.region_losses {
         text.line("region lost", loss.to_string());
@@ -204,7 +205,7 @@ fn as_text(statistics: &Statistics) -> String {
         text.line("unlisted table", name.clone());
     }
     for file in &recovery.foreign_files {
-        text.line("left alone, not its own", file.display().to_string());
+        text.line("left alone, not its own", shown(file));
     }
     if let Some(loss) = recovery.region_loss {
         text.line("region missing", format!("accepted: {loss}"));

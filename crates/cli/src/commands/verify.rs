@@ -1,6 +1,7 @@
 //! Every checksum and every rule of a store.
 
 use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use indicatif::ProgressBar;
@@ -8,25 +9,27 @@ use serde_json::{Value, json};
 use terrace::inspect::{VerifyReport, verify};
 
 use crate::arguments::Report;
-use crate::commands::print;
 use crate::failure::{Failure, Result};
+use crate::output::{print, print_json};
 use crate::report::{UNLISTED_TABLE, bytes, things};
 use crate::store;
+use crate::text::{escape, json_path, shown};
 
 pub fn run(arguments: &Report) -> Result<()> {
-    let path = &arguments.store.path;
+    let path = &arguments.store.directory.path;
     let bar = match io::stderr().is_terminal() {
         true => ProgressBar::new(0),
         false => ProgressBar::hidden(),
     };
-    let report = verify(path, store::options(&arguments.store), |done, tables| {
+    let options = store::options_to_read(&arguments.store);
+    let report = verify(path, options, |done, tables| {
         bar.set_length(tables as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
     let report = report?;
     match arguments.json {
-        true => print(format!("{:#}\n", as_json(&report)))?,
+        true => print_json(&as_json(&report))?,
         false => print(as_text(&report))?,
     }
     match report.problems.len() {
@@ -34,7 +37,7 @@ pub fn run(arguments: &Report) -> Result<()> {
         count => Err(Failure::Damaged(format!(
             "{} in {}",
             things(count as u64, "problem"),
-            path.display()
+            shown(path)
         ))),
     }
 }
@@ -71,7 +74,7 @@ fn as_text(report: &VerifyReport) -> String {
     for file in &recovery.foreign_files {
         text.push_str(&format!(
             "not this store's, left alone: {}; move it away, or run repair\n",
-            file.display()
+            shown(file)
         ));
     }
     for problem in &report.problems {
@@ -90,16 +93,21 @@ fn as_text(report: &VerifyReport) -> String {
 /// The errors name the whole path; for the eye the file's name leads.
 fn named(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str());
-    name.to_string_lossy().into_owned()
+    escape(name.as_bytes())
 }
 
 fn as_json(report: &VerifyReport) -> Value {
     let problems: Vec<Value> = report
         .problems
         .iter()
-        .map(|problem| json!({"file": problem.file, "error": problem.error.to_string()}))
+        .map(|problem| {
+            let mut found = json!({"error": problem.error.to_string()});
+            json_path(&mut found, "file", Some(&problem.file));
+            found
+        })
         .collect();
-    json!({
+    let mut recovery = serde_json::to_value(&report.recovery).unwrap_or_default();
+    let mut verified = json!({
         "sound": problems.is_empty(),
         "tables": report.tables,
         "blocks": report.blocks,
@@ -111,7 +119,14 @@ fn as_json(report: &VerifyReport) -> Value {
         "dropped": report.recovery.dropped,
         "manifest_tail": report.recovery.manifest_tail,
         "unlisted_tables": report.recovery.unlisted_tables,
-        "foreign_files": report.recovery.foreign_files,
         "problems": problems,
-    })
+    });
+    // These names know paths that are not UTF-8.
+    for name in ["foreign_files", "foreign_files_hex"] {
+        let files = recovery.get_mut(name).map(Value::take);
+        if let (Some(files), Some(verified)) = (files, verified.as_object_mut()) {
+            verified.insert(name.to_owned(), files);
+        }
+    }
+    verified
 }

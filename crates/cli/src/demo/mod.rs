@@ -7,7 +7,7 @@ mod victim;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,11 @@ use crate::arguments::Demo;
 use crate::commands::picture;
 use crate::demo::findings::Findings;
 use crate::demo::unicode::Character;
-use crate::failure::{Failure, Result, output};
+use crate::failure::{Failure, Result};
 use crate::import::{ImportError, Observer, Plan, Record, import};
+use crate::output::print;
 use crate::report::{bytes, count, rate, things};
+use crate::text::shown;
 
 pub use victim::run as child;
 
@@ -41,7 +43,7 @@ pub fn run(arguments: &Demo) -> Result<()> {
     say(&format!(
         "Terrace {}, in {}",
         env!("CARGO_PKG_VERSION"),
-        place.directory.display()
+        shown(&place.directory)
     ))?;
 
     let imported = place.directory.join("imported");
@@ -52,7 +54,7 @@ pub fn run(arguments: &Demo) -> Result<()> {
     db.close()?;
     let broken = kill(&place.directory.join("killed"), &written)?;
     if arguments.keep {
-        say(&format!("\nKept: terrace stats -d {}", imported.display()))?;
+        say(&format!("\nKept: terrace stats -d {}", shown(&imported)))?;
     }
     match broken.is_empty() {
         true => say("\nNothing that was acknowledged is lost, and nothing is half there."),
@@ -262,7 +264,7 @@ impl Place {
         if fs::read_dir(&directory).map_err(failed)?.next().is_some() {
             return Err(Failure::Usage(format!(
                 "{} is not empty; the demo wants a directory of its own",
-                directory.display()
+                shown(&directory)
             )));
         }
         let remove = match (arguments.keep, existed) {
@@ -288,5 +290,5 @@ fn milliseconds(time: Duration) -> String {
 }
 
 fn say(line: &str) -> Result<()> {
-    writeln!(io::stdout().lock(), "{line}").map_err(output)
+    print(format!("{line}\n"))
 }

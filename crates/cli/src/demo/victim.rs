@@ -4,7 +4,7 @@
 //! acknowledged the batch. What came through the pipe was acknowledged, whatever happens next.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,8 +12,9 @@ use std::process::{Command, Stdio};
 use terrace::{Db, Keyspace};
 
 use crate::demo::{options, unicode};
-use crate::failure::{Failure, Result, output};
+use crate::failure::{Failure, Result};
 use crate::import::{ImportError, Observer, Plan, import};
+use crate::output::print;
 
 /// Small batches, so that many acknowledgements come before and after the kill.
 pub const BATCH_ROWS: usize = 10;
@@ -42,10 +43,7 @@ struct Teller;
 
 impl Observer for Teller {
     fn acknowledged(&mut self, rows: u64, _last: &[u8]) -> Result<()> {
-        let mut stdout = io::stdout().lock();
-        writeln!(stdout, "{rows}")
-            .and_then(|()| stdout.flush())
-            .map_err(output)
+        print(format!("{rows}\n"))
     }
 
     fn skipped(&mut self, _line: u64, _what: &str) {}

@@ -1,6 +1,8 @@
 //! Entries of a store, written to a file or a pipe, a row each.
 
 mod resume;
+#[cfg(test)]
+mod round_trip;
 mod rows;
 
 pub use resume::{LastRow, resume_point};

@@ -5,7 +5,6 @@
 //! before the file has been understood, from its first bytes on, so that no other file is taken for
 //! an export, nor an export of the other `--hex`, whose keys would be read as what they are not.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use crate::arguments::FileFormat;
 use crate::export::{KEY, KEY_HEX, VALUE, VALUE_HEX, columns};
-use crate::text::from_hex;
+use crate::text::{from_hex, from_hex_field};
 
 /// So many bytes tell what a file, or a row, begins with.
 const START_BYTES: u64 = 64;
@@ -31,8 +30,12 @@ pub struct LastRow {
 ///
 /// # Errors
 /// In words, if the file is no export of that format.
-pub fn resume_point(file: &mut File, format: FileFormat, hex: bool) -> io::Result<LastRow> {
-    let found = whole_rows(BufReader::with_capacity(1 << 20, &*file), format)?;
+pub fn resume_point(
+    file: &mut (impl Read + Seek),
+    format: FileFormat,
+    hex: bool,
+) -> io::Result<LastRow> {
+    let found = whole_rows(BufReader::with_capacity(1 << 20, &mut *file), format)?;
     let start = read_range(file, 0..START_BYTES)?;
     let header = header(format, hex);
     if !agree(&start, &header) || header.is_empty() && !begins_row(&start, format, hex) {
@@ -149,10 +152,12 @@ fn whole_rows(mut input: impl BufRead, format: FileFormat) -> io::Result<Option<
     }
 }
 
-fn read_range(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
+fn read_range(file: &mut (impl Read + Seek), range: Range<u64>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(range.start))?;
-    file.take(range.end - range.start).read_to_end(&mut bytes)?;
+    file.by_ref()
+        .take(range.end - range.start)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -163,7 +168,8 @@ fn fields(row: &[u8], format: FileFormat, hex: bool) -> Option<(Vec<u8>, Vec<u8>
         FileFormat::Csv => {
             let mut reader = csv::ReaderBuilder::new()
                 .has_headers(false)
-                .from_reader(row);
+                // The parser drops a byte order mark from the beginning of a text.
+                .from_reader(b"\n".chain(row));
             let record = reader.byte_records().next()?.ok()?;
             let (key, value) = (record.get(0)?, record.get(1)?);
             (record.len() == 2).then(|| (key.to_vec(), value.to_vec()))?
@@ -189,10 +195,8 @@ fn json_fields(row: &[u8], hex: bool) -> Option<(Vec<u8>, Vec<u8>)> {
     let text = |name: &str| row.get(name).and_then(Value::as_str).map(str::as_bytes);
     let field = |name: &str, name_hex: &str| match (text(name), text(name_hex)) {
         (Some(plain), None) if !hex => Some(plain.to_vec()),
-        // Without --hex only what is not UTF-8 is written so.
-        (None, Some(digits)) => {
-            from_hex(digits).filter(|bytes| hex || std::str::from_utf8(bytes).is_err())
-        }
+        (None, Some(digits)) if hex => from_hex(digits),
+        (None, Some(digits)) => from_hex_field(digits),
         _ => None,
     };
     let fields = (field(KEY, KEY_HEX)?, field(VALUE, VALUE_HEX)?);
@@ -201,16 +205,13 @@ fn json_fields(row: &[u8], hex: bool) -> Option<(Vec<u8>, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::Cursor;
 
     use super::*;
     use crate::export::Rows;
 
     fn resumed(bytes: &[u8], format: FileFormat, hex: bool) -> io::Result<LastRow> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(bytes).unwrap();
-        file.seek(SeekFrom::Start(0)).unwrap();
-        resume_point(&mut file, format, hex)
+        resume_point(&mut Cursor::new(bytes), format, hex)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::arguments::FileFormat;
 use crate::export::{KEY_HEX, VALUE_HEX, columns};
-use crate::text::{brief, json_entry, to_hex};
+use crate::text::{brief, json_entry, json_line, to_hex};
 
 /// Writes rows of one format.
 pub enum Rows<W: Write> {
@@ -47,7 +47,9 @@ impl<W: Write> Rows<W> {
 
     pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         match self {
-            Rows::Json { output, hex: false } => writeln!(output, "{}", json_entry(key, value)),
+            Rows::Json { output, hex: false } => {
+                writeln!(output, "{}", json_line(&json_entry(key, value)))
+            }
             Rows::Json { output, hex: true } => {
                 let row = json!({ KEY_HEX: to_hex(key), VALUE_HEX: to_hex(value) });
                 writeln!(output, "{row}")

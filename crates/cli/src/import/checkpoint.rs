@@ -6,9 +6,13 @@
 //! as for others, and a hash over these rows tells whether the input is the one that was begun. To
 //! pass over a row costs reading it, a fraction of writing it.
 //!
-//! A position belongs to a keyspace by its number, not by its name alone: one that was dropped and
-//! made again is empty, and an import into it begins with the first row. An import that is not to be
-//! resumed removes the position with its first batch, for its rows are no longer what it counts.
+//! A position belongs to a keyspace by its number, not by its name. So it follows a keyspace that gets
+//! another name. One that was dropped and made again is empty, and an import into it begins with the
+//! first row. An import that is not to be resumed removes the position with its first batch, for it
+//! counts other rows.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use terrace::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
@@ -18,7 +22,7 @@ use crate::failure::Failure;
 use crate::import::{Record, RecordError};
 use crate::report::things;
 
-/// The keyspace of positions: the file's name is the key.
+/// The keyspace of positions; see [`key_of`].
 const KEYSPACE: &str = "terrace.imports";
 
 /// Behind so many rows of the input, bad ones among them.
@@ -43,47 +47,42 @@ impl Position {
     }
 }
 
-/// A position as it is kept.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    /// The number of the keyspace that the rows went to.
-    keyspace: u32,
-    #[serde(flatten)]
-    position: Position,
+/// Returns the key under which the position in a file is kept: one file may go to several keyspaces. It
+/// begins as no name does by which earlier builds kept positions.
+fn key_of(target: &Keyspace, file: &Path) -> Vec<u8> {
+    let mut key = format!("\0{}:", target.id().number()).into_bytes();
+    key.extend_from_slice(file.as_os_str().as_bytes());
+    key
 }
 
 /// The position of one import.
 pub struct Checkpoint {
     keyspace: Keyspace,
-    name: Vec<u8>,
-    /// The number of the keyspace that the rows go to.
-    target: u32,
+    key: Vec<u8>,
     /// What an earlier run had written.
     stored: Position,
     present: Position,
 }
 
 impl Checkpoint {
-    /// The position of the import of `name` into `target`, the beginning if there was none.
-    pub fn open(db: &Db, name: &[u8], target: &Keyspace) -> Result<Self, Failure> {
-        let target = target.id().number();
+    /// The position of the import of `file` into `target`, the beginning if there was none.
+    pub fn open(db: &Db, file: &Path, target: &Keyspace) -> Result<Self, Failure> {
+        let key = key_of(target, file);
         let keyspace = match db.keyspace(KEYSPACE) {
             Err(Error::NoKeyspace { .. }) => {
                 db.create_keyspace(KEYSPACE, KeyspaceOptions::default())?
             }
             keyspace => keyspace?,
         };
-        let kept: Option<Kept> = keyspace
-            .get(name)?
+        let stored: Option<Position> = keyspace
+            .get(&key)?
             .map(|kept| serde_json::from_slice(&kept))
             .transpose()
             .map_err(|error| Failure::io("the position of the import", error.into()))?;
-        let stored = kept.filter(|kept| kept.keyspace == target);
         Ok(Checkpoint {
             keyspace,
-            name: name.to_vec(),
-            target,
-            stored: stored.map_or_else(Position::default, |kept| kept.position),
+            key,
+            stored: stored.unwrap_or_default(),
             present: Position::default(),
         })
     }
@@ -132,13 +131,9 @@ impl Checkpoint {
 
     /// The position behind all rows up to now.
     pub fn put_into(&self, batch: &mut WriteBatch) -> Result<(), Failure> {
-        let kept = Kept {
-            keyspace: self.target,
-            position: self.present,
-        };
-        let kept = serde_json::to_vec(&kept)
+        let kept = serde_json::to_vec(&self.present)
             .map_err(|error| Failure::io("the position of the import", error.into()))?;
-        Ok(batch.put_in(&self.keyspace, &self.name, &kept)?)
+        Ok(batch.put_in(&self.keyspace, &self.key, &kept)?)
     }
 
     fn differs(&self, how: &str) -> Failure {
@@ -154,21 +149,21 @@ impl Checkpoint {
 #[derive(Clone, Debug)]
 pub struct Obsolete {
     keyspace: Keyspace,
-    name: Vec<u8>,
+    key: Vec<u8>,
 }
 
 impl Obsolete {
-    /// The position of the import of `name`, if there is one.
-    pub fn find(db: &Db, name: &[u8]) -> Result<Option<Self>, Failure> {
+    /// The position of the import of `file` into `target`, if there is one.
+    pub fn find(db: &Db, file: &Path, target: &Keyspace) -> Result<Option<Self>, Failure> {
         let keyspace = match db.keyspace(KEYSPACE) {
             Err(Error::NoKeyspace { .. }) => return Ok(None),
             keyspace => keyspace?,
         };
-        let name = name.to_vec();
-        Ok(keyspace.get(&name)?.map(|_| Obsolete { keyspace, name }))
+        let key = key_of(target, file);
+        Ok(keyspace.get(&key)?.map(|_| Obsolete { keyspace, key }))
     }
 
     pub fn remove_in(&self, batch: &mut WriteBatch) -> Result<(), Failure> {
-        Ok(batch.delete_in(&self.keyspace, &self.name)?)
+        Ok(batch.delete_in(&self.keyspace, &self.key)?)
     }
 }

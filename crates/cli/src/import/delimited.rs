@@ -1,7 +1,7 @@
 //! Rows of a file whose fields are separated by a character: CSV, TSV and their kin.
 
 use std::collections::HashSet;
-use std::io::{self, Chain, Read};
+use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 use serde::{Serialize, Serializer};
@@ -9,11 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::import::row_tracker::RowTracker;
 use crate::import::{Record, RecordError, Selection};
 use crate::report::things;
-
-/// A last row of our own, behind the file's. The parser takes a quote left open as closed by the
-/// end of the file, with all that lies between as one field; if this row is found within a field,
-/// that is what happened.
-const END_ROW: &[u8] = b"\n\x1a\x1a\x1a\x1a\x1a\x1a\x1a\x1a\x1a\x1a\x1a\x1a\n";
+use crate::text::escape;
 
 /// How the file is written.
 #[derive(Clone, Debug)]
@@ -28,7 +24,8 @@ pub struct Dialect {
 }
 
 pub struct Delimited<R> {
-    reader: csv::Reader<Chain<RowTracker<R>, &'static [u8]>>,
+    reader: csv::Reader<RowTracker<R>>,
+    parser: ReaderBuilder,
     /// Read ahead to count the columns.
     first: Option<ByteRecord>,
     columns: Vec<String>,
@@ -42,13 +39,15 @@ impl<R: Read> Delimited<R> {
     /// # Errors
     /// [`RecordError::Unsuitable`] if the file lacks a column that was asked for.
     pub fn open(input: R, dialect: Dialect, selection: &Selection) -> Result<Self, RecordError> {
+        let mut parser = ReaderBuilder::new();
+        parser
+            .delimiter(dialect.delimiter)
+            .quoting(dialect.quoting)
+            .has_headers(false)
+            .flexible(true);
         let mut rows = Delimited {
-            reader: ReaderBuilder::new()
-                .delimiter(dialect.delimiter)
-                .quoting(dialect.quoting)
-                .has_headers(false)
-                .flexible(true)
-                .from_reader(RowTracker::new(input).chain(END_ROW)),
+            reader: parser.from_reader(RowTracker::new(input)),
+            parser,
             first: None,
             columns: dialect.columns,
             key: 0,
@@ -99,9 +98,15 @@ impl<R: Read> Delimited<R> {
             .ok_or_else(|| {
                 RecordError::Unsuitable(format!(
                     "there is no column {name:?}; the columns are {}",
-                    self.columns.join(", ")
+                    self.names()
                 ))
             })
+    }
+
+    /// Returns the columns' names for a message.
+    fn names(&self) -> String {
+        let names = self.columns.iter().map(|name| escape(name.as_bytes()));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// The next row of the file. After an error there are no more, except after a bad row.
@@ -113,12 +118,7 @@ impl<R: Read> Delimited<R> {
         if !self.advance(&mut row)? {
             return Ok(None);
         }
-        let last = row.iter().next_back().unwrap_or_default();
-        if row.len() == 1 && last == END_ROW.trim_ascii() {
-            self.ended = true;
-            return Ok(None);
-        }
-        if last.ends_with(END_ROW) {
+        if self.leaves_a_quote_open(&row) {
             self.ended = true;
             return Err(RecordError::bad(
                 line_of(&row),
@@ -126,6 +126,25 @@ impl<R: Read> Delimited<R> {
             ));
         }
         Ok(Some(row))
+    }
+
+    /// Returns whether a row lasts until the end of the file because of a quote that is opened and
+    /// never closed. The parser takes such a quote for one that the end closes. One more line
+    /// behind the row tells: an open quote swallows it.
+    fn leaves_a_quote_open(&self, row: &ByteRecord) -> bool {
+        let Some(text) = self
+            .reader
+            .get_ref()
+            .last_row(self.reader.position().byte())
+        else {
+            return false;
+        };
+        let is_first = row.position().is_some_and(|position| position.byte() == 0);
+        // The parser drops a byte order mark from the beginning of a text.
+        let before: &[u8] = if is_first { b"" } else { b"\n" };
+        let lines = before.chain(text).chain(&b"\nx"[..]);
+        let lines = self.parser.from_reader(lines).into_byte_records();
+        lines.take(2).count() < 2
     }
 
     fn advance(&mut self, row: &mut ByteRecord) -> Result<bool, RecordError> {
@@ -139,7 +158,7 @@ impl<R: Read> Delimited<R> {
         self.ended |= !more;
         if let Some(mut position) = row.position().cloned() {
             // The parser's own count lags behind by the line ends that it skips before a row.
-            let line = self.reader.get_mut().get_mut().0.begin_row(position.byte());
+            let line = self.reader.get_mut().begin_row(position.byte());
             position.set_line(line);
             row.set_position(Some(position));
         }

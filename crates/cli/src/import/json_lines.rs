@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::import::{ROW_BYTES, Record, RecordError, Selection, row_too_long};
+use crate::text::from_hex_field;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -59,32 +60,52 @@ impl<R: BufRead> JsonLines<R> {
             let reason = message.split(" at line ").next().unwrap_or(&message);
             bad(format!("not a JSON object: {reason} (column {column})"))
         })?;
-        let key = match fields
-            .get(self.selection.key.as_str())
-            .map(|value| value.get())
-        {
-            None | Some("null") => return Err(bad(format!("no {:?}", self.selection.key))),
-            Some(value) if value.starts_with(['{', '[']) => {
-                return Err(bad(format!(
-                    "{:?} is not a string or number",
-                    self.selection.key
-                )));
-            }
-            Some(value) => plain(value).map_err(bad)?,
+        let field = |name: &str| fields.get(name).map(|value| value.get());
+        let key = match field(&self.selection.key) {
+            Some("null") => Err(format!("no {:?}", self.selection.key)),
+            Some(value) if value.starts_with(['{', '[']) => Err(format!(
+                "{:?} is not a string or number",
+                self.selection.key
+            )),
+            value => bytes_of(value, &self.selection.key, field),
         };
         let value = match &self.selection.value {
-            None => text.as_bytes().to_vec(),
-            Some(column) => match fields.get(column.as_str()) {
-                None => return Err(bad(format!("no {column:?}"))),
-                Some(value) => plain(value.get()).map_err(bad)?,
-            },
+            None => Ok(text.as_bytes().to_vec()),
+            Some(column) => bytes_of(field(column), column, field),
         };
+        let (key, value) = (key.map_err(bad)?, value.map_err(bad)?);
         Ok(Record {
             line: self.line,
             key,
             value,
         })
     }
+}
+
+/// Returns the bytes of a column. A row of an export has bytes that are not UTF-8 in hexadecimal, under
+/// another name, whatever the rows before it have.
+fn bytes_of<'a>(
+    value: Option<&str>,
+    column: &str,
+    field: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Vec<u8>, String> {
+    let in_hex = format!("{column}_hex");
+    match (value, field(&in_hex)) {
+        (Some(value), _) => plain(value),
+        (None, Some(digits)) => hex_bytes(digits).ok_or_else(|| {
+            format!(
+                "no {column:?}, and {in_hex:?} is not what an export without --hex writes; a file in \
+                 hexadecimal is imported with --hex"
+            )
+        }),
+        (None, None) => Err(format!("no {column:?}")),
+    }
+}
+
+/// Returns the bytes of a field in hexadecimal: an export writes a string.
+fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let text: String = serde_json::from_str(digits).ok()?;
+    from_hex_field(text.as_bytes())
 }
 
 /// A string's content; anything else as it is written.

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod delimited;
 mod json_lines;
+mod key_count;
 mod row_tracker;
 
 use std::fmt;
@@ -13,6 +14,9 @@ use terrace::{Db, Keyspace, WriteBatch, WriteOptions};
 pub use checkpoint::{Checkpoint, Obsolete};
 pub use delimited::{Delimited, Dialect};
 pub use json_lines::JsonLines;
+pub use key_count::Keys;
+
+use key_count::KeyCount;
 
 use crate::failure::Failure;
 use crate::text::{brief, from_hex};
@@ -123,6 +127,8 @@ pub trait Observer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub rows: u64,
+    /// Different ones in these rows: a later row replaces an earlier one of its key.
+    pub keys: Keys,
     pub bad_rows: u64,
     /// Of keys and values.
     pub bytes: u64,
@@ -157,6 +163,7 @@ pub fn import(
     observer: &mut dyn Observer,
 ) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
+    let mut keys = KeyCount::new();
     let mut batch = Batch {
         obsolete: plan.obsolete.clone(),
         ..Batch::default()
@@ -172,7 +179,10 @@ pub fn import(
             .as_ref()
             .map(|checkpoint| checkpoint.behind(&record));
         match record.and_then(|record| batch.add(&plan.keyspace, record)) {
-            Ok(bytes) => imported.bytes += bytes,
+            Ok(bytes) => {
+                imported.bytes += bytes;
+                keys.add(&batch.last);
+            }
             Err(RecordError::Bad { line, what }) if plan.skip_bad => {
                 imported.bad_rows += 1;
                 observer.skipped(line, &what);
@@ -196,6 +206,7 @@ pub fn import(
         checkpoint.end()?;
     }
     batch.write(db, plan, checkpoint.as_ref(), observer, &mut imported.rows)?;
+    imported.keys = keys.keys();
     Ok(imported)
 }
 

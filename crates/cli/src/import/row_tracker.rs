@@ -17,6 +17,8 @@ pub struct RowTracker<R> {
     offset: u64,
     /// Line ends before `seen`.
     lines: u64,
+    /// The file has no more bytes.
+    ended: bool,
 }
 
 impl<R> RowTracker<R> {
@@ -26,7 +28,15 @@ impl<R> RowTracker<R> {
             seen: VecDeque::new(),
             offset: 0,
             lines: 0,
+            ended: false,
         }
+    }
+
+    /// Returns the bytes from the present row on, if nothing of the file lies behind `offset`.
+    pub fn last_row(&self, offset: u64) -> Option<impl Read> {
+        let end = self.offset + self.seen.len() as u64;
+        let (front, back) = self.seen.as_slices();
+        (self.ended && offset >= end).then(|| front.chain(back))
     }
 
     /// Takes note that a row begins at `offset`, or behind the line ends that are there, and
@@ -47,6 +57,7 @@ impl<R> RowTracker<R> {
 impl<R: Read> Read for RowTracker<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
+        self.ended |= length == 0 && !buffer.is_empty();
         self.seen.extend(buffer.iter().take(length));
         if self.seen.len() as u64 > ROW_BYTES {
             return Err(row_too_long());

@@ -81,6 +81,49 @@ fn a_quote_left_open_is_a_bad_row_not_a_huge_value() {
 }
 
 #[test]
+fn a_quote_may_close_at_the_end_of_the_file() {
+    for file in [
+        &b"id,text\n1,\"a\nb\""[..],
+        b"id,text\n1,\"a\nb\"\n",
+        b"id,text\n1,\"a\nb\"\r\n\r\n\n",
+    ] {
+        let rows = delimited(file, CSV, "id", Some("text"));
+        assert_eq!(rows, ["2: 1 = a\\nb"], "{}", file.escape_ascii());
+    }
+    // The mark of a first row is dropped, and one within the file is not.
+    let first = b"\xef\xbb\xbf\"id,text\n";
+    assert_eq!(
+        delimited(first, CSV, "id", None),
+        ["line 1: a quote is opened and never closed"]
+    );
+    let later = b"id\n\xef\xbb\xbf\"a";
+    assert_eq!(
+        delimited(later, CSV, "id", Some("id")),
+        ["2: \\xef\\xbb\\xbf\\\"a = \\xef\\xbb\\xbf\"a"]
+    );
+}
+
+#[test]
+fn no_bytes_of_a_row_end_the_file() {
+    let mark = "\u{1a}".repeat(12);
+    let file = format!("id,text\n1,a\n{mark}\n2,\"b\n{mark}\n\"\n3,\n{mark}");
+    let rows = delimited(file.as_bytes(), CSV, "id", Some("text"));
+    let shown = r"\x1a".repeat(12);
+    assert_eq!(
+        rows,
+        [
+            "2: 1 = a".to_owned(),
+            "line 3: 1 field where 2 are expected".to_owned(),
+            format!(r"4: 2 = b\n{shown}\n"),
+            "7: 3 = ".to_owned(),
+            "line 8: 1 field where 2 are expected".to_owned(),
+        ]
+    );
+    let one = format!("id\n1\n{mark}\n2\n");
+    assert_eq!(delimited(one.as_bytes(), CSV, "id", Some("id")).len(), 3);
+}
+
+#[test]
 fn a_byte_order_mark_is_no_part_of_the_first_name() {
     assert_eq!(
         delimited(b"\xef\xbb\xbfid,a\n1,2\n", CSV, "id", Some("a")),
@@ -248,6 +291,10 @@ fn each_batch_is_told_when_it_is_acknowledged() {
         Imported {
             passed_rows: 0,
             rows: 5,
+            keys: Keys {
+                number: 5,
+                is_estimated: false
+            },
             bad_rows: 1,
             bytes: 10
         }
@@ -275,4 +322,23 @@ fn a_key_too_long_is_a_bad_row() {
     let (diary, result, _db) = import_numbers(&file, true);
     assert_eq!(diary, ["skipped 2", "1 to 2"]);
     assert_eq!(result.unwrap().bad_rows, 1);
+}
+
+#[test]
+fn a_row_of_an_export_may_have_its_bytes_in_hexadecimal() {
+    let file = b"{\"key\":\"a\",\"value\":\"b\"}\n{\"key_hex\":\"FE\",\"value\":\"c\"}\n\
+        {\"key\":\"d\",\"value_hex\":\"ff00\"}\n{\"key\":\"e\",\"key_hex\":\"fe\",\"value\":\"f\"}\n";
+    let rows = json_lines(file, "key", Some("value"));
+    let expected = ["1: a = b", "2: \\xfe = c", "3: d = \\xff\\x00", "4: e = f"];
+    assert_eq!(rows, expected);
+    // Text in hexadecimal, digits that are none, and a number.
+    let file =
+        b"{\"key_hex\":\"61\"}\n{\"key_hex\":\"zz\"}\n{\"key_hex\":99}\n{\"key\":null}\n{}\n";
+    for (row, line) in json_lines(file, "key", None).iter().zip(1..) {
+        assert!(
+            row.starts_with(&format!("line {line}: no \"key\"")),
+            "{row}"
+        );
+        assert_eq!(row.contains("--hex"), line < 4, "{row}");
+    }
 }

@@ -10,11 +10,12 @@ use terrace_nvmf::initiator::{Error, Result as KvResult};
 use terrace_nvmf::wire::Status;
 use terrace_nvmf::wire::fabrics::DISCOVERY_NQN;
 use terrace_nvmf_passthrough as passthrough;
+use terrace_storage::Escaped;
 
 use crate::arguments::KvNode;
 use crate::failure::{Failure, Result, exit};
 use crate::node::failed;
-use crate::text::escape;
+use crate::text::{escape, shown};
 
 const OUT_OF_REACH: &str = "check --address, and whether `terrace node serve` runs there";
 
@@ -38,7 +39,7 @@ impl Session {
                     client: Box::new(connect(node)?),
                     nsid: node.namespace,
                 },
-                place: node.address.clone(),
+                place: place(node),
             });
         }
         let mut settings = passthrough::Settings::new(node.namespace);
@@ -49,7 +50,7 @@ impl Session {
         };
         let client = client.map_err(not_opened)?;
         Ok(Session {
-            place: client.path().display().to_string(),
+            place: shown(client.path()),
             way: Way::Kernel(Box::new(client)),
         })
     }
@@ -149,7 +150,9 @@ fn not_opened(error: passthrough::OpenError) -> Failure {
         },
         _ => (exit::IO, None),
     };
-    failed(error.to_string(), code, hint)
+    // It names the path.
+    let what = Escaped::message(&error.to_string()).to_string();
+    failed(what, code, hint)
 }
 
 fn connect(node: &KvNode) -> Result<Client> {
@@ -170,12 +173,12 @@ fn connect(node: &KvNode) -> Result<Client> {
             None => only_subsystem(node, address, &settings(DISCOVERY_NQN))?,
         };
         let connected = Client::connect(address, &settings(&subsystem));
-        connected.map_err(|error| failure(&node.address, error, OUT_OF_REACH))
+        connected.map_err(|error| failure(&place(node), error, OUT_OF_REACH))
     };
     // A name may have several addresses, of which the node has one.
     let (&last, others) = addresses
         .split_last()
-        .ok_or_else(|| Failure::Usage(format!("{} has no address", node.address)))?;
+        .ok_or_else(|| Failure::Usage(format!("{} has no address", place(node))))?;
     for &address in others {
         if let Ok(client) = connect_to(address) {
             return Ok(client);
@@ -194,36 +197,46 @@ fn secrets_of(node: &KvNode) -> Result<Option<SecretPair>> {
         Some(pair) => Ok(Some(pair.clone())),
         None => Err(Failure::Usage(format!(
             "{} has no line of {}; --host-nqn names this host",
-            path.display(),
-            node.host_nqn
+            shown(path),
+            escape(node.host_nqn.as_bytes())
         ))),
     }
 }
 
 fn only_subsystem(node: &KvNode, address: SocketAddr, settings: &Settings) -> Result<String> {
     let found =
-        discover(address, settings).map_err(|error| failure(&node.address, error, OUT_OF_REACH))?;
+        discover(address, settings).map_err(|error| failure(&place(node), error, OUT_OF_REACH))?;
     let mut with_namespaces = found.into_iter().filter(|found| found.has_namespaces);
     match (with_namespaces.next(), with_namespaces.next()) {
         (Some(only), None) => Ok(only.nqn),
         (None, _) => Err(failed(
-            format!("{} has no subsystem for {}", node.address, node.host_nqn),
+            format!(
+                "{} has no subsystem for {}",
+                place(node),
+                escape(node.host_nqn.as_bytes())
+            ),
             exit::NO_STORE,
             Some("the node's administrator allows hosts by name"),
         )),
         (Some(first), Some(second)) => Err(Failure::Usage(format!(
             "{} has several subsystems, among them {} and {}; choose one by --subsystem",
-            node.address,
+            place(node),
             escape(first.nqn.as_bytes()),
             escape(second.nqn.as_bytes())
         ))),
     }
 }
 
+/// Returns the address for a message.
+fn place(node: &KvNode) -> String {
+    escape(node.address.as_bytes())
+}
+
 fn addresses_of(text: &str) -> Result<Vec<SocketAddr>> {
     let resolved = text.to_socket_addrs().map_err(|error| {
         Failure::Usage(format!(
-            "{text}: {error}; an address such as 192.0.2.7:4420 is expected"
+            "{}: {error}; an address such as 192.0.2.7:4420 is expected",
+            escape(text.as_bytes())
         ))
     })?;
     Ok(resolved.collect())

@@ -12,11 +12,12 @@ use terrace_node::format::superblock::Superblock;
 
 use super::report::{as_json, as_text, device_bytes};
 use crate::arguments::NodeInit;
-use crate::commands::print;
 use crate::failure::{Failure, Result, exit};
 use crate::node;
+use crate::output::{print, print_json};
 use crate::progress::Steps;
 use crate::report::bytes;
+use crate::text::shown;
 
 /// The namespace of a node for which none is named.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -28,12 +29,12 @@ pub fn run(arguments: &NodeInit) -> Result<()> {
         None => use_device(arguments)?,
     };
     if arguments.json {
-        return print(format!("{:#}\n", as_json(path, &superblock, None)));
+        return print_json(&as_json(path, &superblock, None));
     }
     print(format!(
         "made a storage node of {} on {}\n\n{}",
         bytes(device_bytes(&superblock)),
-        path.display(),
+        shown(path),
         as_text(path, &superblock, None)
     ))
 }
@@ -41,7 +42,7 @@ pub fn run(arguments: &NodeInit) -> Result<()> {
 /// Returns the size of the file to make; none if the path is to be used as it is.
 fn file_size(arguments: &NodeInit) -> Result<Option<u64>> {
     let path = &arguments.path;
-    let shown = path.display();
+    let shown = shown(path);
     let usage = |what: String, hint| Err(node::failed(what, exit::USAGE, Some(hint)));
     match (path.metadata(), arguments.size) {
         (Ok(_), None) => Ok(None),
@@ -68,7 +69,7 @@ fn make_file(arguments: &NodeInit, bytes: u64) -> Result<Superblock> {
     let path = &arguments.path;
     // Errors of the namespaces show before a file is made or emptied.
     let superblock = divide(arguments, bytes)?;
-    let mut steps = Steps::of_bytes(format!("{}: filled", path.display()));
+    let mut steps = Steps::of_bytes(format!("{}: filled", shown(path)));
     let made = create_file(path, bytes, arguments.force, &mut |done| {
         steps.reach(done, Some(bytes));
     });
@@ -85,7 +86,7 @@ fn use_device(arguments: &NodeInit) -> Result<Superblock> {
     let found = signature(&medium).map_err(|error| node::failure(path, error))?;
     if let Some(found) = found.filter(|_| !arguments.force) {
         return Err(node::failed(
-            format!("{} holds {found}; nothing is written", path.display()),
+            format!("{} holds {found}; nothing is written", shown(path)),
             exit::USAGE,
             Some("check the path; --force overwrites the contents"),
         ));

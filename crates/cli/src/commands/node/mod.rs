@@ -12,9 +12,9 @@ use terrace_node::engine::inspect;
 
 use self::report::{as_json, as_text};
 use crate::arguments::{Node, NodeStatus};
-use crate::commands::print;
 use crate::failure::Result;
 use crate::node;
+use crate::output::{print, print_json};
 
 pub fn run(what: &Node) -> Result<()> {
     match what {
@@ -35,7 +35,7 @@ fn status(arguments: &NodeStatus) -> Result<()> {
     let (mut device, superblock) = opened.map_err(node::ask_its_server)?;
     let opened = inspect(&mut *device).map_err(|error| node::failure(path, error))?;
     match arguments.json {
-        true => print(format!("{:#}\n", as_json(path, &superblock, Some(&opened)))),
+        true => print_json(&as_json(path, &superblock, Some(&opened))),
         false => print(as_text(path, &superblock, Some(&opened))),
     }
 }

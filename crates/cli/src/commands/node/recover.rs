@@ -10,11 +10,12 @@ use terrace_node::engine::{Node, ScanReport, scan};
 
 use super::report::{as_json, as_text};
 use crate::arguments::NodeRecover;
-use crate::commands::print;
 use crate::failure::Result;
 use crate::node;
+use crate::output::{print, print_json};
 use crate::progress::Steps;
 use crate::report::{count, things};
+use crate::text::shown;
 
 pub fn run(arguments: &NodeRecover) -> Result<()> {
     let path = &arguments.report.path;
@@ -29,7 +30,7 @@ pub fn run(arguments: &NodeRecover) -> Result<()> {
     if arguments.report.json {
         let mut report = as_json(path, &superblock, Some(&opened));
         add(&mut report, scanned.as_ref(), elapsed.as_secs_f64());
-        return print(format!("{report:#}\n"));
+        return print_json(&report);
     }
     let mut text = format!("recovered in {elapsed:.2?}\n");
     if let Some(scanned) = &scanned {
@@ -41,7 +42,7 @@ pub fn run(arguments: &NodeRecover) -> Result<()> {
 }
 
 fn rebuild(path: &Path, device: &mut dyn Device) -> Result<ScanReport> {
-    let mut steps = Steps::of_bytes(format!("{}: scanned", path.display()));
+    let mut steps = Steps::of_bytes(format!("{}: scanned", shown(path)));
     let block = BLOCK_BYTES as u64;
     let scanned = scan(device, &mut |done, all| {
         steps.reach(done * block, Some(all * block));
@@ -52,12 +53,24 @@ fn rebuild(path: &Path, device: &mut dyn Device) -> Result<ScanReport> {
 
 fn told(scanned: &ScanReport) -> String {
     format!(
-        "the index is rebuilt from the values: {}; older values left out: {}; damaged: {}\n\
+        "the index is rebuilt from the values: {}; older values left out: {}; damaged: {}\n{}\
          keys that had been deleted may be back: a delete leaves no trace in the values\n",
         things(scanned.keys, "key"),
         count(scanned.older),
         count(scanned.damaged),
+        left_out(scanned),
     )
+}
+
+/// Returns a line about values for which there was no room, if there are some.
+fn left_out(scanned: &ScanReport) -> String {
+    match scanned.left_out {
+        0 => String::new(),
+        values => format!(
+            "the index had no room for {}, the oldest ones: a namespace with more keys has it\n",
+            things(values, "value")
+        ),
+    }
 }
 
 fn add(report: &mut Value, scanned: Option<&ScanReport>, elapsed_s: f64) {
@@ -74,5 +87,6 @@ fn add(report: &mut Value, scanned: Option<&ScanReport>, elapsed_s: f64) {
         fields.insert("keys_found".to_owned(), scanned.keys.into());
         fields.insert("older_values".to_owned(), scanned.older.into());
         fields.insert("damaged_values".to_owned(), scanned.damaged.into());
+        fields.insert("values_without_room".to_owned(), scanned.left_out.into());
     }
 }

@@ -9,7 +9,7 @@ use terrace_node::format::namespace::{Description, Domain, Kind, WhenFull};
 use terrace_node::format::superblock::{Superblock, VERSION};
 
 use crate::report::{Sections, bytes, count, things};
-use crate::text::{escape, to_hex};
+use crate::text::{escape, json_path, shown, to_hex};
 
 /// Superblocks at the ends of a device.
 const SUPERBLOCKS: u64 = 2;
@@ -18,7 +18,7 @@ const SUPERBLOCKS: u64 = 2;
 pub fn as_text(path: &Path, superblock: &Superblock, opened: Option<&Node>) -> String {
     let mut text = Sections::default();
     text.heading("Device");
-    text.line("path", path.display().to_string());
+    text.line("path", shown(path));
     text.line("size", bytes(device_bytes(superblock)));
     text.line("UUID", uuid(&superblock.uuid));
     text.line("format version", VERSION.to_string());
@@ -68,14 +68,15 @@ pub fn as_json(path: &Path, superblock: &Superblock, opened: Option<&Node>) -> V
         .iter()
         .map(|namespace| json_of(namespace, opened))
         .collect();
-    json!({
-        "path": path,
+    let mut report = json!({
         "uuid": uuid(&superblock.uuid),
         "format_version": VERSION,
         "device_bytes": device_bytes(superblock),
         "unassigned_bytes": unassigned_bytes(superblock),
         "namespaces": namespaces,
-    })
+    });
+    json_path(&mut report, "path", Some(path));
+    report
 }
 
 fn json_of(namespace: &Description, opened: Option<&Node>) -> Value {

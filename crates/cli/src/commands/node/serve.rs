@@ -5,9 +5,9 @@ use std::fmt::Write;
 use terrace_node_server::{Config, Error, Log, Running, serve_until_signal};
 
 use crate::arguments::NodeServe;
-use crate::commands::print;
 use crate::failure::{Failure, Result, exit};
 use crate::node;
+use crate::output::print;
 
 pub fn run(arguments: &NodeServe) -> Result<()> {
     let config = config(arguments).map_err(|error| failure(arguments, error))?;

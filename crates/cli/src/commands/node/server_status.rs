@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::commands::print;
 use crate::failure::{Failure, Result, exit};
 use crate::node;
+use crate::output::{print, print_json};
 use crate::report::{Sections, bytes, count, things};
 use crate::text::escape;
 
@@ -22,8 +22,9 @@ const CHECK: &str =
 
 pub fn run(server: &str, json: bool) -> Result<()> {
     let text = ask(server)?;
+    let place = escape(server.as_bytes());
     let refused = || {
-        let what = format!("{server}: the answer is none of a node's server");
+        let what = format!("{place}: the answer is none of a node's server");
         node::failed(what, exit::IO, Some(CHECK))
     };
     let status: Value = serde_json::from_str(&text).map_err(|_| refused())?;
@@ -31,13 +32,13 @@ pub fn run(server: &str, json: bool) -> Result<()> {
         return Err(refused());
     }
     match json {
-        true => print(format!("{status:#}\n"))?,
+        true => print_json(&status)?,
         false => print(as_text(&status))?,
     }
     match at(&status, "healthy").as_bool() {
         Some(true) => Ok(()),
         _ => Err(node::failed(
-            format!("{server}: {}", health(&status)),
+            format!("{place}: {}", health(&status)),
             exit::CORRUPTION,
             Some("the log of the server tells more; reads go on"),
         )),
@@ -52,8 +53,9 @@ fn ask(server: &str) -> Result<String> {
         let what = format!("{server:?} is no address; IP:PORT or http://IP:PORT is expected");
         return Err(Failure::Usage(what));
     }
+    let place = escape(server.as_bytes());
     let failed =
-        |error: std::io::Error| node::failed(format!("{server}: {error}"), exit::IO, Some(CHECK));
+        |error: std::io::Error| node::failed(format!("{place}: {error}"), exit::IO, Some(CHECK));
     let mut stream = connect(address).map_err(failed)?;
     let request = format!("GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(failed)?;
@@ -65,7 +67,7 @@ fn ask(server: &str) -> Result<String> {
     match answer.split_once("\r\n\r\n") {
         Some((_, body)) if line.contains(" 200 ") => Ok(body.to_owned()),
         _ => Err(node::failed(
-            format!("{server}: the answer is {:?}", escape(line.as_bytes())),
+            format!("{place}: the answer is {:?}", escape(line.as_bytes())),
             exit::IO,
             Some(CHECK),
         )),

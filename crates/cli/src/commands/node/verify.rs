@@ -6,22 +6,22 @@ use terrace_node::engine::{Damage, VerifyReport, verify};
 use terrace_node::format::superblock::Superblock;
 
 use crate::arguments::NodeReport;
-use crate::commands::print;
 use crate::failure::{Result, exit};
 use crate::node;
+use crate::output::{print, print_json};
 use crate::progress::Steps;
 use crate::report::{bytes, things};
-use crate::text::{escape, json_field};
+use crate::text::{escape, json_field, shown};
 
 pub fn run(arguments: &NodeReport) -> Result<()> {
     let path = &arguments.path;
     let (mut device, superblock) = node::open(path, Access::ReadAlone)?;
-    let mut steps = Steps::of_things(format!("{}: checked", path.display()), "value");
+    let mut steps = Steps::of_things(format!("{}: checked", shown(path)), "value");
     let report = verify(&mut *device, &mut |values| steps.reach(values, None));
     steps.finish();
     let report = report.map_err(|error| node::failure(path, error))?;
     match arguments.json {
-        true => print(format!("{:#}\n", as_json(&report, &superblock)))?,
+        true => print_json(&as_json(&report, &superblock))?,
         false => print(as_text(&report, &superblock))?,
     }
     match report.damaged.len() {
@@ -30,7 +30,7 @@ pub fn run(arguments: &NodeReport) -> Result<()> {
             format!(
                 "{} on {}",
                 things(count as u64, "damaged value"),
-                path.display()
+                shown(path)
             ),
             exit::CORRUPTION,
             Some(
