@@ -12,6 +12,7 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use procfs::process::Process;
+use terrace_storage::Escaped;
 
 use crate::Result;
 
@@ -79,7 +80,7 @@ impl MemoryLimit {
         let refused = |error: io::Error| {
             format!(
                 "cannot make the memory cgroup {}: {error}; run as root to have one",
-                directory.display()
+                Escaped::path(&directory)
             )
         };
         // One that a process of this number has left would count what it has read.
@@ -111,8 +112,9 @@ impl Drop for MemoryLimit {
 
 /// Puts this process into the group of a directory.
 pub fn enter(group: &Path) -> Result<()> {
-    fs::write(group.join("cgroup.procs"), process::id().to_string())
-        .map_err(|error| format!("cannot enter the cgroup {}: {error}", group.display()).into())
+    fs::write(group.join("cgroup.procs"), process::id().to_string()).map_err(|error| {
+        format!("cannot enter the cgroup {}: {error}", Escaped::path(group)).into()
+    })
 }
 
 /// Whether a bound can be had here; if not, why.

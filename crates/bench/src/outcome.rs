@@ -91,7 +91,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The machine of a contest.
+/// The machine of a contest, and the day.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
@@ -104,6 +104,9 @@ pub struct Machine {
     pub kernel: String,
     /// File system of the stores' directory, and its device.
     pub file_system: String,
+    /// The day in UTC, as in `2026-11-27`; empty in reports of earlier versions.
+    #[serde(default)]
+    pub day: String,
     /// What the harness itself takes, by phase; empty where nobody looked.
     #[serde(default)]
     pub harness: Vec<HarnessCost>,

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
+use terrace_storage::Escaped;
 
 use crate::{Error, Result};
 
@@ -36,7 +37,11 @@ impl Output<'_> {
         }
         self.print(report, text)?;
         if let (Some(path), false) = (self.html, self.json) {
-            writeln!(std::io::stdout(), "\nThe page is in {}", path.display())?;
+            writeln!(
+                std::io::stdout(),
+                "\nThe page is in {}",
+                Escaped::path(path)
+            )?;
         }
         Ok(())
     }
@@ -51,6 +56,11 @@ impl Output<'_> {
     }
 }
 
+/// Tells people a line on standard error. A line that cannot be written stops no work.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    format!("cannot write {}: {error}", path.display()).into()
+    format!("cannot write {}: {error}", Escaped::path(path)).into()
 }

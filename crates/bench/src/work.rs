@@ -75,7 +75,8 @@ pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
 fn unknown(name: &str) -> crate::Error {
     let known: Vec<_> = names().map(|(name, _)| name).collect();
     format!(
-        "there is no workload {name}, or these cannot be run in a row; there are {}",
+        "there is no workload {}, or these cannot be run in a row; there are {}",
+        terrace_storage::Escaped::name(name),
         known.join(", ")
     )
     .into()

@@ -14,6 +14,8 @@ pub(crate) mod turns;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use terrace_storage::Escaped;
+
 use crate::memory_limit::MemoryLimit;
 use crate::outcome::{Contest, Failure, RunOutcome};
 use crate::run::Plan;
@@ -55,7 +57,8 @@ impl Program {
                 .copied()
                 .ok_or_else(|| {
                     format!(
-                        "there is no store {name} here; there are {}",
+                        "there is no store {} here; there are {}",
+                        terrace_storage::Escaped::name(name),
                         known().join(", ")
                     )
                     .into()
@@ -223,7 +226,7 @@ pub fn check_directory(directory: &Path) -> Result<()> {
     tempfile::tempdir_in(directory).map(drop).map_err(|error| {
         format!(
             "cannot make directories in {}: {error}",
-            directory.display()
+            Escaped::path(directory)
         )
         .into()
     })

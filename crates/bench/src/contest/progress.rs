@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::outcome::{Failure, RunOutcome};
+use crate::output::tell;
+use crate::report::layout::line;
 use crate::run::Progress;
 
 /// Between two lines of one run in a pipe.
@@ -22,12 +24,9 @@ pub struct Shown {
 
 impl Shown {
     pub fn new(runs: usize) -> Self {
-        let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta} left");
-        let bar = io::stderr().is_terminal().then(|| {
-            // The template is a constant; a wrong one would cost the looks only.
-            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(0).with_style(style)
-        });
+        let bar = io::stderr()
+            .is_terminal()
+            .then(|| ProgressBar::no_length().with_style(style(0, 0)));
         Shown {
             bar,
             runs,
@@ -48,8 +47,11 @@ impl Shown {
         );
         (self.start, self.next_line) = (Instant::now(), INTERVAL);
         match &self.bar {
-            Some(bar) => bar.set_message(self.run.clone()),
-            None => eprintln!("{}", self.run),
+            Some(bar) => {
+                bar.set_style(style(0, 0));
+                bar.set_message(self.run.clone());
+            }
+            None => tell(&self.run),
         }
     }
 
@@ -66,12 +68,16 @@ impl Shown {
         } = now;
         let settling = if operations >= of { ", settling" } else { "" };
         if let Some(bar) = &self.bar {
+            bar.set_style(style(*operations, *of));
             bar.set_length(*of);
             bar.set_position(*operations);
             bar.set_message(format!("{}, {phase}{settling}", self.run));
         } else if self.start.elapsed() >= self.next_line {
             self.next_line = self.start.elapsed() + INTERVAL;
-            eprintln!("{}, {phase}: {operations} of {of}{settling}", self.run);
+            tell(&format!(
+                "{}, {phase}: {operations} of {of}{settling}",
+                self.run
+            ));
         }
     }
 
@@ -88,14 +94,14 @@ impl Shown {
     }
 
     pub fn failed(&self, failure: &Failure) {
-        self.line(&format!("  {failure}"));
+        self.line(&format!("  {}", line(&failure.to_string())));
     }
 
     /// What a run gave, above the bar.
     pub fn line(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            None => tell(line),
         }
     }
 
@@ -103,5 +109,35 @@ impl Shown {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+fn style(operations: u64, of: u64) -> ProgressStyle {
+    // The templates are constants; a wrong one would cost the looks only.
+    ProgressStyle::with_template(template(operations, of))
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A bar needs a length, and an estimate of the time left needs operations before it.
+fn template(operations: u64, of: u64) -> &'static str {
+    match (operations, of) {
+        (_, 0) => "{spinner} {msg}",
+        (0, _) => "{msg} {bar:30} {pos}/{len}",
+        (operations, of) if operations >= of => "{msg} {bar:30} {pos}/{len}",
+        _ => "{msg} {bar:30} {pos}/{len} {eta} left",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_begins_without_a_bar_and_without_an_estimate() {
+        assert!(!template(0, 0).contains("bar") && !template(0, 0).contains("left"));
+        assert!(template(0, 10).contains("bar") && !template(0, 10).contains("left"));
+        assert!(template(1, 10).contains("left"));
+        // It settles for as long as it takes.
+        assert!(!template(10, 10).contains("left"));
     }
 }

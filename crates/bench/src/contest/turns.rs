@@ -1,6 +1,7 @@
 //! Whose turn it is, and where: each repeat begins with another store, one that failed has no more
 //! turns, and each run has an empty directory.
 
+use std::fs::File;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -47,9 +48,10 @@ pub fn order<Run>(runs: &mut [Run], contestants: &[Contestant], of: impl Fn(&Run
     });
 }
 
-/// An empty directory. What the run before has left to be written back must not burden this one.
+/// Makes an empty directory. Pages of the run before, still to be written back, must not burden this one:
+/// those of this file system are written first. Other file systems are no business of a contest.
 pub fn fresh_directory(parent: &Path) -> Result<TempDir> {
-    rustix::fs::sync();
+    rustix::fs::syncfs(File::open(parent)?)?;
     Ok(tempfile::Builder::new()
         .prefix("terrace-bench-")
         .tempdir_in(parent)?)
@@ -69,6 +71,17 @@ mod tests {
             [order(0), order(1), order(2), order(3)],
             ["abc", "bca", "cab", "abc"]
         );
+    }
+
+    #[test]
+    fn a_fresh_directory_is_empty_and_ends_with_its_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let fresh = fresh_directory(parent.path()).unwrap();
+        assert_eq!(fresh.path().parent(), Some(parent.path()));
+        assert_eq!(std::fs::read_dir(fresh.path()).unwrap().count(), 0);
+        drop(fresh);
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert!(fresh_directory(&parent.path().join("none")).is_err());
     }
 
     #[test]

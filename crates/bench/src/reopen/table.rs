@@ -2,6 +2,7 @@
 
 use super::{ReopenReport, ReopenRun};
 use crate::report::figures::{Figure, spread};
+use crate::report::layout::line;
 use crate::report::numbers;
 use crate::report::quantities::{Better, Unit};
 use crate::report::table as text;
@@ -55,17 +56,10 @@ pub fn table(report: &ReopenReport) -> String {
     }
     let records = report.runs.first().map_or(0, |run| run.records);
     let mut shown = format!(
-        "{}\n{}\n== reopen: {} records, killed at the last acknowledgement\n",
-        report.title,
-        text::failures(&report.failures),
-        numbers::grouped(records)
+        "{}\n{}",
+        line(&report.title),
+        text::failures(&report.failures)
     );
-    let figures: Vec<Figure> = QUANTITIES
-        .iter()
-        .map(|quantity| figure(quantity, &contestants, report))
-        .collect();
-    text::write_figures(&mut shown, &contestants, &figures);
-    shown.push_str(LEGEND);
     text::write_conditions(
         &mut shown,
         &report.command,
@@ -79,6 +73,16 @@ pub fn table(report: &ReopenReport) -> String {
             text::write_settings(&mut shown, contestant, &told);
         }
     }
+    shown.push_str(LEGEND);
+    shown += &format!(
+        "\n== reopen: {} records, killed at the last acknowledgement\n",
+        numbers::grouped(records)
+    );
+    let figures: Vec<Figure> = QUANTITIES
+        .iter()
+        .map(|quantity| figure(quantity, &contestants, report))
+        .collect();
+    text::write_figures(&mut shown, &contestants, &figures);
     shown
 }
 

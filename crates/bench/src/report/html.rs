@@ -7,8 +7,9 @@
 use serde::Serialize;
 
 use super::figures::{Figures, figures};
+use super::layout::line;
 use super::settings::settings;
-use super::table::machine;
+use super::table::{machine, machine_line};
 use crate::Result;
 use crate::outcome::{Contest, Failure};
 
@@ -30,6 +31,9 @@ const LICENCE: &str = include_str!("page/uplot/LICENSE");
 #[derive(Serialize)]
 struct Derived {
     figures: Figures,
+    /// The title without the machine, and that.
+    heading: String,
+    place: String,
     machine: Vec<(String, String)>,
     /// What each contestant was told, in the order of `figures`.
     settings: Vec<Vec<(String, String)>>,
@@ -41,13 +45,17 @@ struct Derived {
 pub fn page(contest: &Contest, nonce: &str) -> Result<String> {
     let figures = figures(contest);
     let told = figures.contestants.iter();
+    let heading = format!("Terrace bench: {}", contest.title);
+    let place = machine_line(&contest.machine);
+    let title = escape(&format!("{heading}; {place}"));
     let derived = Derived {
+        heading,
+        place,
         settings: told.map(|store| settings(contest, store)).collect(),
         machine: machine(&contest.machine),
         failures: contest.failures.iter().map(Failure::to_string).collect(),
         figures,
     };
-    let title = escape(&contest.title);
     let contest = embed(contest)?;
     let derived = embed(&derived)?;
     fill(PAGE, |name| {
@@ -99,7 +107,8 @@ fn embed(value: &impl Serialize) -> Result<String> {
 
 /// Text as the content of an element or of an attribute.
 pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    line(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
@@ -132,8 +141,28 @@ mod tests {
         assert!(!page.contains('\u{2028}'));
         // Two blocks of data and one script, each ended once.
         assert_eq!(page.matches("</script>").count(), 3);
-        assert!(page.contains("<title>YCSB &lt;/script&gt;&lt;b&gt;"));
+        assert!(page.contains("<title>Terrace bench: YCSB &lt;/script&gt;&lt;b&gt;"));
         assert!(embedded(&page, "contest").contains("{{script}}"));
+    }
+
+    #[test]
+    fn the_title_names_terrace_the_machine_and_the_day() {
+        let page = page(&sample::contest(), "0123").unwrap();
+        let title = page.split_once("<title>").unwrap().1;
+        let title = title.split_once("</title>").unwrap().0;
+        assert!(title.starts_with("Terrace bench: "), "{title}");
+        let machine = "; A processor &lt;img src=x&gt;, 8 processors in use, 32.0 GiB; 2026-11-27";
+        assert!(title.ends_with(machine), "{title}");
+    }
+
+    #[test]
+    fn nothing_turns_the_direction_of_a_title() {
+        let mut contest = sample::contest();
+        contest.title.push_str("\u{202e}\u{1b}");
+        let page = page(&contest, "0123").unwrap();
+        let title = page.split_once("</title>").unwrap().0;
+        assert!(title.contains(r"\u{202e}\x1b"), "{title}");
+        assert!(!title.contains('\u{202e}') && !title.contains('\u{1b}'));
     }
 
     #[test]

@@ -3,23 +3,25 @@
 
 use std::fmt::Write;
 
+use terrace_storage::Escaped;
+
 /// What terminals and mails hold.
 pub(crate) const WIDTH: usize = 100;
 /// Between columns.
 pub(crate) const GAP: &str = "  ";
 
-/// Text on one line.
+/// Returns text on one line, with escapes for all that a terminal or a page would not show as it is. All
+/// names and errors in reports pass here.
 pub(crate) fn line(text: &str) -> String {
-    let visible = |letter: char| if letter.is_control() { ' ' } else { letter };
-    text.chars().map(visible).collect()
+    Escaped::message(text).to_string()
 }
 
 /// Names to the left, as wide as the longest, and their values. Writing to a `String` cannot fail, so
 /// results of `write!` are dropped.
 pub(crate) fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
     let _ = writeln!(text, "\n{}", line(title));
-    let longest = pairs.iter().map(|(name, _)| name.chars().count()).max();
-    let width = longest.unwrap_or(0);
+    let longest = pairs.iter().map(|(name, _)| line(name).chars().count());
+    let width = longest.max().unwrap_or(0);
     for (name, value) in pairs {
         let _ = writeln!(text, "  {:<width$}  {}", line(name), line(value));
     }
@@ -30,7 +32,10 @@ pub(crate) fn widths(grid: &[Vec<String>]) -> Vec<usize> {
     let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = grid.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells
+            .map(|cell| line(cell).chars().count())
+            .max()
+            .unwrap_or(0)
     };
     (0..columns).map(width).collect()
 }

@@ -84,6 +84,7 @@ pub fn contest() -> Contest {
             memory_bytes: 32 << 30,
             kernel: "6.1.0".into(),
             file_system: "ext4 on nvme0n1".into(),
+            day: "2026-11-27".into(),
             harness: vec![cost("load", 280.0), cost("A", 310.0)],
         },
         runs: runs.collect(),

@@ -1,4 +1,5 @@
-//! Tables for a terminal: a table per phase, and under them the conditions that they hold for.
+//! Tables for a terminal: the conditions, and under them a table per phase. Figures come last: a terminal
+//! shows the end of a text.
 
 use std::fmt::Write;
 
@@ -15,11 +16,6 @@ const NONE: &str = "-";
 pub fn table(contest: &Contest) -> String {
     let figures = figures(contest);
     let mut text = format!("{}\n{}", line(&contest.title), failures(&contest.failures));
-    for phase in &figures.phases {
-        text.push('\n');
-        write_phase(&mut text, &figures, phase);
-    }
-    text.push_str(LEGEND);
     write_conditions(
         &mut text,
         &contest.command,
@@ -28,6 +24,11 @@ pub fn table(contest: &Contest) -> String {
     );
     for contestant in &figures.contestants {
         write_settings(&mut text, contestant, &settings(contest, contestant));
+    }
+    text.push_str(LEGEND);
+    for phase in &figures.phases {
+        text.push('\n');
+        write_phase(&mut text, &figures, phase);
     }
     text
 }
@@ -191,17 +192,15 @@ pub(crate) fn write_conditions(
 
 /// The machine in words.
 pub fn machine(machine: &Machine) -> Vec<(String, String)> {
-    let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
     let mut pairs = vec![
+        ("day".into(), machine.day.clone()),
         ("processor".into(), machine.processor.clone()),
         ("processors in use".into(), machine.processors.to_string()),
-        (
-            "memory".into(),
-            format!("{} GiB", numbers::digits(gibibytes)),
-        ),
+        ("memory".into(), memory(machine)),
         ("kernel".into(), machine.kernel.clone()),
         ("file system".into(), machine.file_system.clone()),
     ];
+    pairs.retain(|(_, value): &(String, String)| !value.is_empty());
     pairs.extend(machine.harness.iter().map(|cost| {
         (
             format!("harness alone, {}", cost.phase),
@@ -212,6 +211,26 @@ pub fn machine(machine: &Machine) -> Vec<(String, String)> {
         )
     }));
     pairs
+}
+
+fn memory(machine: &Machine) -> String {
+    let gibibytes = machine.memory_bytes as f64 / f64::from(1 << 30);
+    format!("{} GiB", numbers::digits(gibibytes))
+}
+
+/// Returns the machine and the day for a title: `A processor, 8 processors in use, 32.0 GiB; 2026-11-27`.
+pub fn machine_line(machine: &Machine) -> String {
+    let plural = if machine.processors == 1 { "" } else { "s" };
+    let parts = [
+        machine.processor.clone(),
+        format!("{} processor{plural} in use", machine.processors),
+        memory(machine),
+    ];
+    let day = match machine.day.as_str() {
+        "" => String::new(),
+        day => format!("; {day}"),
+    };
+    parts.join(", ") + &day
 }
 
 /// What a store was told, its durability first.

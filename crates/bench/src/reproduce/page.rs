@@ -6,20 +6,23 @@ use super::plot;
 use super::report::{Chart, Claim, Reproduction, Section, Table, Verdict, Whose};
 use crate::report::html::escape;
 use crate::report::numbers::digits;
-use crate::report::table::machine;
+use crate::report::table::{machine, machine_line};
 
 const STYLE: &str = include_str!("page.css");
 
 /// The page. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn page<Figures>(report: &Reproduction<Figures>) -> String {
-    let title = escape(&report.paper);
+    let heading = format!("Terrace reproduces: {}", report.paper);
+    let place = machine_line(&report.machine);
+    let title = escape(&format!("{heading}; {place}"));
+    let (heading, place) = (escape(&heading), escape(&place));
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
-         <p><code>{}</code></p>\n",
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{heading}</h1>\n<p>{place}</p>\n<p><code>{}</code></p>\n",
         escape(&report.command)
     );
     if let Some(model) = &report.model {
@@ -41,7 +44,7 @@ pub fn page<Figures>(report: &Reproduction<Figures>) -> String {
 
 fn write_claims(page: &mut String, claims: &[Claim]) {
     page.push_str(
-        "<section>\n<h2>What is left of the claims</h2>\n<div class=\"wide\"><table>\n<tr>\
+        "<section>\n<h2>What is left of the claims</h2>\n<table class=\"claims\">\n<tr>\
          <th>claim</th><th>published</th><th>here</th><th>verdict</th></tr>\n",
     );
     for claim in claims {
@@ -52,8 +55,8 @@ fn write_claims(page: &mut String, claims: &[Claim]) {
         };
         let _ = writeln!(
             page,
-            "<tr><td>{}<div class=\"faint\">{}</div></td><td>{}</td><td>{}</td>\
-             <td class=\"{class}\">{}</td></tr>",
+            "<tr><td>{}<div class=\"faint\">{}</div></td><td data-name=\"published\">{}</td>\
+             <td data-name=\"here\">{}</td><td class=\"{class}\" data-name=\"verdict\">{}</td></tr>",
             escape(&claim.claim),
             escape(&claim.because),
             escape(&claim.paper),
@@ -61,7 +64,7 @@ fn write_claims(page: &mut String, claims: &[Claim]) {
             claim.verdict.name()
         );
     }
-    page.push_str("</table></div>\n</section>\n");
+    page.push_str("</table>\n</section>\n");
 }
 
 fn write_section(page: &mut String, section: &Section) {
@@ -140,10 +143,7 @@ fn write_chart(page: &mut String, chart: &Chart) {
 }
 
 fn write_pairs(page: &mut String, title: &str, pairs: &[(String, String)]) {
-    let _ = writeln!(
-        page,
-        "<section>\n<h2>{title}</h2>\n<div class=\"wide\"><table>"
-    );
+    let _ = writeln!(page, "<section>\n<h2>{title}</h2>\n<table class=\"pairs\">");
     for (name, value) in pairs {
         let _ = writeln!(
             page,
@@ -152,5 +152,5 @@ fn write_pairs(page: &mut String, title: &str, pairs: &[(String, String)]) {
             escape(value)
         );
     }
-    page.push_str("</table></div>\n</section>\n");
+    page.push_str("</table>\n</section>\n");
 }

@@ -13,8 +13,27 @@ use super::report::{Plot, Point, Whose};
 use crate::report::html::escape;
 use crate::report::numbers::digits;
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 420.0;
+/// Of a drawing.
+#[derive(Clone, Copy)]
+struct Size {
+    width: f64,
+    height: f64,
+    /// A narrow drawing has no room for them.
+    has_axis_names: bool,
+}
+
+/// For desks, and for images.
+const BROAD: Size = Size {
+    width: 720.0,
+    height: 420.0,
+    has_axis_names: true,
+};
+/// For phones, whose letters would be too small to read in the other one.
+const NARROW: Size = Size {
+    width: 340.0,
+    height: 360.0,
+    has_axis_names: false,
+};
 /// What names and numbers of the axes take.
 const LEFT: f64 = 56.0;
 const BELOW: f64 = 44.0;
@@ -26,50 +45,70 @@ const CURVE_COLOURS: usize = 4;
 /// What an image needs that stands on no page of ours.
 const IMAGE_STYLE: &str = include_str!("plot/image.css");
 
-/// Draws it into a page, unless it has no points. Writing to a `String` cannot fail, so results of
-/// `write!` are dropped.
+/// Draws it into a page, once for each width of screens, unless it has no points. Writing to a `String`
+/// cannot fail, so results of `write!` are dropped.
 pub fn write(page: &mut String, plot: &Plot) {
-    let Some(drawing) = drawing(plot) else { return };
+    let Some((broad, narrow)) = drawing(plot, BROAD).zip(drawing(plot, NARROW)) else {
+        return;
+    };
     let title = escape(&plot.title);
+    let _ = writeln!(page, "<h3>{title}</h3>\n<div class=\"plot\">");
+    for (class, Size { width, height, .. }, drawing) in
+        [("broad", BROAD, broad), ("narrow", NARROW, narrow)]
+    {
+        let _ = writeln!(
+            page,
+            "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+             aria-label=\"{title}\">\n{drawing}</svg>"
+        );
+    }
     let _ = writeln!(
         page,
-        "<h3>{title}</h3>\n<div class=\"plot\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{title}\">\n{drawing}</svg></div>"
+        "</div>\n<p class=\"narrow faint\">Across: {}. Up: {}.</p>",
+        escape(&plot.across),
+        escape(&plot.up)
     );
 }
 
 /// The image of a plot that has points, a whole SVG file.
 pub fn image(plot: &Plot) -> Option<String> {
-    let drawing = drawing(plot)?;
+    let drawing = drawing(plot, BROAD)?;
+    let Size { width, height, .. } = BROAD;
     Some(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
          <title>{}</title>\n<style>\n{IMAGE_STYLE}</style>\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n{drawing}</svg>\n",
+         <rect width=\"{width}\" height=\"{height}\"/>\n{drawing}</svg>\n",
         escape(&plot.title)
     ))
 }
 
-fn drawing(plot: &Plot) -> Option<String> {
+fn drawing(plot: &Plot, size: Size) -> Option<String> {
     let drawn = |point: &&Point| point.across > 0.0 && point.up > 0.0;
     let points: Vec<&Point> = plot.points.iter().filter(drawn).collect();
-    let across = Scale::of(points.iter().map(|p| p.across), LEFT, WIDTH - MARGIN);
+    let across = Scale::of(points.iter().map(|p| p.across), LEFT, size.width - MARGIN);
     let upward = points.iter().map(|p| p.up);
     let up = match plot.is_linear_up {
-        true => Scale::linear(upward, HEIGHT - BELOW, MARGIN),
-        false => Scale::of(upward, HEIGHT - BELOW, MARGIN),
+        true => Scale::linear(upward, size.height - BELOW, MARGIN),
+        false => Scale::of(upward, size.height - BELOW, MARGIN),
     };
     let (across, up) = (across?, up?);
     let mut drawing = String::new();
-    write_axes(&mut drawing, plot, &across, &up);
+    write_axes(&mut drawing, plot, size, (&across, &up));
     write_curves(&mut drawing, &points, &across, &up);
-    write_points(&mut drawing, &points, &across, &up);
+    write_points(&mut drawing, &points, size, (&across, &up));
     Some(drawing)
 }
 
-fn write_axes(page: &mut String, plot: &Plot, across: &Scale, up: &Scale) {
-    let bottom = HEIGHT - BELOW;
+fn write_axes(page: &mut String, plot: &Plot, size: Size, (across, up): (&Scale, &Scale)) {
+    let bottom = size.height - BELOW;
+    let mut free_from = 0.0;
     for value in across.ticks() {
         let x = across.place(value);
+        let half = labels::width(&tick(value)) / 2.0;
+        if x - half < free_from {
+            continue;
+        }
+        free_from = x + half + 4.0;
         let _ = writeln!(
             page,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{MARGIN}\" y2=\"{bottom}\"/><text class=\"axis\" \
@@ -84,19 +123,26 @@ fn write_axes(page: &mut String, plot: &Plot, across: &Scale, up: &Scale) {
             page,
             "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text class=\"axis\" \
              x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - MARGIN,
+            size.width - MARGIN,
             LEFT - 6.0,
             y + 4.0,
             tick(value)
         );
     }
+    if size.has_axis_names {
+        write_axis_names(page, plot, size);
+    }
+}
+
+fn write_axis_names(page: &mut String, plot: &Plot, size: Size) {
+    let bottom = size.height - BELOW;
     let _ = writeln!(
         page,
         "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
          <text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" \
          text-anchor=\"middle\">{}</text>",
-        f64::midpoint(LEFT, WIDTH - MARGIN),
-        HEIGHT - 8.0,
+        f64::midpoint(LEFT, size.width - MARGIN),
+        size.height - 8.0,
         escape(&plot.across),
         f64::midpoint(MARGIN, bottom),
         escape(&plot.up)
@@ -130,14 +176,14 @@ fn write_curves(page: &mut String, points: &[&Point], across: &Scale, up: &Scale
     }
 }
 
-fn write_points(page: &mut String, points: &[&Point], across: &Scale, up: &Scale) {
+fn write_points(page: &mut String, points: &[&Point], size: Size, (across, up): (&Scale, &Scale)) {
     let named = points.iter().filter(|point| !point.label.is_empty());
     let points: Vec<&Point> = named.copied().collect();
     let places: Vec<(f64, f64)> = points
         .iter()
         .map(|point| (across.place(point.across), up.place(point.up)))
         .collect();
-    let mut labels = Labels::beside(&places, (LEFT, WIDTH), (0.0, HEIGHT - BELOW));
+    let mut labels = Labels::beside(&places, (LEFT, size.width), (0.0, size.height - BELOW));
     for (point, (x, y)) in points.iter().zip(&places) {
         let (class, whose) = match point.whose {
             Whose::Paper => ("paper", " (published)"),

@@ -4,6 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Machine;
 
+/// Why a single repeat decides no claim.
+pub const ONE_REPEAT: &str = "Not clear: one repeat tells nothing.";
+
+/// Puts the reason why repeats do not decide a claim, if they do not, before the conditions of its figures.
+pub fn because(repeats: usize, exceeds_spread: bool, conditions: &str) -> String {
+    match repeats {
+        _ if exceeds_spread => conditions.to_owned(),
+        1 => format!("{ONE_REPEAT} {conditions}"),
+        _ => format!("The difference does not exceed the spread of its repeats. {conditions}"),
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reproduction<Figures> {

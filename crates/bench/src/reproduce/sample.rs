@@ -26,7 +26,13 @@ pub fn reproduction() -> Reproduction<u32> {
         paper: "A paper & its \"numbers\"".into(),
         model: Some("100:3:8.3".into()),
         conditions: vec![("seed".into(), "42".into())],
-        machine: Machine::default(),
+        machine: Machine {
+            processor: "A processor <b>".into(),
+            processors: 8,
+            memory_bytes: 32 << 30,
+            day: "2026-11-27".into(),
+            ..Machine::default()
+        },
         figures: 7,
         sections: vec![Section {
             figure: "Figure 1".into(),

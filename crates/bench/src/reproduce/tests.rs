@@ -18,6 +18,17 @@ fn the_text_has_every_part_and_marks_what_is_modelled() {
     );
 }
 
+/// A terminal shows the end.
+#[test]
+fn the_verdicts_come_last() {
+    let text = text::text(&sample());
+    let place = |part: &str| text.rfind(part).unwrap();
+    let verdicts = place("\n== What is left of the claims");
+    assert!(place("\nConditions") < verdicts && place("\nMachine") < verdicts);
+    assert!(place("  command  terrace reproduce wbl") < verdicts);
+    assert!(text.ends_with("here -3 %. Here.\n"), "{text}");
+}
+
 #[test]
 fn names_cannot_steer_a_terminal() {
     let mut report = sample();
@@ -47,6 +58,14 @@ fn the_page_is_text_and_bars_and_fetches_nothing() {
         "{page}"
     );
     assert!(page.contains("A&lt;b&gt;"));
+    let title = page.split_once("<title>").unwrap().1;
+    assert!(
+        title.starts_with("Terrace reproduces: A paper &amp; its")
+            && title.contains(
+                "A processor &lt;b&gt;, 8 processors in use, 32.0 GiB; 2026-11-27</title>"
+            ),
+        "{title}"
+    );
     assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'"));
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("url("));
     assert!(page.contains("<span class=\"modelled\">modelled</span>"));
@@ -57,10 +76,10 @@ fn the_page_is_text_and_bars_and_fetches_nothing() {
         "{page}"
     );
     assert!(page.contains("bar ours\" style=\"margin-left:0.00%;width:33.33%\""));
-    // Three points, two of them on a curve.
-    assert_eq!(page.matches("<circle").count(), 3);
+    // Three points, two of them on a curve, for each of two widths.
+    assert_eq!(page.matches("<circle").count(), 2 * 3);
     assert!(page.contains("B&lt;b&gt; (published)</text>") && !page.contains("B<b>"));
-    assert_eq!(page.matches("<polyline").count(), 1);
+    assert_eq!(page.matches("<polyline").count(), 2);
 }
 
 #[test]

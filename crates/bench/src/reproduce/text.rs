@@ -1,4 +1,4 @@
-//! A reproduction as plain text.
+//! A reproduction as plain text. The verdicts come last: a terminal shows the end of a text.
 
 use std::fmt::Write;
 
@@ -12,9 +12,14 @@ pub fn text<Figures>(report: &Reproduction<Figures>) -> String {
     if let Some(model) = &report.model {
         let _ = writeln!(
             text,
-            "Figures marked [modelled] are of modelled memory: {model}."
+            "Figures marked [modelled] are of modelled memory: {}.",
+            line(model)
         );
     }
+    let command = ("command".to_string(), report.command.clone());
+    let conditions = std::iter::once(command).chain(report.conditions.iter().cloned());
+    write_pairs(&mut text, "Conditions", &conditions.collect::<Vec<_>>());
+    write_pairs(&mut text, "Machine", &machine(&report.machine));
     for section in &report.sections {
         write_section(&mut text, section);
     }
@@ -28,9 +33,6 @@ pub fn text<Figures>(report: &Reproduction<Figures>) -> String {
         );
         write_folded(&mut text, &found);
     }
-    write_pairs(&mut text, "Conditions", &report.conditions);
-    write_pairs(&mut text, "Machine", &machine(&report.machine));
-    let _ = writeln!(text, "\nCommand: {}", line(&report.command));
     text
 }
 

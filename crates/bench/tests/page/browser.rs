@@ -16,13 +16,18 @@ pub struct Look {
     pub dark: bool,
 }
 
-/// A phone's and a desk's, light and dark.
+/// Two phones' and a desk's, light and dark.
 pub fn looks(
     name: &'static str,
-    phone: (u32, u32),
-    desk: (u32, u32),
+    phone_height: u32,
+    desk_height: u32,
 ) -> impl Iterator<Item = Look> {
-    [phone, desk].into_iter().flat_map(move |(width, height)| {
+    let sizes = [
+        (360, phone_height),
+        (390, phone_height),
+        (1280, desk_height),
+    ];
+    sizes.into_iter().flat_map(move |(width, height)| {
         [false, true].map(|dark| Look {
             name,
             width,
@@ -55,6 +60,7 @@ pub fn browser() -> Option<&'static str> {
 /// Opens the page and returns what it says of itself.
 pub fn open(browser: &str, directory: &Path, frame: &str, look: &Look) -> serde_json::Value {
     let frame = frame
+        .replace("CUT_OFF", include_str!("cut.js"))
         .replace("WIDTH", &look.width.to_string())
         .replace("HEIGHT", &look.height.to_string());
     std::fs::write(directory.join("frame.html"), frame).unwrap();

@@ -27,7 +27,7 @@ fn every_plot_is_drawn_at_every_width_light_and_dark() {
     let contest = sample::contest();
     let directory = tempfile::tempdir().unwrap();
     write_page(&contest, directory.path());
-    for look in looks("contest", (360, 26_000), (1280, 14_500)) {
+    for look in looks("contest", 28_000, 14_500) {
         let said = open(browser, directory.path(), CONTEST_FRAME, &look);
         check(&contest, &look, &said);
     }
@@ -80,13 +80,22 @@ fn a_reproduction_is_shown_at_every_width_light_and_dark() {
         reproduce::page::page(&report),
     )
     .unwrap();
-    for look in looks("reproduction", (360, 2500), (1280, 1500)) {
+    for look in looks("reproduction", 2500, 1500) {
         let said = open(browser, directory.path(), REPRODUCTION_FRAME, &look);
         assert_eq!(said["dark"], look.dark);
         assert_eq!(said["innerWidth"], look.width);
         assert!(
             said["scrollWidth"].as_u64() <= Some(look.width.into()),
             "{said}"
+        );
+        assert_eq!(said["cut"], serde_json::json!([]), "{}", look.width);
+        // A claim has more than a word a line, and its verdict can be seen.
+        assert!(said["claim"].as_f64() > Some(200.0), "{said}");
+        assert_eq!(said["verdict"], "does not hold here");
+        let title = said["title"].as_str().unwrap();
+        assert!(
+            title.contains("Terrace") && title.contains("2026-11-27"),
+            "{title}"
         );
         assert_eq!(said["resources"], 0, "the page fetched something");
         assert_eq!(
@@ -118,6 +127,19 @@ fn check(contest: &Contest, look: &Look, said: &serde_json::Value) {
         "wider than {}",
         look.width
     );
+    assert_eq!(said["cut"], serde_json::json!([]), "{}", look.width);
+    // A legend begins with a contestant: the cursor is nowhere.
+    assert_eq!(said["legends"], serde_json::json!([contest.runs[0].store]));
+    let title = said["title"].as_str().unwrap();
+    for part in [
+        "Terrace",
+        "A processor",
+        "8 processors",
+        "32.0 GiB",
+        "2026-11-27",
+    ] {
+        assert!(title.contains(part), "{part}: {title}");
+    }
     assert_eq!(number("resources"), 0, "the page fetched something");
     // Names with markup in them made no elements.
     assert_eq!(

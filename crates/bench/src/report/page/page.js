@@ -14,15 +14,16 @@ addEventListener("securitypolicyviolation", (event) => {
   document.body.dataset.error = "policy: " + event.violatedDirective;
 });
 
-// An element with properties, attributes (written with a dash or `data`) and children.
+// An element with properties, attributes (written with a dash or `data`) and children. All text passes here.
 function make(tag, properties, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties || {})) {
+  for (const [name, given] of Object.entries(properties || {})) {
+    const value = typeof given === "string" ? visible(given) : given;
     if (name === "class") element.className = value;
     else if (name in element) element[name] = value;
     else element.setAttribute(name, value);
   }
-  element.append(...children.filter((child) => child != null));
+  element.append(...children.filter((child) => child != null).map((child) => (typeof child === "string" ? visible(child) : child)));
   return element;
 }
 
@@ -286,8 +287,8 @@ function settingsTable() {
 function head() {
   const repeats = new Set(contest.runs.map((run) => run.repeat)).size;
   const note = `${contestants.length} contestants, ${repeats} repeat${repeats === 1 ? "" : "s"}; figures are medians, with the least and the most.`;
-  document.getElementById("head").append(make("h1", { textContent: contest.title }),
-    make("code", { class: "command", textContent: contest.command }), make("p", { class: "faint", textContent: note }),
+  document.getElementById("head").append(make("h1", { textContent: derived.heading }),
+    make("p", { textContent: derived.place }), make("code", { class: "command", textContent: contest.command }), make("p", { class: "faint", textContent: note }),
     ...derived.failures.map((text) => make("p", { class: "failed", role: "alert", textContent: text })));
 }
 

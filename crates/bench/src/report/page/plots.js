@@ -10,6 +10,12 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// Characters that would break a line, turn its direction or show nothing, as escapes: names come from outside.
+function visible(text) {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g,
+    (letter) => "\\u{" + letter.codePointAt(0).toString(16) + "}");
+}
+
 function shortNumber(value) {
   const size = Math.abs(value);
   for (const [step, suffix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
@@ -87,7 +93,7 @@ function axis(label, more) {
 
 function lineSeries(contestants, shown, text) {
   return contestants.map((name, index) => ({
-    label: name, show: shown[index], stroke: colour("--c" + (index % 6)), width: 1.75,
+    label: visible(name), show: shown[index], stroke: colour("--c" + (index % 6)), width: 1.75,
     dash: DASHES[index % DASHES.length], spanGaps: true, points: { show: false },
     value: (plot, value) => (value == null ? "" : text(value)),
   }));

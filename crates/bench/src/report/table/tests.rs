@@ -15,6 +15,23 @@ fn the_sample_is_shown_as_before() {
     assert_eq!(shown, include_str!("golden.txt"));
 }
 
+/// A terminal shows the end: of 30 rows, none is a setting's.
+#[test]
+fn the_figures_come_last() {
+    let shown = table(&sample::contest());
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with("peak memory, cgroup"), "{last}");
+    let first_figures = shown.find("\n== ").unwrap();
+    for told in [
+        "\nConditions",
+        "\nMachine",
+        "\nSettings of",
+        "\n* best of its row",
+    ] {
+        assert!(shown.rfind(told).unwrap() < first_figures, "{told}");
+    }
+}
+
 #[test]
 fn no_line_is_wider_than_a_terminal() {
     for line in table(&sample::contest()).lines() {

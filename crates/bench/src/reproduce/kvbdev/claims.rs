@@ -4,7 +4,7 @@ use super::contests::{FILL, UNSYNCED};
 use super::measured::{Change, Measured, Repeat, find};
 use super::paper;
 use super::systems::{BLOCKS, DIRECT, KEYS, ROCKSDB, System};
-use crate::reproduce::report::{Claim, Verdict};
+use crate::reproduce::report::{self, Claim, Verdict};
 
 /// A published quantity.
 struct Quantity {
@@ -83,7 +83,7 @@ fn claim(
         paper: format!("{published:+.0} %"),
         ours: change.text(),
         verdict: verdict(&change, published),
-        because: because.into(),
+        because: report::because(change.repeats, change.exceeds_spread(), because),
     })
 }
 

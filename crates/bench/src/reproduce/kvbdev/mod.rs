@@ -102,7 +102,7 @@ pub fn reproduce(
 
 /// How far it is; contests tell of their own runs.
 fn say(part: &str) {
-    eprintln!("kvbdev: {part}");
+    crate::output::tell(&format!("kvbdev: {part}"));
 }
 
 /// Returns the setting, and the nature and durability of each system.

@@ -204,6 +204,12 @@ fn claims_hold_by_their_sign_and_few_pairs_tell_nothing() {
     let claims = claims::claims(&all, true);
     let published: Vec<&str> = claims.iter().map(|claim| claim.paper.as_str()).collect();
     assert_eq!(published, ["-60 %", "-91 %", "+150 %"]);
+    assert!(claims[1].because.contains("spread of its repeats"));
+    let mut first = two_repeats();
+    first.runs.truncate(2);
+    let once = claims::claims(&measured(&first), true);
+    assert!(once[0].because.contains("one repeat tells nothing"));
+    assert!(!once[0].ours.contains(".."), "{}", once[0].ours);
 }
 
 #[test]

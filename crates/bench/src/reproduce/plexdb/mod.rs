@@ -126,7 +126,7 @@ fn zipfian(
 
 /// How far it is; contests tell of their own runs.
 fn say(part: &str) {
-    eprintln!("plexdb: {part}");
+    crate::output::tell(&format!("plexdb: {part}"));
 }
 
 fn claims(figures: &Figures, setting: &Setting) -> Vec<Claim> {

@@ -6,6 +6,11 @@ const HEIGHT: f64 = 13.0;
 /// Between a point and its name.
 const GAP: f64 = 8.0;
 
+/// Returns about the width of a text.
+pub fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
 /// A rectangle: left, right, top, bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Area(f64, f64, f64, f64);
@@ -36,9 +41,10 @@ impl Labels {
     }
 
     /// Left end and base line of a name: to the right of its point, to the left, above or below, and
-    /// further up and down, wherever there is room first; to the right where there is none.
+    /// further up and down, wherever there is room first; where there is none, to the right as far as the
+    /// drawing goes.
     pub fn place(&mut self, (x, y): (f64, f64), name: &str) -> (f64, f64) {
-        let width = name.chars().count() as f64 * LETTER;
+        let width = width(name);
         let beside = [x + GAP, x - GAP - width, x - width / 2.0];
         let steps = [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0];
         let areas = steps.iter().flat_map(|step| {
@@ -48,7 +54,8 @@ impl Labels {
         });
         let all: Vec<Area> = areas.collect();
         let free = |area: &&Area| self.is_free(area);
-        let right = Area(x + GAP, x + GAP + width, y - HEIGHT / 2.0, y + HEIGHT / 2.0);
+        let left = (x + GAP).min(self.across.1 - width).max(self.across.0);
+        let right = Area(left, left + width, y - HEIGHT / 2.0, y + HEIGHT / 2.0);
         let area = all.iter().find(free).copied().unwrap_or(right);
         self.taken.push(area);
         (area.0, area.3 - 3.0)

@@ -20,7 +20,15 @@ fn drawn(points: Vec<Point>) -> String {
         points,
     };
     write(&mut page, &plot);
-    page
+    // The other drawing has the same for phones.
+    let (broad, narrow) = page
+        .split_once("<svg class=\"narrow\"")
+        .unwrap_or((&page, ""));
+    assert_eq!(
+        broad.matches("<circle").count(),
+        narrow.matches("<circle").count()
+    );
+    broad.to_owned()
 }
 
 /// Numbers of all attributes of this name.
@@ -47,7 +55,7 @@ fn points_lie_as_their_logarithms_do_and_the_greater_is_further_up() {
         (y[1] - y[0] - (y[2] - y[1])).abs() < 0.2 && y[0] > y[1],
         "{y:?}"
     );
-    assert!(x[0] > LEFT && x[2] < WIDTH && y[0] < HEIGHT - BELOW && y[2] > 0.0);
+    assert!(x[0] > LEFT && x[2] < BROAD.width && y[0] < BROAD.height - BELOW && y[2] > 0.0);
     assert!(page.contains("<h3>Space &amp; writes</h3>"));
 }
 
@@ -83,6 +91,16 @@ fn names_of_neighbours_do_not_meet() {
     // At the right end a name is on the left.
     let at_the_end = Labels::beside(&[], (0.0, 700.0), (0.0, 400.0)).place((690.0, 100.0), "name");
     assert!(at_the_end.0 < 690.0);
+}
+
+#[test]
+fn a_name_without_room_ends_within_the_drawing() {
+    let crowd: Vec<(f64, f64)> = (0..400)
+        .map(|number| (f64::from(number % 20) * 10.0, f64::from(number / 20) * 10.0))
+        .collect();
+    let mut labels = Labels::beside(&crowd, (0.0, 200.0), (0.0, 200.0));
+    let (left, _) = labels.place((190.0, 100.0), "a rather long name");
+    assert!(left + 18.0 * 6.4 <= 200.0, "{left}");
 }
 
 #[test]
@@ -159,7 +177,7 @@ fn a_linear_axis_begins_at_zero_and_points_without_a_name_only_bend_their_curve(
         ..Plot::default()
     };
     write(&mut page, &plot);
-    assert_eq!(page.matches("<circle").count(), 2);
+    assert_eq!(page.matches("<circle").count(), 2 * 2);
     assert!(page.contains("class=\"curve-0\"") && page.contains("class=\"curve-1\""));
     let line = page.split("<polyline points=\"").nth(1).unwrap();
     let places = line.split('"').next().unwrap().split(' ');
@@ -167,7 +185,7 @@ fn a_linear_axis_begins_at_zero_and_points_without_a_name_only_bend_their_curve(
         .map(|place| place.split_once(',').unwrap().1.parse().unwrap())
         .collect();
     // Twice as much is twice as far from zero.
-    let from_zero = |y: f64| HEIGHT - BELOW - y;
+    let from_zero = |y: f64| BROAD.height - BELOW - y;
     assert!(
         (from_zero(up[1]) - 2.0 * from_zero(up[0])).abs() < 0.3,
         "{up:?}"

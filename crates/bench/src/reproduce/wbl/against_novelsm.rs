@@ -124,7 +124,9 @@ pub fn claims(found: &AgainstNovelsm, because: &str) -> Vec<Claim> {
             paper: format!("{:+.0} %", paper::GAIN_OVER_NOVELSM),
             ours: gain.text(),
             verdict: gain.verdict(paper::GAIN_OVER_NOVELSM),
-            because: format!("NoveLSM's policy, composed of two of our stores. {because}"),
+            because: gain.because(&format!(
+                "NoveLSM's policy, composed of two of our stores. {because}"
+            )),
         },
         Claim {
             claim: "The variant on LevelDB reaches about 20,000 operations a second".into(),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Contest, RunOutcome};
 use crate::report::figures::median;
-use crate::reproduce::report::Verdict;
+use crate::reproduce::report::{Verdict, because};
 
 /// The gain of one store over another in one phase. Each repeat gives one, of runs that followed each
 /// other; so what drifts on the machine meets both.
@@ -70,14 +70,23 @@ impl Gain {
         }
     }
 
-    /// `+3.4 % [+1.0..+4.2]`
+    /// Returns the gain in words: `+3.4 % [+1.0..+4.2]`.
     pub fn text(&self) -> String {
-        format!("{:+.1} % {}", self.percent, self.spread())
+        match self.spread() {
+            Some(spread) => format!("{:+.1} % {spread}", self.percent),
+            None => format!("{:+.1} %", self.percent),
+        }
     }
 
-    /// `[+1.0..+4.2]`
-    pub fn spread(&self) -> String {
-        format!("[{:+.1}..{:+.1}]", self.least_percent, self.most_percent)
+    /// Returns the least and the greatest, `[+1.0..+4.2]`; none of one repeat.
+    pub fn spread(&self) -> Option<String> {
+        let (least, most) = (self.least_percent, self.most_percent);
+        (self.repeats > 1).then(|| format!("[{least:+.1}..{most:+.1}]"))
+    }
+
+    /// Returns the conditions of the gain, with the reason before them if its repeats do not decide.
+    pub fn because(&self, conditions: &str) -> String {
+        because(self.repeats, self.exceeds_spread(), conditions)
     }
 }
 
@@ -127,6 +136,7 @@ mod tests {
         assert!(gain.exceeds_spread());
         assert_eq!(gain.verdict(2.8), Verdict::Holds);
         assert_eq!(gain.verdict(-2.5), Verdict::DoesNotHold);
+        assert_eq!(gain.because("Here."), "Here.");
         assert_eq!(Gain::of(&contest(&runs), "B", "region", "log"), None);
     }
 
@@ -140,7 +150,22 @@ mod tests {
         ];
         let gain = Gain::of(&contest(&runs), "A", "region", "log").unwrap();
         assert_eq!(gain.verdict(5.0), Verdict::CannotBeTold);
-        let one = Gain::of(&contest(&runs[..2]), "A", "region", "log").unwrap();
+        assert_eq!(gain.text(), "+4.5 % [-1.0..+10.0]");
+        assert!(
+            gain.because("Here.")
+                .contains("spread of its repeats. Here.")
+        );
+    }
+
+    #[test]
+    fn one_repeat_has_no_interval_and_decides_nothing() {
+        let runs = [("log", 0, 100.0), ("region", 0, 110.0)];
+        let one = Gain::of(&contest(&runs), "A", "region", "log").unwrap();
         assert_eq!(one.verdict(5.0), Verdict::CannotBeTold);
+        assert_eq!((one.text().as_str(), one.spread()), ("+10.0 %", None));
+        assert_eq!(
+            one.because("Here."),
+            "Not clear: one repeat tells nothing. Here."
+        );
     }
 }

@@ -204,8 +204,13 @@ fn table(comparison: &Comparison, region: &str) -> Table {
             format!("{:.0}", gain.rate),
             paper::gain(&gain.phase).map_or("-".into(), |percent| format!("{percent:+.2}")),
             format!("{:+.2}", gain.percent),
-            gain.spread(),
-            if gain.exceeds_spread() { "yes" } else { "no" }.into(),
+            gain.spread().unwrap_or_else(|| "-".into()),
+            match (gain.repeats, gain.exceeds_spread()) {
+                (1, _) => "-",
+                (_, true) => "yes",
+                (_, false) => "no",
+            }
+            .into(),
         ]
     }));
     table
@@ -228,10 +233,7 @@ pub fn claims(gains: &Gains, because: &str) -> Vec<Claim> {
             paper: format!("{published:+.2} %"),
             ours: gain.text(),
             verdict: gain.verdict(published),
-            because: match gain.exceeds_spread() {
-                true => because.to_string(),
-                false => format!("The gain does not exceed the spread of its repeats. {because}"),
-            },
+            because: gain.because(because),
         })
     };
     comparison.gains.iter().filter_map(claim).collect()

@@ -87,7 +87,7 @@ pub fn reproduce(program: &Program, asked: &Wbl, command: &str) -> Result<Reprod
 
 /// How far it is; contests tell of their own runs.
 fn say(part: &str) {
-    eprintln!("wbl: {part}");
+    crate::output::tell(&format!("wbl: {part}"));
 }
 
 fn describe_model(model: super::region_model::RegionModel) -> String {

@@ -7,8 +7,9 @@ use super::driver;
 use super::setting::Setting;
 use super::stores::region_options;
 use crate::Result;
+use crate::contest::turns::fresh_directory;
 use crate::report::figures::median;
-use crate::reproduce::report::{Bar, Chart, Claim, Section, Table, Verdict, Whose};
+use crate::reproduce::report::{Bar, Chart, Claim, ONE_REPEAT, Section, Table, Verdict, Whose};
 use crate::settings::Settings;
 use crate::workload::Dataset;
 use crate::workload::ycsb;
@@ -130,9 +131,7 @@ fn run(
     load: Load,
     waiting: u32,
 ) -> Result<Run> {
-    // What the run before has left to be written back must not burden this one.
-    rustix::fs::sync();
-    let directory = tempfile::tempdir_in(&setting.directory)?;
+    let directory = fresh_directory(&setting.directory)?;
     let dataset = Dataset {
         records: load.memtables() * memtable_bytes / RECORD_BYTES,
         ..setting.dataset()
@@ -186,7 +185,7 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
             waiting.to_string(),
             format!("{:.0}", middle(|run| run.rate)),
             format!("{:.1}", middle(stalled)),
-            spread(&found.each(load, waiting, stalled)),
+            spread(&found.each(load, waiting, stalled)).unwrap_or_else(|| "-".into()),
             format!("{:.2}", middle(|run| run.longest_ms)),
             format!("{:.0}", middle(|run| run.p999_us)),
             format!("{:.0}", middle(|run| run.max_us)),
@@ -223,11 +222,19 @@ fn stalled(run: &Run) -> f64 {
     run.stalled_ms
 }
 
-/// `[1.0..4.2]`
-fn spread(values: &[f64]) -> String {
+/// `2.0 ms [1.0..4.2]`
+fn held_back(median_ms: f64, all_ms: &[f64]) -> String {
+    match spread(all_ms) {
+        Some(spread) => format!("{median_ms:.1} ms {spread}"),
+        None => format!("{median_ms:.1} ms"),
+    }
+}
+
+/// Returns the least and the greatest, `[1.0..4.2]`; none of one repeat.
+fn spread(values: &[f64]) -> Option<String> {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!("[{least:.1}..{most:.1}]")
+    (values.len() > 1).then(|| format!("[{least:.1}..{most:.1}]"))
 }
 
 /// Of bursts, and of loads that go on.
@@ -256,11 +263,9 @@ fn claim(found: &Stalls, (load, waiting): (Load, u32), words: &str) -> Claim {
         claim: format!("A larger write buffer removes stalls: {words}"),
         paper: "claimed, not measured".into(),
         ours: format!(
-            "{:.1} ms {} with 2 waiting, {:.1} ms {} with {waiting}",
-            found.middle(load, 2, stalled),
-            spread(&few),
-            found.middle(load, waiting, stalled),
-            spread(&many)
+            "{} with 2 waiting, {} with {waiting}",
+            held_back(found.middle(load, 2, stalled), &few),
+            held_back(found.middle(load, waiting, stalled), &many)
         ),
         verdict: agreed.unwrap_or(Verdict::CannotBeTold),
         because: match (agreed, verdicts.len()) {
@@ -268,7 +273,7 @@ fn claim(found: &Stalls, (load, waiting): (Load, u32), words: &str) -> Claim {
                 "Flushes kept up even with 2, so there was nothing to remove.".into()
             }
             (Some(_), repeats) => format!("Each of {repeats} repeats says so."),
-            (None, 1) => "Not clear: one repeat tells nothing.".into(),
+            (None, 1) => ONE_REPEAT.into(),
             (None, _) => "Not clear: the repeats do not agree.".into(),
         },
     }

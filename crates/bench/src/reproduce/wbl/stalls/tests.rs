@@ -48,6 +48,16 @@ fn a_verdict_is_that_of_all_repeats() {
 }
 
 #[test]
+fn one_repeat_has_no_interval() {
+    let one = found(&[(0, 2, 50.0), (0, 8, 0.5)]);
+    assert_eq!(
+        claims(&one)[0].ours,
+        "50.0 ms with 2 waiting, 0.5 ms with 8"
+    );
+    assert_eq!(section(&one, false).tables[0].rows[0][4], "-");
+}
+
+#[test]
 fn a_burst_fits_into_eight_and_not_into_two() {
     assert!(Load::Burst.memtables() > 3 && Load::Burst.memtables() <= 8);
     assert!(Load::Sustained.memtables() > 33);
