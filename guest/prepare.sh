@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a small Linux guest out of Debian packages: a kernel with DAX and NVMe over TCP, busybox,
-# mke2fs, and the programs given. The kernel is fetched once and kept.
+# Builds a small Linux guest out of Debian packages: a kernel with DAX, btrfs and NVMe over TCP,
+# busybox, mke2fs, and the programs given. The kernel is fetched once and kept.
 #
 # usage: guest/prepare.sh DIRECTORY [PROGRAM ...]
 #   makes DIRECTORY/vmlinuz and DIRECTORY/initrd.gz; the programs land in the guest's /bin and are
@@ -72,7 +72,7 @@ cp -L /lib64/ld-linux-x86-64.so.2 root/lib64/
 for program in "${programs[@]}"; do cp "$program" root/bin/; done
 
 cp kernel/lib/modules/"$version"/modules.{builtin,order,builtin.modinfo} "root/lib/modules/$version/"
-for module in nd_e820 nd_pmem loop ext4 virtio_pci virtio_net virtio_blk crc32c_generic configfs \
+for module in nd_e820 nd_pmem loop ext4 btrfs virtio_pci virtio_net virtio_blk crc32c_generic configfs \
     nvme_tcp nvmet_tcp null_blk hmac sha256_generic sha512_generic dh_generic; do
     modprobe -d "$PWD/kernel" -S "$version" --show-depends "$module" 2>/dev/null |
         awk '/^insmod/ { print $2 }' || true

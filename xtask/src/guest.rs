@@ -1,6 +1,7 @@
 //! Tests that need a kernel of their own, in an emulated guest: `guest/` makes and boots it. It needs
 //! qemu, a few Debian packages and, once, the network.
 
+mod btrfs;
 mod image;
 mod machine;
 mod node;
@@ -21,40 +22,49 @@ const RESTARTS: usize = 2;
 
 /// All parts. One that failed does not stop the others.
 pub fn run(root: &Path) -> Outcome {
-    match (dax(root), nvme(root)) {
-        (Outcome::Failed(first), Outcome::Failed(second)) => {
-            Outcome::Failed(format!("{first}; {second}"))
-        }
-        (Outcome::Failed(what), _) | (_, Outcome::Failed(what)) => Outcome::Failed(what),
-        (Outcome::Skipped(first), Outcome::Skipped(second)) => {
-            Outcome::Skipped(format!("{first}; {second}"))
-        }
-        (Outcome::Skipped(why), _) | (_, Outcome::Skipped(why)) => Outcome::PassedInPart(why),
-        (_, second) => second,
-    }
+    Outcome::of_parts([dax(root), btrfs(root), nvme(root)])
 }
 
 /// Real persistent-memory mappings: `crates/terrace/tests/dax.rs`, on memory that is a DAX device.
 pub fn dax(root: &Path) -> Outcome {
-    let directory = root.join("target/guest");
-    let made = ready().and_then(|()| {
-        // The guest without the test first: a test that cannot run need not be built.
-        image::prepare(root, &directory, Kernel::Usual, &[])?;
-        let program = image::test_program(root, &directory, "terrace", "dax", "dax-test")?;
-        let programs = [root.join("guest/dax.sh"), program];
-        image::prepare(root, &directory, Kernel::Usual, &programs)
-    });
-    if let Err(outcome) = made {
+    let directory = directory(root);
+    if let Err(outcome) = prepare_test(root, &directory, "dax", "dax.sh") {
         return outcome;
     }
     let run = Machine::new(root, &directory, "dax.sh");
     show(&mut run.command(&[]))
 }
 
+/// Full disks of btrfs: `crates/terrace/tests/full_disk.rs`, on a kernel that may lock up.
+pub fn btrfs(root: &Path) -> Outcome {
+    let directory = directory(root);
+    let made =
+        btrfs::ready().and_then(|()| prepare_test(root, &directory, "full_disk", "btrfs.sh"));
+    match made {
+        Ok(()) => btrfs::run(root, &directory),
+        Err(outcome) => outcome,
+    }
+}
+
+fn directory(root: &Path) -> PathBuf {
+    root.join("target/guest")
+}
+
+/// Prepares a guest with one of the engine's tests and the script that runs it.
+fn prepare_test(root: &Path, directory: &Path, test: &str, script: &str) -> Result<(), Outcome> {
+    ready()?;
+    // The guest without the test first: a test that cannot run need not be built.
+    image::prepare(root, directory, Kernel::Usual, &[])?;
+    let name = format!("{test}-test");
+    let program = image::test_program(root, directory, "terrace", test, &name)?;
+    let programs = [root.join("guest").join(script), program];
+    image::prepare(root, directory, Kernel::Usual, &programs)
+}
+
 /// A node on this machine and the guest's kernel: `crates/nvmf-passthrough/tests/kernel.rs`, file
 /// systems and fio, with restarts of the node; then authentication, which needs a newer kernel.
 pub fn nvme(root: &Path) -> Outcome {
-    let directory = root.join("target/guest");
+    let directory = directory(root);
     let run = || {
         let (terrace, test) = prepare_nvme(root, &directory)?;
         run_nvme(root, &directory, &terrace)?;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::Outcome;
 
@@ -11,6 +12,7 @@ pub struct Machine {
     script: PathBuf,
     directory: PathBuf,
     program: &'static str,
+    disk: Option<(PathBuf, Duration)>,
 }
 
 impl Machine {
@@ -19,7 +21,14 @@ impl Machine {
             script: root.join("guest/run.sh"),
             directory: directory.to_owned(),
             program,
+            disk: None,
         }
+    }
+
+    /// Adds a disk to write to, for a program that takes a while.
+    pub fn with_disk(mut self, image: &Path, limit: Duration) -> Self {
+        self.disk = Some((image.to_owned(), limit));
+        self
     }
 
     /// Returns the command that boots the guest. Its program finds `words` on the kernel's command
@@ -27,6 +36,10 @@ impl Machine {
     pub fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.script);
         command.arg(&self.directory).arg(self.program).args(words);
+        if let Some((image, limit)) = &self.disk {
+            command.env("GUEST_DISK", image);
+            command.env("GUEST_TIMEOUT_S", limit.as_secs().to_string());
+        }
         command
     }
 

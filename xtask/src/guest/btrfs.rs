@@ -1,0 +1,58 @@
+//! Full disks of btrfs: `crates/terrace/tests/full_disk.rs` on a disk of the guest.
+//!
+//! Some kernels lock up on a btrfs that small, and never sync a disk again. In a guest that is a failed
+//! test; on the machine itself, see `full_disk.rs`, it is the end of its work.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::machine::Machine;
+use crate::Outcome;
+use crate::file_system::FileSystem;
+use crate::process::show;
+
+/// Data and metadata are in the same chunks: otherwise more space is free than files can take.
+const FILE_SYSTEMS: [FileSystem; 2] = [
+    mixed("btrfs of 64 MiB, mixed", 64 << 20),
+    mixed("btrfs of 200 MiB, mixed", 200 << 20),
+];
+
+const fn mixed(name: &'static str, bytes: u64) -> FileSystem {
+    FileSystem {
+        name,
+        mkfs: "mkfs.btrfs",
+        options: &["-q", "-f", "-M"],
+        package: "btrfs-progs",
+        bytes,
+    }
+}
+
+/// The time for a file system. A guest that locked up ends by it.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// Returns the reason why the file systems cannot be made here.
+pub fn ready() -> Result<(), Outcome> {
+    FILE_SYSTEMS.iter().try_for_each(FileSystem::ready)
+}
+
+/// Boots a guest for each file system. A lock-up in one is none in the next.
+pub fn run(root: &Path, directory: &Path) -> Outcome {
+    Outcome::of_parts(FILE_SYSTEMS.iter().map(|file_system| {
+        println!("--> {}", file_system.name);
+        fill(root, directory, file_system).named(file_system.name)
+    }))
+}
+
+fn fill(root: &Path, directory: &Path, file_system: &FileSystem) -> Outcome {
+    let image = directory.join("btrfs.image");
+    let outcome = match file_system.create(&image) {
+        Ok(()) => {
+            let machine = Machine::new(root, directory, "btrfs.sh").with_disk(&image, LIMIT);
+            show(&mut machine.command(&[]))
+        }
+        Err(outcome) => outcome,
+    };
+    // Left-overs are in target/, which is nobody's.
+    let _ = std::fs::remove_file(&image);
+    outcome
+}
