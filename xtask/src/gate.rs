@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, tools};
+use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, suite, tools};
 
 struct Step {
     name: &'static str,
@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tests",
-        run: |root| tests(root, &[]),
+        run: |root| suite::run(root, &[]),
     },
     Step {
         name: "shuttle",
@@ -45,6 +45,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "guest, DAX",
         run: guest::dax,
+    },
+    Step {
+        name: "guest, btrfs",
+        run: guest::btrfs,
     },
     Step {
         name: "guest, NVMe",
@@ -196,15 +200,6 @@ fn documentation(root: &Path) -> Outcome {
         cargo(root)
             .args(arguments)
             .env("RUSTDOCFLAGS", "-D warnings"),
-    )
-}
-
-/// The README's test command.
-pub fn tests(root: &Path, arguments: &[String]) -> Outcome {
-    show(
-        cargo(root)
-            .args(["test", "--workspace", "--locked"])
-            .args(arguments),
     )
 }
 

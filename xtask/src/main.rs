@@ -1,39 +1,36 @@
 //! Chores of this repository: `cargo xtask gate` decides whether a change may land.
 
 mod browser;
+mod file_system;
 mod full_disk;
 mod gate;
 mod guest;
 mod mutants;
+mod outcome;
 mod peers;
 mod process;
 mod sanitizers;
+mod suite;
+mod test_log;
 mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How a chore ended.
-enum Outcome {
-    Passed,
-    /// It passed as far as it went: what it left to other runs.
-    PassedInPart(String),
-    /// What failed, in a few words; the details are in the output above.
-    Failed(String),
-    /// Why it could not run here. The gate lists every skip at its end.
-    Skipped(String),
-}
+use outcome::Outcome;
 
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   gate [--ci] [--with-rocksdb]
                       everything a change must pass; --ci runs the long tests too
-  test [ARGS]         the tests: cargo test --workspace
+  test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
+                      the names of the failed ones at the end
   mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
-  full-disk           the full-disk test on a real, small, loop-mounted ext4 (needs root)
-  guest [dax|nvme]    the tests of DAX, and of a node and Linux, in an emulated guest (needs
-                      qemu; see guest/)
+  full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
+  guest [dax|btrfs|nvme]
+                      the tests of DAX, of full disks of btrfs, and of a node and Linux, in an
+                      emulated guest (needs qemu; see guest/)
   browser             the reports' page in a real browser (needs chromium)
   peers [--with-rocksdb]
                       compare with other stores, at a scale that only checks values
@@ -60,12 +57,13 @@ fn main() -> ExitCode {
             }
             return gate::run(&root, given(CI), given(WITH_ROCKSDB));
         }
-        "test" => gate::tests(&root, rest),
+        "test" => suite::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
         "guest" => match rest {
             [] => guest::run(&root),
             [part] if part == "dax" => guest::dax(&root),
+            [part] if part == "btrfs" => guest::btrfs(&root),
             [part] if part == "nvme" => guest::nvme(&root),
             _ => return usage(),
         },

@@ -1,9 +1,10 @@
 //! Running other programs, shown and timed.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,60 @@ pub fn cargo(directory: &Path) -> Command {
 /// Runs a command with its output on ours, preceded by the command line itself.
 pub fn show(command: &mut Command) -> Outcome {
     println!("$ {}", line(command));
-    match command.stdin(Stdio::null()).status() {
+    let ended = command.stdin(Stdio::null()).status();
+    outcome(command, ended)
+}
+
+fn outcome(command: &Command, ended: io::Result<ExitStatus>) -> Outcome {
+    match ended {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::Failed(format!("{} ({status})", line(command))),
         Err(error) => Outcome::Failed(format!("{}: {error}", line(command))),
+    }
+}
+
+/// Runs a command like [`show`], and gives `see` both its streams in one, in the order of its writes.
+pub fn show_to(command: &mut Command, see: impl FnMut(&[u8])) -> Outcome {
+    println!("$ {}", line(command));
+    let ended = passed_through(command, see);
+    outcome(command, ended)
+}
+
+fn passed_through(command: &mut Command, mut see: impl FnMut(&[u8])) -> io::Result<ExitStatus> {
+    let (mut reader, writer) = io::pipe()?;
+    command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let mut child = command.spawn()?;
+    // The pipe ends with its last writer, of which the command would be one.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (sender, pieces) = mpsc::channel();
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = reader.read(&mut buffer) {
+            let piece = buffer.get(..length).unwrap_or_default();
+            if sender.send(piece.to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    loop {
+        match pieces.recv_timeout(Duration::from_millis(100)) {
+            Ok(piece) => {
+                see(&piece);
+                let mut stdout = io::stdout();
+                stdout.write_all(&piece)?;
+                stdout.flush()?;
+            }
+            Err(RecvTimeoutError::Disconnected) => return child.wait(),
+            // A process that the command leaves behind may hold the pipe for long.
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(status) = child.try_wait()? {
+                    return Ok(status);
+                }
+            }
+        }
     }
 }
 
@@ -43,7 +94,7 @@ pub struct Captured {
 
 /// Runs a command for at most `limit`. A mutant may hang, and so may the children of its test:
 /// the command gets a process group of its own, which is killed as a whole.
-pub fn capture(command: &mut Command, limit: Duration) -> std::io::Result<Captured> {
+pub fn capture(command: &mut Command, limit: Duration) -> io::Result<Captured> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -98,4 +149,28 @@ fn line(command: &Command) -> String {
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned());
     settings.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_streams_are_seen_in_the_order_of_their_writes() {
+        let mut seen = Vec::new();
+        let script = "echo one; echo two >&2; echo three; exit 3";
+        let outcome = show_to(Command::new("sh").args(["-c", script]), |piece| {
+            seen.extend_from_slice(piece);
+        });
+        assert_eq!(String::from_utf8(seen).unwrap(), "one\ntwo\nthree\n");
+        assert!(matches!(outcome, Outcome::Failed(what) if what.contains("exit status: 3")));
+    }
+
+    #[test]
+    fn a_process_left_behind_keeps_nobody_waiting() {
+        let begun = Instant::now();
+        let outcome = show_to(Command::new("sh").args(["-c", "sleep 30 & exit 0"]), |_| {});
+        assert!(matches!(outcome, Outcome::Passed));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
 }
