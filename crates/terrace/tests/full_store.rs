@@ -178,6 +178,33 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     assert!(db.statistics().reserve_bytes > 0);
 }
 
+/// No merge and no edit is there to give the reserve back in its place.
+#[test]
+fn a_flush_whose_table_finds_no_room_is_done_again_with_the_space_of_the_reserve() {
+    let disk = SimulatedStorage::new(14, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    let writes = FaultFilter::everything().operations(&[Operation::Write]);
+    let plan = FaultPlan::new(writes.purpose(Purpose::Flush));
+    let failing = Options {
+        storage: Arc::new(FailingStorage::new(Arc::new(disk.clone()), plan.clone())),
+        ..options(&disk, small())
+    };
+    let db = Db::open("/store", failing).unwrap();
+    for number in 0..10_000 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.statistics().reserve_bytes > 0);
+    db.put(&key(10_000), &value(10_000)).unwrap();
+    plan.fail_at(plan.count(), Fault::NoSpace);
+    db.flush().unwrap();
+    assert_eq!(plan.failures(), 1);
+    let statistics = db.statistics();
+    assert!(statistics.lacks_reserve);
+    assert_eq!(statistics.reserve_bytes, 0);
+    check(&db, |_| true, 10_001);
+}
+
 #[test]
 fn a_reserve_survives_a_kill_and_serves_the_next_opening() {
     let storage = SimulatedStorage::new(9, CrashSwitch::new());
