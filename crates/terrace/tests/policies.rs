@@ -95,11 +95,13 @@ fn each_policy_trades_space_for_writes_as_it_says() {
 /// In any direction, with data in place.
 #[test]
 fn a_policy_is_changed_at_any_opening() {
-    use CompactionPolicy::{Lazy, Leveled, Tiered};
+    use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
     let shared = options(Leveled);
     let mut random = SmallRng::seed_from_u64(8);
     let mut written = vec![0; KEYS as usize];
-    let policies = [Leveled, Tiered, Leveled, Lazy, Tiered, Lazy, Leveled];
+    let policies = [
+        Leveled, Tiered, Leveled, Lazy, Tiered, Lazy, Leveled, Dedup, Leveled, Score, Leveled,
+    ];
     for policy in policies {
         let options = Options {
             compaction_policy: policy,

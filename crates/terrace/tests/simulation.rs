@@ -220,6 +220,14 @@ fn shuffled_updates_cost_what_they_cost_a_store() {
     });
 }
 
+/// A third level is about to begin, and has just begun: in the simulation as in a store.
+#[test]
+fn both_sides_of_a_crossing_cost_what_they_cost_a_store() {
+    for percent in [70, 110] {
+        compare_all(&["leveled"], &[percent], |simulation| simulation);
+    }
+}
+
 const SOME: [&str; 4] = ["leveled", "lazy", "dedup 1.2", "score 0.4"];
 
 #[test]
