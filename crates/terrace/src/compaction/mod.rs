@@ -20,6 +20,7 @@ pub(crate) mod simulator;
 pub(crate) mod slices;
 pub(crate) mod space;
 pub(crate) mod table_ends;
+pub(crate) mod targets;
 pub(crate) mod tiny_tables;
 
 use crate::cursor::Cursor;

@@ -28,6 +28,7 @@ use crate::compaction::slices::{
 };
 use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
+use crate::compaction::targets::Shape;
 use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
@@ -93,7 +94,8 @@ impl Store {
         Ok(true)
     }
 
-    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed.
+    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed. What can wait
+    /// waits for all keyspaces.
     fn choose(
         &self,
         claims: &[(KeyspaceId, Claim)],
@@ -103,25 +105,36 @@ impl Store {
         let version = Arc::clone(&self.view.load().version);
         self.backlog
             .set_overdue(self.overdue(&version, claims, known));
+        let mut leftover = None;
+        let mut chosen = None;
         for levels in version.keyspaces.values() {
             let claims = claims_of(claims, levels.id);
-            let is_paid_for = self.level0_probes.have_paid(levels);
+            let is_paid_for = self
+                .level0_probes
+                .have_paid(levels, Shape::of(self.form_of(levels)));
             let policy = self.policy_of(levels, is_paid_for, seen);
             let Some(choice) = policy.pick(levels, &claims, known) else {
                 continue;
             };
-            if choice.is_of_level0() {
-                self.level0_probes.spend(levels.id);
+            if !choice.is_leftover() {
+                chosen = Some((levels, choice));
+                break;
             }
-            check_legal(levels, &choice).map_err(|broken| {
-                Error::invalid(format!(
-                    "the policy chose against the order of ages: {broken}"
-                ))
-            })?;
-            let name = || self.next_sub_level.fetch_add(1, Ordering::Relaxed);
-            return Ok(Some((levels.id, choice.named(name))));
+            leftover.get_or_insert((levels, choice));
         }
-        Ok(None)
+        let Some((levels, choice)) = chosen.or(leftover) else {
+            return Ok(None);
+        };
+        if choice.is_of_level0() {
+            self.level0_probes.spend(levels.id);
+        }
+        check_legal(levels, &choice).map_err(|broken| {
+            Error::invalid(format!(
+                "the policy chose against the order of ages: {broken}"
+            ))
+        })?;
+        let name = || self.next_sub_level.fetch_add(1, Ordering::Relaxed);
+        Ok(Some((levels.id, choice.named(name))))
     }
 
     /// How far the merges of the keyspace that is worst off are behind.

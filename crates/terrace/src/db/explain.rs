@@ -6,6 +6,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::explain::record::describe;
 use crate::compaction::explain::{Description, Explanation, Settings, UnderWay};
+use crate::compaction::targets::Shape;
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::keyspaces::no_keyspace;
@@ -65,7 +66,9 @@ impl Store {
         levels: &KeyspaceLevels,
         ask: impl FnOnce(Asked<'_>, bool) -> T,
     ) -> T {
-        let is_paid_for = self.level0_probes.have_paid(levels);
+        let is_paid_for = self
+            .level0_probes
+            .have_paid(levels, Shape::of(self.form_of(levels)));
         let form = self.form_of(levels);
         let policy = self.policy_of(levels, is_paid_for, &moment.seen);
         let of_keyspace = moment.under_way.iter().filter(|(id, ..)| *id == levels.id);

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use terrace_storage::Purpose;
 
 use crate::compaction::merge::TableSink;
+use crate::compaction::targets::{Shape, Targets};
 use crate::db::Store;
 use crate::db::keyspace::Keyspace;
 use crate::db::keyspaces::live;
@@ -226,11 +227,14 @@ impl Store {
         Ok(())
     }
 
-    /// The deepest level that tables may go to. The other policies count levels from the top, and `Lazy`
-    /// has its last one where the deepest tables are: nothing is to begin a level far below.
+    /// The deepest level that tables may go to. Policies count levels from the deepest tables: nothing is to begin
+    /// a level far below, but where the leveled policy has none below level 0 yet.
     fn deepest_place(&self, levels: &KeyspaceLevels) -> u8 {
         match self.options.compaction_policy {
-            CompactionPolicy::Leveled => LEVELS as u8 - 1,
+            CompactionPolicy::Leveled if levels.deepest_level() == 0 => LEVELS as u8 - 1,
+            CompactionPolicy::Leveled => {
+                Targets::of(levels, Shape::of(self.form_of(levels))).deepest()
+            }
             _ => levels.deepest_level().max(1),
         }
     }

@@ -5,7 +5,7 @@
 //! now scanned would stay so for good. So a scan pays, for each sub-level of level 0 that it has to
 //! ask, what a merge could have read and written in that time. Once all of them have paid for the whole
 //! merge it is due, however few sub-levels there are; unless level 0 is a small part of what it would
-//! write (`compaction/policy/leveled.rs`). That is the rule of whoever rents and might buy:
+//! write (`compaction/policy/leveled/level0.rs`). That is the rule of whoever rents and might buy:
 //! looking back, a merge of all of level 0 never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
 //!
 //! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond. Nor is anything paid
@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use crate::KeyspaceId;
 use crate::compaction::policy::leveled::scans_merge_bytes;
+use crate::compaction::targets::Shape;
 use crate::db::Store;
 use crate::db::view::View;
 use crate::levels::KeyspaceLevels;
@@ -75,8 +76,8 @@ impl Level0Probes {
 
     /// Whether what was paid buys a merge now. Where there is none to be had, nothing is put by for later
     /// ones.
-    fn buys(&self, levels: &KeyspaceLevels) -> bool {
-        let merge_bytes = scans_merge_bytes(levels);
+    fn buys(&self, levels: &KeyspaceLevels, shape: Shape) -> bool {
+        let merge_bytes = scans_merge_bytes(levels, shape);
         if merge_bytes.is_none() {
             self.spend(levels.id);
         }
@@ -84,10 +85,10 @@ impl Level0Probes {
     }
 
     /// Whether scans have paid for all that a merge of level 0 for their sake reads.
-    pub(crate) fn have_paid(&self, levels: &KeyspaceLevels) -> bool {
+    pub(crate) fn have_paid(&self, levels: &KeyspaceLevels, shape: Shape) -> bool {
         // Most have paid nothing, and are not to have their tables looked at.
         self.covers(levels.id, 0)
-            && scans_merge_bytes(levels).is_some_and(|bytes| self.covers(levels.id, bytes))
+            && scans_merge_bytes(levels, shape).is_some_and(|bytes| self.covers(levels.id, bytes))
     }
 
     fn covers(&self, keyspace: KeyspaceId, merge_bytes: u64) -> bool {
@@ -116,7 +117,9 @@ impl Store {
             && self.options.compaction_policy == CompactionPolicy::Leveled
             && Arc::ptr_eq(&view.version, &self.view.load().version)
             && self.level0_probes.pay(levels)
-            && self.level0_probes.buys(levels)
+            && self
+                .level0_probes
+                .buys(levels, Shape::of(self.form_of(levels)))
             && self.poisoned().is_none()
     }
 }

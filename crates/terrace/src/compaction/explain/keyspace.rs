@@ -7,13 +7,14 @@ use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::explain::{
-    ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, Measured, Plan, PlanInput, PlanKind,
-    Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
+    ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanInput,
+    PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
 use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
+use crate::compaction::targets::{Shape, Targets};
 use crate::levels::{KeyspaceLevels, Place};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
@@ -82,6 +83,7 @@ impl Asked<'_> {
             id: levels.id.number(),
             name: levels.name.clone(),
             levels: self.levels_shown(),
+            targets: self.targets(),
             under_way: self.under_way.iter().map(|(_, u)| u.clone()).collect(),
             choice,
             waiting,
@@ -105,7 +107,10 @@ impl Asked<'_> {
             let mut inputs = wanted.inputs.iter();
             inputs.any(|input| other.takes(input.table.number))
         };
-        let in_its_way = |other: &Claim| other.conflicts_with(&claim) || takes_its_tables(other);
+        let in_its_way = |other: &Claim| {
+            // What can wait begins beside nothing.
+            wanted.is_leftover() || other.conflicts_with(&claim) || takes_its_tables(other)
+        };
         let others = (0..claims.len()).zip(claims);
         let in_its_way = others.filter(|(_, other)| in_its_way(other));
         Some(Waiting {
@@ -171,6 +176,24 @@ impl Asked<'_> {
                 .merged(self.levels, &whole_run(self.levels, choice)?)
         };
         choice.predicted.or_else(whole)
+    }
+
+    fn targets(&self) -> Vec<LevelTarget> {
+        let (CompactionPolicy::Leveled, Some(level1_bytes)) =
+            (self.settings.policy, self.settings.level1_bytes)
+        else {
+            return Vec::new();
+        };
+        let shape = Shape {
+            level1_bytes,
+            level_ratio: self.settings.level_ratio,
+        };
+        let targets = Targets::of(self.levels, shape);
+        let of_level = |level| LevelTarget {
+            level,
+            bytes: targets.bytes(level),
+        };
+        (1..=targets.deepest()).map(of_level).collect()
     }
 
     fn levels_shown(&self) -> Vec<ExplainedLevel> {

@@ -64,6 +64,10 @@ pub struct KeyspaceExplanation {
     pub settings: Settings,
     /// Its levels that hold tables, from the top.
     pub levels: Vec<ExplainedLevel>,
+    /// With `Leveled` what each level below level 0 is to hold, down to the deepest. Counted from below, see
+    /// [`Options::level1_bytes`](crate::Options::level1_bytes).
+    #[serde(default)]
+    pub targets: Vec<LevelTarget>,
     /// What is being done, or waits to be done because somebody asked for it.
     pub under_way: Vec<UnderWay>,
     /// What would begin now.
@@ -103,6 +107,16 @@ pub struct Settings {
     pub dedup_threshold: Option<f64>,
     /// [`Options::least_score`](crate::Options::least_score); for `Score`.
     pub least_score: Option<f64>,
+}
+
+/// What a level is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LevelTarget {
+    /// From 1 on.
+    pub level: u8,
+    /// Bytes of tables; 0 for a level that is not used in a store of this size.
+    pub bytes: u64,
 }
 
 /// A level that holds tables.
@@ -227,7 +241,7 @@ pub enum Measured {
         level: u8,
         /// Bytes that are not on their way down.
         bytes: u64,
-        /// It is to have no more.
+        /// It is to have no more; 0 if it is not used.
         due_at: u64,
     },
     /// A level has versions that a merge would drop.

@@ -190,7 +190,7 @@ fn a_leveled_store_is_described_by_its_sizes() {
     let keyspace = explained(text);
     assert_eq!(keyspace.levels[1].sub_levels[0].tables, 20);
     let choice = keyspace.choice.unwrap();
-    assert_eq!(choice.reason, "level 1 is at 200 % of its target");
+    assert_eq!(choice.reason, "level 1 is at 163 % of its target");
     assert_eq!((choice.output_level, choice.output_sub_level), (2, Some(2)));
     // One table of level 1, and what it overlaps.
     let tables: Vec<usize> = choice.inputs.iter().map(|i| i.tables.len()).collect();

@@ -21,7 +21,7 @@ pub(crate) enum Measure {
         count: usize,
         most: usize,
     },
-    /// The bytes of a level that are not on their way down.
+    /// The bytes of a level that are not on their way down, and those that it is to have; 0 if it is not used.
     Size { level: u8, bytes: u64, target: u64 },
     /// The duplicates of a level, and the rate that makes it due.
     Duplicates {
@@ -76,6 +76,11 @@ impl Standing {
 }
 
 impl Candidate {
+    /// Returns whether what it would do goes behind everything else.
+    pub(super) fn is_leftover(&self) -> bool {
+        self.choice().is_some_and(Choice::is_leftover)
+    }
+
     /// What it would do, if it may begin.
     pub(crate) fn choice(&self) -> Option<&Choice> {
         match &self.standing {
@@ -88,7 +93,9 @@ impl Candidate {
     pub(crate) fn due_share(&self) -> f64 {
         match &self.measure {
             Measure::SubLevels { count, most, .. } => *count as f64 / (*most).max(1) as f64,
-            Measure::Size { bytes, target, .. } => *bytes as f64 / (*target).max(1) as f64,
+            // A level that is not used is to have nothing.
+            Measure::Size { target: 0, .. } => 1.0,
+            Measure::Size { bytes, target, .. } => *bytes as f64 / *target as f64,
             // A rate begins at 1.
             Measure::Duplicates {
                 duplicates,

@@ -68,10 +68,15 @@ pub(super) fn bytes(inputs: &[Input]) -> u64 {
     inputs.iter().map(|input| input.table.size_bytes).sum()
 }
 
+/// Returns the tables of a level that overlap a range, as [`all`] does.
 pub(super) fn overlapping<'a>(
     number: u8,
     level: &'a Level,
     range: &'a KeyRange,
 ) -> impl Iterator<Item = Input> + 'a {
-    all(number, level).filter(|input| input.table.bounds.overlaps(range))
+    level.sub_levels.iter().flat_map(move |sub_level| {
+        let place = place(number, sub_level);
+        let tables = sub_level.overlapping(range).iter();
+        tables.map(move |table| Input::new(place, table))
+    })
 }

@@ -21,6 +21,7 @@ use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::run::Run;
+use crate::compaction::targets::Shape;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
 use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
@@ -81,8 +82,8 @@ pub(crate) fn described_by(
         CompactionPolicy::Leveled => Box::new(Leveled {
             level0_merge: options.level0_merge,
             level0_is_paid_for,
-            level1_bytes: form.level1_bytes,
-            level_ratio: form.level_ratio,
+            shape: Shape::of(form),
+            slice_bytes: options.slice_bytes,
             same_form_as_above,
         }),
         CompactionPolicy::Tiered => Box::new(tiered(LastLevel::Tiered, same_form_as_above)),
@@ -103,19 +104,10 @@ pub(crate) fn described_by(
             })
         }
         CompactionPolicy::Lazy => {
-            let last_level = LastLevel::Leveled {
-                level1_bytes: form.level1_bytes,
-                level_ratio: form.level_ratio,
-            };
+            let last_level = LastLevel::Leveled(Shape::of(form));
             Box::new(tiered(last_level, same_form_as_above))
         }
     }
-}
-
-/// The target size of a level below level 0.
-fn target_bytes(level: u8, level1_bytes: u64, level_ratio: u64) -> u64 {
-    let ratio = level_ratio.saturating_pow(u32::from(level.saturating_sub(1)));
-    level1_bytes.saturating_mul(ratio)
 }
 
 /// The choice of these inputs and of what they drag along in the output's sub-level. Inputs that
@@ -162,6 +154,25 @@ fn unless_claimed(choice: Choice, under_way: &[Claim]) -> Option<Choice> {
     (!waits).then_some(choice)
 }
 
+/// Returns a pick that goes behind everything else, or one that does not.
+fn split(picked: Option<Choice>) -> (Option<Choice>, Option<Choice>) {
+    match picked {
+        Some(choice) if choice.is_leftover() => (Some(choice), None),
+        usual => (None, usual),
+    }
+}
+
+/// Returns whether a policy wants nothing but leftovers. One that waits for merges under way wants something.
+fn is_idle(
+    policy: &dyn Policy,
+    levels: &KeyspaceLevels,
+    under_way: &[Claim],
+    estimates: &dyn Estimates,
+) -> bool {
+    let alone = || policy.pick(levels, &[], estimates);
+    under_way.is_empty() || alone().is_none_or(|choice| choice.is_leftover())
+}
+
 /// A merge or a move that a policy wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
@@ -192,10 +203,18 @@ impl Choice {
         )
     }
 
-    /// Returns whether it begins beside the slices of other merges that wait to be built: a removal is
-    /// one edit, and nothing else should wait for level 0.
+    /// Returns whether it begins beside the slices of other merges that wait to be built: a removal and a move
+    /// are one edit, and nothing else should wait for level 0.
     pub(crate) fn goes_first(&self) -> bool {
-        self.kind == ChoiceKind::Removal || self.is_of_level0()
+        self.kind != ChoiceKind::Merge || self.is_of_level0()
+    }
+
+    /// Returns whether it goes behind everything else that is due.
+    pub(crate) fn is_leftover(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::Leftover { .. } | Reason::UnusedLevel { .. }
+        )
     }
 
     /// Whether it makes level 0 smaller, which nothing else should wait for.
@@ -241,6 +260,10 @@ pub(crate) enum Reason {
     Level0Scans(usize),
     /// A level has more bytes than its target, in percent of it.
     LevelSize { level: u8, percent: u64 },
+    /// The same, and nobody is held back for it.
+    Leftover { level: u8, percent: u64 },
+    /// A level has bytes, and its target is so small that it is to have none.
+    UnusedLevel { level: u8 },
     /// A level below level 0 has as many sub-levels as it may have.
     SubLevels { level: u8, count: usize },
     /// A level has so many versions for each that would stay, in percent.
@@ -297,6 +320,9 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::AskedFor => f.write_str("it was asked for"),
+            Reason::UnusedLevel { level } => {
+                write!(f, "level {level} is not used in a store of this size")
+            }
             Reason::SubLevels { level, count } => {
                 write!(f, "level {level} has {}", things(*count, "sub-level"))
             }
@@ -353,12 +379,14 @@ impl fmt::Display for Reason {
             Reason::Hidden { tables } => {
                 write!(f, "deleted ranges hide all of {}", things(*tables, "table"))
             }
-            Reason::LevelSize { level, percent } => {
+            Reason::LevelSize { level, percent } | Reason::Leftover { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }
         }
     }
 }
 
+#[cfg(test)]
+mod sequences;
 #[cfg(test)]
 mod tests;

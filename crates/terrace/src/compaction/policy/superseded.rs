@@ -22,7 +22,9 @@ use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{listed, neighbours};
 use crate::compaction::policy::tombstones::MOST_TABLES;
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unless_claimed};
+use crate::compaction::policy::{
+    Choice, ChoiceKind, Input, Policy, Reason, is_idle, split, unless_claimed,
+};
 use crate::compaction::run::Run;
 use crate::levels::{KeyspaceLevels, Table};
 
@@ -112,18 +114,6 @@ impl Seen {
     }
 }
 
-impl<'p, P: Deref<Target = dyn Policy + 'p>> Superseded<P> {
-    /// Returns whether the policy wants nothing. A policy that waits for merges under way wants something.
-    fn is_idle(
-        &self,
-        levels: &KeyspaceLevels,
-        under_way: &[Claim],
-        estimates: &dyn Estimates,
-    ) -> bool {
-        under_way.is_empty() || self.inner.pick(levels, &[], estimates).is_none()
-    }
-}
-
 impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded<P> {
     fn pick(
         &self,
@@ -131,16 +121,17 @@ impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
-        let usual = self.inner.pick(levels, under_way, estimates);
+        let (leftover, usual) = split(self.inner.pick(levels, under_way, estimates));
         if usual.is_some() {
             return usual;
         }
         let parts = self.seen.parts(levels);
-        if parts.is_empty() || !self.is_idle(levels, under_way, estimates) {
-            return None;
+        if parts.is_empty() || !is_idle(&*self.inner, levels, under_way, estimates) {
+            return leftover;
         }
         let mut choices = parts.into_iter().filter_map(in_place);
-        choices.find_map(|choice| unless_claimed(choice, under_way))
+        let choice = choices.find_map(|choice| unless_claimed(choice, under_way));
+        choice.or(leftover)
     }
 
     /// Lists superseded versions behind the candidates of the inner policy.
@@ -151,8 +142,10 @@ impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded
         estimates: &dyn Estimates,
     ) -> Vec<Candidate> {
         let mut all = self.inner.candidates(levels, under_way, estimates);
+        let leftovers = all.extract_if(.., |candidate| candidate.is_leftover());
+        let leftovers: Vec<Candidate> = leftovers.collect();
         let is_picked = all.iter().any(|candidate| candidate.choice().is_some());
-        let may_begin = !is_picked && self.is_idle(levels, under_way, estimates);
+        let may_begin = !is_picked && is_idle(&*self.inner, levels, under_way, estimates);
         all.extend(self.seen.parts(levels).into_iter().filter_map(|inputs| {
             let measure = Measure::Superseded {
                 level: inputs.first()?.place.level,
@@ -166,6 +159,7 @@ impl<'p, P: Deref<Target = dyn Policy + 'p> + Send + Sync> Policy for Superseded
                 standing: choice.map_or(Standing::Waits, Standing::Ready),
             })
         }));
+        all.extend(leftovers);
         all
     }
 

@@ -31,6 +31,7 @@ use super::*;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::legality::check_legal;
 use crate::compaction::run::Run;
+use crate::compaction::targets::Shape;
 use crate::levels::testing::{added, levels, sub_level_place, version};
 use crate::levels::{TableAdded, Version};
 
@@ -90,7 +91,7 @@ fn policy(line: &str) -> Box<dyn Policy> {
     let tiered = |last_level| {
         Box::new(Tiered {
             level0_merge: leveled.level0_merge,
-            sub_levels: leveled.level_ratio as usize,
+            sub_levels: leveled.shape.level_ratio as usize,
             last_level,
             same_form_as_above: leveled.same_form_as_above.clone(),
         })
@@ -109,10 +110,7 @@ fn policy(line: &str) -> Box<dyn Policy> {
             tiered: *tiered(LastLevel::Tiered),
             least_score: 0.4,
         }),
-        "lazy" => tiered(LastLevel::Leveled {
-            level1_bytes: leveled.level1_bytes,
-            level_ratio: leveled.level_ratio,
-        }),
+        "lazy" => tiered(LastLevel::Leveled(leveled.shape)),
         other => panic!("no policy {other}"),
     }
 }
@@ -181,8 +179,11 @@ fn leveled(line: &str) -> Leveled {
     let mut policy = Leveled {
         level0_merge: 4,
         level0_is_paid_for: false,
-        level1_bytes: 1000,
-        level_ratio: 10,
+        shape: Shape {
+            level1_bytes: 1000,
+            level_ratio: 10,
+        },
+        slice_bytes: 10_000,
         same_form_as_above: vec![true; 7],
     };
     for option in line.split_whitespace().skip(1) {
@@ -191,8 +192,9 @@ fn leveled(line: &str) -> Leveled {
             "policy" => {}
             "level0_merge" => policy.level0_merge = value.parse().unwrap(),
             "level0_is_paid_for" => policy.level0_is_paid_for = value.parse().unwrap(),
-            "level1_bytes" => policy.level1_bytes = value.parse().unwrap(),
-            "level_ratio" => policy.level_ratio = value.parse().unwrap(),
+            "level1_bytes" => policy.shape.level1_bytes = value.parse().unwrap(),
+            "level_ratio" => policy.shape.level_ratio = value.parse().unwrap(),
+            "slice_bytes" => policy.slice_bytes = value.parse().unwrap(),
             "moves" => {
                 let levels: Vec<usize> = value.split(',').map(|l| l.parse().unwrap()).collect();
                 policy.same_form_as_above = (0..7).map(|level| levels.contains(&level)).collect();

@@ -24,9 +24,8 @@ use crate::compaction::estimates::Estimates;
 use crate::compaction::overdue::by_sub_levels;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
-use crate::compaction::policy::{
-    Choice, Input, Policy, Reason, assemble, target_bytes, unless_claimed,
-};
+use crate::compaction::policy::{Choice, Input, Policy, Reason, assemble, unless_claimed};
+use crate::compaction::targets::Shape;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Level, Place};
 
 /// What the tiered policy goes by.
@@ -47,7 +46,7 @@ pub(crate) enum LastLevel {
     /// Nothing.
     Tiered,
     /// It is one sub-level, until it is over its target.
-    Leveled { level1_bytes: u64, level_ratio: u64 },
+    Leveled(Shape),
 }
 
 /// The lowest level of all.
@@ -70,7 +69,7 @@ impl Tiered {
     }
 
     fn is_kept_as_one(&self, levels: &KeyspaceLevels, number: u8) -> bool {
-        matches!(self.last_level, LastLevel::Leveled { .. })
+        matches!(self.last_level, LastLevel::Leveled(_))
             && number > 0
             && number == levels.deepest_level()
     }
@@ -103,11 +102,8 @@ impl Tiered {
         }
         let inputs: Vec<Input> = (number..=last).flat_map(|n| all_of(levels, n)).collect();
         match self.last_level {
-            LastLevel::Leveled {
-                level1_bytes,
-                level_ratio,
-            } if last + 1 == levels.deepest_level() => {
-                let most_bytes = target_bytes(last + 1, level1_bytes, level_ratio);
+            LastLevel::Leveled(shape) if last + 1 == levels.deepest_level() => {
+                let most_bytes = shape.most_bytes_down_to(last + 1);
                 self.onto_last(reason, inputs, levels, last + 1, most_bytes)
             }
             _ => onto_next(reason, inputs, levels, last, &self.same_form_as_above),
@@ -183,17 +179,16 @@ impl Tiered {
             let pick = || self.pick_full(levels, under_way, level..=level);
             (count > 0).then(|| Candidate {
                 measure: match self.last_level {
-                    LastLevel::Leveled {
-                        level1_bytes,
-                        level_ratio,
-                    } if self.is_kept_as_one(levels, level) => Measure::Size {
-                        level,
-                        bytes: levels
-                            .levels
-                            .get(usize::from(level))
-                            .map_or(0, Level::size_bytes),
-                        target: target_bytes(level, level1_bytes, level_ratio),
-                    },
+                    LastLevel::Leveled(shape) if self.is_kept_as_one(levels, level) => {
+                        Measure::Size {
+                            level,
+                            bytes: levels
+                                .levels
+                                .get(usize::from(level))
+                                .map_or(0, Level::size_bytes),
+                            target: shape.most_bytes_down_to(level),
+                        }
+                    }
                     _ => Measure::SubLevels {
                         level,
                         count,

@@ -35,7 +35,7 @@ use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::listed;
 use crate::compaction::policy::tiered::{all_of, is_at_rest};
 use crate::compaction::policy::{
-    Choice, ChoiceKind, Input, Policy, Reason, removal, unless_claimed,
+    Choice, ChoiceKind, Input, Policy, Reason, is_idle, removal, split, unless_claimed,
 };
 use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
@@ -292,10 +292,10 @@ impl Policy for Tombstones {
         if let Some(removal) = removal::pick(levels, under_way, &self.seen) {
             return Some(removal);
         }
-        let usual = self.inner.pick(levels, under_way, estimates);
+        let (leftover, usual) = split(self.inner.pick(levels, under_way, estimates));
         let has_tombstones = levels.tables().any(|(_, table)| table.has_tombstones());
-        if !has_tombstones || usual.as_ref().is_some_and(Choice::is_of_level0) {
-            return usual;
+        if !has_tombstones || usual.as_ref().is_some_and(Choice::goes_first) {
+            return usual.or(leftover);
         }
         let old = self.old_parts(levels);
         if !old.is_empty()
@@ -308,11 +308,10 @@ impl Policy for Tombstones {
             return usual;
         }
         let full = self.full_parts(levels);
-        let is_idle = || under_way.is_empty() || self.inner.pick(levels, &[], estimates).is_none();
-        if full.is_empty() || !is_idle() {
-            return None;
+        if full.is_empty() || !is_idle(&*self.inner, levels, under_way, estimates) {
+            return leftover;
         }
-        self.first_of(full, levels, under_way)
+        self.first_of(full, levels, under_way).or(leftover)
     }
 
     /// What is old stands before the rest if it goes before it; what is full stands last.
@@ -324,14 +323,15 @@ impl Policy for Tombstones {
     ) -> Vec<Candidate> {
         let removals = removal::candidates(levels, under_way, &self.seen);
         let mut usual = self.inner.candidates(levels, under_way, estimates);
+        let leftovers = usual.extract_if(.., |candidate| candidate.is_leftover());
+        let leftovers: Vec<Candidate> = leftovers.collect();
         let picked = usual.iter().find_map(Candidate::choice);
-        let (is_picked, is_level0) = (picked.is_some(), picked.is_some_and(Choice::is_of_level0));
+        let (is_picked, goes_first) = (picked.is_some(), picked.is_some_and(Choice::goes_first));
         let candidate = |part, may_begin| self.candidate(levels, under_way, part, may_begin);
-        let old_first = !is_level0 && !self.level0_waits(levels, under_way, estimates);
+        let old_first = !goes_first && !self.level0_waits(levels, under_way, estimates);
         let old = self.old_parts(levels).into_iter();
         let mut all: Vec<Candidate> = old.map(|part| candidate(part, old_first)).collect();
-        let is_idle = || under_way.is_empty() || self.inner.pick(levels, &[], estimates).is_none();
-        let full_too = !is_picked && is_idle();
+        let full_too = !is_picked && is_idle(&*self.inner, levels, under_way, estimates);
         let full = self.full_parts(levels).into_iter();
         let full: Vec<Candidate> = full.map(|part| candidate(part, full_too)).collect();
         if old_first {
@@ -341,6 +341,7 @@ impl Policy for Tombstones {
             all = usual;
         }
         all.extend(full);
+        all.extend(leftovers);
         removals.into_iter().chain(all).collect()
     }
 

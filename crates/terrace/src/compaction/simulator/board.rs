@@ -117,7 +117,7 @@ impl Board {
             }
             let waiting = self.waiting(|_| true);
             let chosen = levels.pick(&self.claims(), self.busy())?;
-            let chosen = chosen.filter(|choice| waiting.is_none() || choice.is_of_level0());
+            let chosen = chosen.filter(|choice| waiting.is_none() || choice.goes_first());
             match (chosen, waiting) {
                 (Some(choice), _) => self.begin(choice, levels, recorder)?,
                 (None, Some(at)) => self.build(at, levels, recorder),

@@ -20,6 +20,7 @@ use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
+use crate::compaction::targets::{Shape, Targets};
 use crate::levels::{
     Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState,
     StructureError, TableAdded, TableMeta, TableMoved,
@@ -401,17 +402,17 @@ fn table_bytes(simulation: &Simulation, form: &TableForm) -> [u64; LEVELS] {
         _ => (false, MOST_OF_SUB_LEVELS),
     };
     let largest = (all_bytes / most_tables) as u64;
-    let mut target_bytes = options.level1_bytes;
+    let shape = Shape::of(&options.keyspace_form());
+    let targets = Targets::of_sum(all_bytes as u64, 0, shape);
     let mut of_levels = [options.table_bytes.max(1); LEVELS];
     // A flush of level 0 is no more than a buffer.
     of_levels[0] = of_levels[0].max(largest.min(options.arena_bytes));
-    for bytes in of_levels.iter_mut().skip(1) {
+    for (level, bytes) in (1u8..).zip(of_levels.iter_mut().skip(1)) {
         let most = match has_targets {
-            true => largest.min(target_bytes / LEAST_TABLES),
+            true => largest.min(targets.urgent_bytes(level) / LEAST_TABLES),
             false => largest,
         };
         *bytes = most.max(*bytes);
-        target_bytes = target_bytes.saturating_mul(options.level_ratio);
     }
     of_levels
 }

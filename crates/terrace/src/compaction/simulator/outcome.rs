@@ -226,7 +226,10 @@ impl Recorder {
 fn name(reason: Reason) -> String {
     match reason {
         Reason::Level0SubLevels(_) | Reason::Level0Scans(_) => "sub-levels of level 0".into(),
-        Reason::LevelSize { level, .. } => format!("size of level {level}"),
+        Reason::LevelSize { level, .. } | Reason::Leftover { level, .. } => {
+            format!("size of level {level}")
+        }
+        Reason::UnusedLevel { level } => format!("unused level {level}"),
         Reason::SubLevels { level, .. } => format!("sub-levels of level {level}"),
         Reason::Duplicates { level, .. } => format!("duplicates in level {level}"),
         Reason::DuplicatesOfRange { level, .. } => {

@@ -24,6 +24,7 @@ use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
 use crate::compaction::slices::{Sample, Slice, divide, slice_edit};
 use crate::compaction::table_ends::TableEnds;
+use crate::compaction::targets::Shape;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
@@ -170,20 +171,21 @@ pub(super) const POLICIES: usize = 5;
 /// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
 pub(super) fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> Box<dyn Policy> {
     let same_form_as_above = (0..7).map(|level| level != 3).collect();
+    let shape = Shape {
+        level1_bytes,
+        level_ratio: 2,
+    };
     let last_level = match number {
         0 => {
             return Box::new(Leveled {
                 level0_merge,
                 level0_is_paid_for: false,
-                level1_bytes,
-                level_ratio: 2,
+                shape,
+                slice_bytes: 16,
                 same_form_as_above,
             });
         }
-        1 => LastLevel::Leveled {
-            level1_bytes,
-            level_ratio: 2,
-        },
+        1 => LastLevel::Leveled(shape),
         _ => LastLevel::Tiered,
     };
     let tiered = Tiered {
