@@ -6,8 +6,8 @@ use std::path::Path;
 
 use terrace::Error;
 use terrace::explain::{
-    Description, Explanation, KeyspaceExplanation, Measured, Plan, PlanKind, Settings, Weighed,
-    WeighedStanding,
+    Description, Explanation, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanKind, Settings,
+    Weighed, WeighedStanding,
 };
 
 use crate::arguments::{Explain, ExplainCompaction};
@@ -109,6 +109,7 @@ fn keyspace(explained: &KeyspaceExplanation) -> String {
             merge.reason,
         ));
     }
+    text.push_str(&targets(&explained.targets));
     text.push_str(&weighed(explained));
     let oldest = explained.oldest_snapshot.filter(|oldest| oldest.tables > 0);
     if let Some(oldest) = oldest {
@@ -129,6 +130,24 @@ fn keyspace(explained: &KeyspaceExplanation) -> String {
     }
     text.push_str(&levels(explained));
     text
+}
+
+/// What each level is to hold, on one line.
+fn targets(targets: &[LevelTarget]) -> String {
+    let Some((deepest, above)) = targets.split_last() else {
+        return String::new();
+    };
+    let above = above.iter();
+    let above = above.map(|of| format!("level {} {}, ", of.level, target(of.bytes)));
+    let above: String = above.collect();
+    format!("targets: {above}level {} what is left\n", deepest.level)
+}
+
+fn target(target_bytes: u64) -> String {
+    match target_bytes {
+        0 => "not used".to_owned(),
+        target_bytes => bytes(target_bytes),
+    }
 }
 
 fn settings(settings: &Settings) -> String {
@@ -260,7 +279,11 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             level,
             bytes: held,
             due_at,
-        } => [format!("level {level}: size"), bytes(*held), bytes(*due_at)],
+        } => [
+            format!("level {level}: size"),
+            bytes(*held),
+            target(*due_at),
+        ],
         Measured::Duplicates {
             level,
             rate,
