@@ -132,7 +132,7 @@ fn keyspace(explained: &KeyspaceExplanation) -> String {
     text
 }
 
-/// What each level is to hold, on one line.
+/// Returns the target of each level, on one line.
 fn targets(targets: &[LevelTarget]) -> String {
     let Some((deepest, above)) = targets.split_last() else {
         return String::new();

@@ -1,11 +1,11 @@
 //! The bytes that each level is to hold: a pure function of the bytes below level 0.
 //!
 //! Targets are counted from below, as RocksDB does with `level_compaction_dynamic_level_bytes`: the deepest
-//! level takes what the others leave, and each one above a ratio's part of the one below it. So about a
+//! level takes the rest of the others, and each one above a ratio's part of the one below it. So about a
 //! ninth of a store stands above its deepest level at any size, where targets that are fixed from above
 //! leave up to half of it there.
 //!
-//! - They go by the *sum* of what is listed, merges under way included. By the deepest level's own bytes
+//! - They go by the *sum* of the listed tables, merges under way included. By the deepest level's own bytes
 //!   they would collapse while a new deepest level fills.
 //! - A level whose target is below a quarter of `level1_bytes` is not used. Level 0 goes to the first one that is.
 //! - Where only one level stands above the deepest, it keeps `level1_bytes` until its target is about as large.
@@ -13,8 +13,8 @@
 //!   older release: level 0 would have to be merged with all of it.
 //! - A deeper level begins once level 1 would still be used with it.
 //!
-//! Targets that are fixed from above, as releases before this rule had them, still say what is urgent: what
-//! is over the one from below alone goes down behind everything else, and nobody is held back for it. So
+//! Targets that are fixed from above, as releases before this rule had them, still rank levels. A level
+//! that is over the one from below alone goes down behind everything else, and nobody is held back for it. So
 //! a store of such a release is opened as it is.
 
 use crate::levels::{KeyspaceLevels, LEVELS};
@@ -33,7 +33,7 @@ const LEAST_PART: (u128, u128) = (1, 4);
 /// have less than this.
 const LEAST_PART_OF_SMALL: (u128, u128) = (3, 4);
 
-/// Levels are skipped while the first one used, and what lies above it, has no more than so many times its
+/// Levels are skipped while the first one used has, with all levels above it, no more than so many times its
 /// target.
 const MOST_TIMES_OF_FIRST: u64 = 2;
 
@@ -41,7 +41,7 @@ const MOST_TIMES_OF_FIRST: u64 = 2;
 /// hundredths of space and write an eighth more.
 const PART_OF_RATIO: (u128, u128) = (4, 5);
 
-/// What the options say of the sizes of levels.
+/// The options of the sizes of levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) level1_bytes: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Targets {
     deepest: u8,
     /// Of level 0 there is none. A level that is not used has 0.
     bytes: [u64; LEVELS],
-    /// Of levels that a crossing has begun what they lack of half of their target.
+    /// The bytes that levels of a crossing lack of half of their target.
     missing_bytes: [u64; LEVELS],
 }
 
@@ -193,7 +193,7 @@ impl Targets {
         self.bytes.get(usize::from(level)).copied().unwrap_or(0)
     }
 
-    /// Returns whether level 0, or what lies above, may end in a level.
+    /// Returns whether tables from above may end in a level.
     pub(crate) fn is_used(&self, level: u8) -> bool {
         level >= self.deepest || self.bytes(level) > 0
     }
@@ -232,7 +232,7 @@ impl Targets {
     }
 
     /// Returns whether a crossing left a level with less than half of its target: a deeper level has begun, and
-    /// what is above goes down by moves.
+    /// the level above goes down by moves.
     pub(crate) fn is_beginning(&self, level: u8) -> bool {
         let missing = self.missing_bytes.get(usize::from(level));
         missing.is_some_and(|bytes| *bytes > 0)

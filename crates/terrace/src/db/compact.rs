@@ -94,8 +94,8 @@ impl Store {
         Ok(true)
     }
 
-    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed. What can wait
-    /// waits for all keyspaces.
+    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed. Leftovers
+    /// wait for all keyspaces.
     fn choose(
         &self,
         claims: &[(KeyspaceId, Claim)],

@@ -39,7 +39,7 @@ pub struct KeyspaceOptions {
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
     /// Bytes of level 1 in a small store. In a larger one targets are counted from below: the deepest level
-    /// takes what the others leave, and level 1 may have from a quarter of this to `level_ratio` times a
+    /// takes the rest of the others, and level 1 may have from a quarter of this to `level_ratio` times a
     /// quarter. Default: 512 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:

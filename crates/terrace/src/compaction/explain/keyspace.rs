@@ -108,7 +108,7 @@ impl Asked<'_> {
             inputs.any(|input| other.takes(input.table.number))
         };
         let in_its_way = |other: &Claim| {
-            // What can wait begins beside nothing.
+            // Leftovers begin beside nothing.
             wanted.is_leftover() || other.conflicts_with(&claim) || takes_its_tables(other)
         };
         let others = (0..claims.len()).zip(claims);

@@ -64,7 +64,7 @@ pub struct KeyspaceExplanation {
     pub settings: Settings,
     /// Its levels that hold tables, from the top.
     pub levels: Vec<ExplainedLevel>,
-    /// With `Leveled` what each level below level 0 is to hold, down to the deepest. Counted from below, see
+    /// With `Leveled` the target of each level below level 0, down to the deepest. Counted from below, see
     /// [`Options::level1_bytes`](crate::Options::level1_bytes).
     #[serde(default)]
     pub targets: Vec<LevelTarget>,
@@ -109,7 +109,7 @@ pub struct Settings {
     pub least_score: Option<f64>,
 }
 
-/// What a level is to hold.
+/// The target of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelTarget {

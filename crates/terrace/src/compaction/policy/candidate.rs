@@ -76,7 +76,7 @@ impl Standing {
 }
 
 impl Candidate {
-    /// Returns whether what it would do goes behind everything else.
+    /// Returns whether its choice goes behind everything else.
     pub(super) fn is_leftover(&self) -> bool {
         self.choice().is_some_and(Choice::is_leftover)
     }

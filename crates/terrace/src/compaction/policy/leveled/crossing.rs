@@ -8,9 +8,9 @@ use crate::compaction::targets::Targets;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Level, Place};
 
 impl Leveled {
-    /// What goes down because a deeper level begins: tables of the level above one that is beginning, moved,
-    /// whatever their form, as many as the levels down to theirs have too much. The deepest first, so that
-    /// the next level finds nothing in its way: no byte is written for it.
+    /// Returns a move of tables into a level that is beginning, from the one above it and in any form. It takes as
+    /// many as the levels down to theirs have too much. The deepest goes first, so that the next level finds
+    /// nothing in its way: no byte is written.
     pub(in crate::compaction::policy) fn cross(
         &self,
         levels: &KeyspaceLevels,

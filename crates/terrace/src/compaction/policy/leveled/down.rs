@@ -1,4 +1,4 @@
-//! What of a level below level 0 goes down.
+//! Tables of a level below level 0 that go down.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::policy::inputs::{all, overlapping};
@@ -8,7 +8,7 @@ use crate::compaction::targets::Targets;
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place};
 
 impl Leveled {
-    /// What is not urgent begins beside nothing.
+    /// Returns the merge of a level that is over its target. A level that is not urgent begins beside nothing.
     pub(super) fn pick_below_level0(
         &self,
         levels: &KeyspaceLevels,
@@ -68,8 +68,8 @@ impl Leveled {
         })
     }
 
-    /// Returns the table at a place of its level and those of its neighbours that lie within what it drags
-    /// along of the next level, up to a slice. Small tables above large ones would drag them again and again.
+    /// Returns the table at a place of its level, with the neighbours that lie within its dragged tables of the
+    /// next level, up to a slice. Small tables above large ones would drag them again and again.
     fn with_neighbours<'a>(
         &self,
         by_key: &'a [Input],
@@ -96,7 +96,7 @@ impl Leveled {
         by_key.get(at - before..=at + behind)
     }
 
-    /// Chooses the first level from `number` on that is used. Of those before it goes along what is in the
+    /// Chooses the first level from `number` on that is used. Tables of those before go along where they are in the
     /// way.
     fn choose_used(
         &self,

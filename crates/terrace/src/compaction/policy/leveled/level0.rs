@@ -1,4 +1,4 @@
-//! What level 0 is merged with, and how deep it goes.
+//! Merges of level 0: their inputs, and their depth.
 
 use std::sync::Arc;
 
