@@ -615,7 +615,74 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Db, Options};
+    use super::*;
+    use crate::levels::testing::added;
+    use crate::levels::{Place, TableAdded};
+    use crate::{Background, Db, KeyspaceOptions, Options};
+
+    /// A table of a level: its smallest and its largest key, and its bytes.
+    type Listed = (u8, &'static str, &'static str, u64);
+
+    /// Level 2 is over its target from below alone, as in a store of an older release.
+    const LEFTOVERS: &[Listed] = &[
+        (1, "a", "z", 300),
+        (2, "a", "m", 4900),
+        (2, "n", "z", 4900),
+        (3, "a", "m", 2500),
+        (3, "n", "z", 2500),
+    ];
+    /// Level 1 is over all its targets.
+    const ORDINARY: &[Listed] = &[(1, "a", "m", 10_000), (1, "n", "z", 10_000)];
+
+    /// Makes keyspaces of such tables, which have no files. Returns the position of the one that a worker begins with,
+    /// and whether it begins with a leftover.
+    fn chosen(keyspaces: &[&[Listed]]) -> Option<(usize, bool)> {
+        let options = Options {
+            background: Background::Inline,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        let form = KeyspaceOptions {
+            level1_bytes: 1024,
+            ..KeyspaceOptions::default()
+        };
+        let mut ids = Vec::new();
+        for (at, tables) in keyspaces.iter().enumerate() {
+            let keyspace = db.create_keyspace(&at.to_string(), form.clone()).unwrap();
+            let tables_added = tables.iter().map(|&(level, smallest, largest, bytes)| {
+                let number = db.store().next_table.fetch_add(1, Ordering::Relaxed);
+                let mut listed = added(Place::base(level), number, smallest, largest);
+                listed.table.keyspace = keyspace.id();
+                listed.table.size_bytes = bytes;
+                listed
+            });
+            let tables_added: Vec<TableAdded> = tables_added.collect();
+            let edit = Edit {
+                tables_added,
+                ..Edit::default()
+            };
+            db.store().install_edit(edit).unwrap();
+            ids.push(keyspace.id());
+        }
+        assert!(ids.is_sorted(), "a version lists keyspaces by their ids");
+        let store = db.store();
+        let seen = store.seen_beside(RangesInArenas::Persisted);
+        let known = store.known_duplicates();
+        let (keyspace, choice) = store.choose(&[], &known, &seen).unwrap()?;
+        let at = ids.iter().position(|id| *id == keyspace).unwrap();
+        Some((at, choice.is_leftover()))
+    }
+
+    #[test]
+    fn leftovers_of_a_keyspace_wait_for_the_work_of_all_others() {
+        assert_eq!(chosen(&[&[]]), None);
+        assert_eq!(chosen(&[ORDINARY, LEFTOVERS]), Some((0, false)));
+        assert_eq!(chosen(&[LEFTOVERS, ORDINARY]), Some((1, false)));
+        let behind = [LEFTOVERS, &[], LEFTOVERS, ORDINARY, LEFTOVERS];
+        assert_eq!(chosen(&behind), Some((3, false)));
+        // Only then the first of them.
+        assert_eq!(chosen(&[&[], LEFTOVERS, LEFTOVERS]), Some((1, true)));
+    }
 
     #[test]
     fn a_merge_leaves_the_room_that_unflushed_arenas_need_in_tables() {
