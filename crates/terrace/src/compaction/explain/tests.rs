@@ -150,6 +150,61 @@ fn what_has_to_wait_names_what_it_waits_for() {
     assert_eq!(free.choice, Some(waiting.plan));
 }
 
+/// Tables of levels, each with its smallest and its largest key and its bytes; numbered from 1.
+fn of_tables(head: &str, levels: &[(u8, &[(&str, &str, u64)])]) -> String {
+    let table = |(smallest, largest, bytes): &(&str, &str, u64)| {
+        let keys = format!("{{ smallest = '{smallest}', largest = '{largest}' }}");
+        format!("{{ bytes = {bytes}, entries = 1, keys = {keys} }}")
+    };
+    let sub_levels = levels.iter().map(|(level, tables)| {
+        let tables: Vec<String> = tables.iter().map(table).collect();
+        let tables = tables.join(", ");
+        format!("[[sub_levels]]\nlevel = {level}\ntables = [{tables}]\n")
+    });
+    let options = "[options]\nlevel1_bytes = 1024";
+    format!("{head}\n{options}\n{}", sub_levels.collect::<String>())
+}
+
+/// A merge of other keys and other tables is in the way of no ordinary merge.
+#[test]
+fn a_leftover_names_all_that_is_under_way_as_what_it_waits_for() {
+    let over_from_below_alone: [(u8, &[_]); 3] = [
+        (1, &[("n", "z", 300)]),
+        (2, &[("a", "m", 4900), ("n", "z", 4900)]),
+        (3, &[("a", "m", 2500), ("n", "z", 2500)]),
+    ];
+    let unused: [(u8, &[_]); 3] = [
+        (1, &[("h", "k", 10)]),
+        (2, &[("c", "e", 10), ("m", "p", 10)]),
+        (3, &[("a", "g", 300), ("h", "l", 300), ("m", "z", 300)]),
+    ];
+    for (levels, under_way, until, reason) in [
+        (
+            over_from_below_alone,
+            "{ tables = [3, 5], level = 3 }, { tables = [1], level = 1 }",
+            &[0, 1][..],
+            "level 2 is at 590 % of its target",
+        ),
+        (
+            unused,
+            "{ tables = [2, 4], level = 3 }",
+            &[0],
+            "level 1 is not used in a store of this size",
+        ),
+    ] {
+        let under_way = format!("under_way = [{under_way}]");
+        let keyspace = explained(&of_tables(&under_way, &levels));
+        assert_eq!(keyspace.choice, None, "{reason}");
+        let waiting = keyspace.waiting.unwrap();
+        assert_eq!(waiting.until, until, "{reason}");
+        assert_eq!(waiting.plan.reason, reason);
+        let mut weighed = keyspace.candidates.iter();
+        assert!(weighed.any(|weighed| weighed.standing == WeighedStanding::Waits));
+        let alone = explained(&of_tables("", &levels));
+        assert_eq!((alone.choice, alone.waiting), (Some(waiting.plan), None));
+    }
+}
+
 #[test]
 fn a_snapshot_keeps_what_is_older_than_it() {
     let head = |snapshots: &str| {
