@@ -227,3 +227,64 @@ fn every_sequence_comes_to_rest_and_no_table_crosses_twice() {
         "{began} levels began, {unused} stores skip some"
     );
 }
+
+/// Tables that one edit of a crossing moves at most.
+const MOST_MOVED: usize = 4096;
+
+/// Returns a store with tables of these bytes in level 2, where a third level is due.
+fn before_a_crossing(tables: impl Iterator<Item = u64>) -> Sequence {
+    let mut sequence = Sequence::new(0);
+    sequence.policy = Leveled {
+        level0_merge: 4,
+        shape: Shape {
+            level1_bytes: 3000,
+            level_ratio: 10,
+        },
+        same_form_as_above: vec![true; LEVELS],
+        ..sequence.policy
+    };
+    for (at, bytes) in (0..).zip(tables) {
+        sequence.add(Place::base(2), at, at, bytes);
+    }
+    sequence
+}
+
+impl Sequence {
+    /// Works off what moves alone do, and returns how many tables each edit moved. No table is moved twice.
+    fn move_to_rest(&mut self) -> Vec<usize> {
+        let mut moved = BTreeSet::new();
+        let mut edits = Vec::new();
+        loop {
+            let version = self.version();
+            let levels = levels(&version);
+            let Some(choice) = self.policy.pick(levels, &[], &NoEstimates) else {
+                self.check_rest(levels, &Targets::of(levels, self.policy.shape));
+                return edits;
+            };
+            assert_eq!(choice.kind, ChoiceKind::Move, "{}", choice.reason);
+            assert_eq!(choice.output, Place::base(3));
+            check_legal(levels, &choice).unwrap();
+            let mut inputs = choice.inputs.iter();
+            assert!(inputs.all(|input| moved.insert(input.table.number)));
+            edits.push(choice.inputs.len());
+            self.carry_out(&choice);
+        }
+    }
+}
+
+#[test]
+fn a_crossing_of_many_tables_takes_several_edits() {
+    // The first edit moves less than half of what level 3 is to have.
+    let first = std::iter::repeat_n(10, MOST_MOVED);
+    let mut sequence = before_a_crossing(first.chain(std::iter::repeat_n(11, 4900)));
+    assert_eq!(sequence.move_to_rest(), [MOST_MOVED, 3952, 1]);
+}
+
+#[test]
+fn a_level_that_has_begun_takes_the_rest_of_a_crossing_by_moves() {
+    // The first edit moves most of what level 3 is to have.
+    let mut sequence = before_a_crossing(std::iter::repeat_n(20, 4700));
+    let edits = sequence.move_to_rest();
+    assert_eq!(edits[0], MOST_MOVED);
+    assert!(edits.len() > 50 && edits[1..].iter().all(|tables| *tables == 1));
+}
