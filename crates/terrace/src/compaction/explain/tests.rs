@@ -150,9 +150,12 @@ fn what_has_to_wait_names_what_it_waits_for() {
     assert_eq!(free.choice, Some(waiting.plan));
 }
 
-/// Tables of levels, each with its smallest and its largest key and its bytes; numbered from 1.
-fn of_tables(head: &str, levels: &[(u8, &[(&str, &str, u64)])]) -> String {
-    let table = |(smallest, largest, bytes): &(&str, &str, u64)| {
+/// A table's smallest and largest key, and its bytes.
+type Listed<'a> = (&'a str, &'a str, u64);
+
+/// Describes the tables of levels, numbered from 1.
+fn of_tables(head: &str, levels: &[(u8, &[Listed<'_>])]) -> String {
+    let table = |(smallest, largest, bytes): &Listed<'_>| {
         let keys = format!("{{ smallest = '{smallest}', largest = '{largest}' }}");
         format!("{{ bytes = {bytes}, entries = 1, keys = {keys} }}")
     };
