@@ -253,18 +253,24 @@ pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<V
     Ok(left_alone.map(|slot| region.file(slot.number)).collect())
 }
 
-/// The arenas of this store, slot and generation, that no edit of the manifest issued.
+/// Returns the arenas of this store, slot and generation, that no edit of the manifest issued.
 pub(crate) fn unissued(
     slots: &[SlotInfo],
     state: &ManifestState,
 ) -> impl Iterator<Item = (u64, u64)> {
     let next = state.next_generation;
-    slots.iter().filter_map(move |slot| match slot.header {
-        HeaderState::Intact(header) if header.generation >= next => {
-            Some((slot.number, header.generation))
-        }
+    let generations = slots
+        .iter()
+        .filter_map(|slot| Some((slot.number, own_generation(slot)?)));
+    generations.filter(move |(_, generation)| *generation >= next)
+}
+
+/// Returns the generation of an arena of this store.
+fn own_generation(slot: &SlotInfo) -> Option<u64> {
+    match slot.header {
+        HeaderState::Intact(header) => Some(header.generation),
         _ => None,
-    })
+    }
 }
 
 /// The error for an arena of a generation that no edit issued.
