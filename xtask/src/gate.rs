@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "mutants",
-        run: mutants::run_part,
+        run: |root| mutants::run(root, &[]),
     },
     Step {
         name: "fuzz",

@@ -26,7 +26,7 @@ Usage: cargo xtask <command>
                       everything a change must pass; --ci runs the long tests too
   test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
                       the names of the failed ones at the end
-  mutants [NAME]...   apply each patch in mutants/ and expect its test to fail
+  mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
   guest [dax|btrfs|nvme]
                       the tests of DAX, of full disks of btrfs, and of a node and Linux, in an
