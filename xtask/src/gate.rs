@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, suite, tools};
+use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, suite, tidy, tools};
 
 struct Step {
     name: &'static str,
@@ -17,6 +17,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "format",
         run: format,
+    },
+    Step {
+        name: "tidy",
+        run: |root| tidy::run(root, false),
     },
     Step {
         name: "lint",

@@ -12,6 +12,7 @@ mod process;
 mod sanitizers;
 mod suite;
 mod test_log;
+mod tidy;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ Usage: cargo xtask <command>
                       everything a change must pass; --ci runs the long tests too
   test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
                       the names of the failed ones at the end
+  tidy                count imports that go up, long functions and files, and code lines
   mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
   guest [dax|btrfs|nvme]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
             }
             return gate::run(&root, given(CI), given(WITH_ROCKSDB));
         }
+        "tidy" if rest.is_empty() => tidy::run(&root, true),
         "test" => suite::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
