@@ -5,127 +5,85 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
-use crate::{Outcome, browser, full_disk, guest, mutants, peers, sanitizers, suite, tidy, tools};
+use crate::{
+    Outcome, browser, changes, full_disk, guest, mutants, peers, sanitizers, suite, tidy, tools,
+};
+
+/// How much of the gate is run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Before a commit: minutes on a warm tree.
+    Quick,
+    /// Before a change lands.
+    Ci,
+    /// Before a submission: everything that finds rare faults, without a limit of time.
+    Deep,
+}
 
 struct Step {
     name: &'static str,
+    /// The least tier that runs it.
+    tier: Tier,
     run: fn(&Path) -> Outcome,
+}
+
+const fn quick(name: &'static str, run: fn(&Path) -> Outcome) -> Step {
+    let tier = Tier::Quick;
+    Step { name, tier, run }
+}
+
+const fn ci(name: &'static str, run: fn(&Path) -> Outcome) -> Step {
+    let tier = Tier::Ci;
+    Step { name, tier, run }
+}
+
+const fn deep(name: &'static str, run: fn(&Path) -> Outcome) -> Step {
+    let tier = Tier::Deep;
+    Step { name, tier, run }
 }
 
 /// Quick refusals first. A failed step does not stop the others: one run tells everything.
 const STEPS: &[Step] = &[
-    Step {
-        name: "format",
-        run: format,
-    },
-    Step {
-        name: "tidy",
-        run: |root| tidy::run(root, false),
-    },
-    Step {
-        name: "lint",
-        run: lint,
-    },
-    Step {
-        name: "documentation",
-        run: documentation,
-    },
-    Step {
-        name: "tests",
-        run: |root| suite::run(root, &[]),
-    },
-    Step {
-        name: "shuttle",
-        run: shuttle,
-    },
-    Step {
-        name: "benches",
-        run: benches,
-    },
-    Step {
-        name: "full disk",
-        run: full_disk::run,
-    },
-    Step {
-        name: "guest, DAX",
-        run: guest::dax,
-    },
-    Step {
-        name: "guest, btrfs",
-        run: guest::btrfs,
-    },
-    Step {
-        name: "guest, NVMe",
-        run: guest::nvme,
-    },
-    Step {
-        name: "browser",
-        run: browser::run,
-    },
-    Step {
-        name: "mutants",
-        run: |root| mutants::run(root, &[]),
-    },
-    Step {
-        name: "fuzz",
-        run: |root| tools::fuzz(root, tools::FUZZ_SECONDS),
-    },
-    Step {
-        name: "miri",
-        run: tools::miri,
-    },
-    Step {
-        name: "aarch64",
-        run: tools::aarch64,
-    },
-    Step {
-        name: "peers",
-        run: peers::run,
-    },
-    Step {
-        name: "address sanitizer",
-        run: sanitizers::address,
-    },
-    Step {
-        name: "thread sanitizer",
-        run: sanitizers::thread,
-    },
-    Step {
-        name: "dependencies",
-        run: tools::deny,
-    },
+    quick("format", format),
+    quick("tidy", |root| tidy::run(root, false)),
+    quick("lint", lint),
+    ci("documentation", documentation),
+    ci("tests", |root| suite::run(root, &[])),
+    ci("shuttle", shuttle),
+    ci("benches", benches),
+    ci("full disk", full_disk::run),
+    ci("guest, DAX", guest::dax),
+    ci("guest, btrfs", guest::btrfs),
+    ci("guest, NVMe", guest::nvme),
+    ci("browser", browser::run),
+    ci("mutants", |root| mutants::run(root, &[])),
+    ci("peers", peers::run),
+    ci("dependencies", tools::deny),
+    deep("address sanitizer", sanitizers::address),
+    deep("thread sanitizer", sanitizers::thread),
+    deep("miri", tools::miri),
+    deep("aarch64", tools::aarch64),
+    deep("model, long", |root| {
+        scaled(root, "model", &[("TERRACE_MODEL_OPERATIONS", "250000")])
+    }),
+    deep("crashes, long", |root| {
+        let scale = [
+            ("TERRACE_CRASH_RUNS", "2"),
+            ("TERRACE_CRASH_OPERATIONS", "150"),
+            ("TERRACE_DOUBLE_CRASHES", "50"),
+        ];
+        scaled(root, "crash", &scale)
+    }),
+    deep("fuzz", tools::fuzz_long),
+    deep("peers, rocksdb", peers::with_rocksdb),
 ];
 
-/// What takes minutes, and runs in CI only.
-const LONG_STEPS: &[Step] = &[
-    Step {
-        name: "model, long",
-        run: |root| scaled(root, "model", &[("TERRACE_MODEL_OPERATIONS", "250000")]),
-    },
-    Step {
-        name: "crashes, long",
-        run: |root| {
-            let scale = [
-                ("TERRACE_CRASH_RUNS", "2"),
-                ("TERRACE_CRASH_OPERATIONS", "150"),
-                ("TERRACE_DOUBLE_CRASHES", "50"),
-            ];
-            scaled(root, "crash", &scale)
-        },
-    },
-];
+/// The quick tier tests what changed alone.
+const TESTS_OF_CHANGES: Step = quick("tests of changes", changes::test);
 
-pub fn run(root: &Path, ci: bool, with_rocksdb: bool) -> ExitCode {
-    let rocksdb = [Step {
-        name: "peers, rocksdb",
-        run: if with_rocksdb {
-            peers::with_rocksdb
-        } else {
-            peers::without_rocksdb
-        },
-    }];
-    let long = if ci { LONG_STEPS } else { &[] };
-    let steps = STEPS.iter().chain(&rocksdb).chain(long);
+pub fn run(root: &Path, tier: Tier) -> ExitCode {
+    let steps = STEPS.iter().filter(|step| step.tier <= tier);
+    let steps = steps.chain((tier == Tier::Quick).then_some(&TESTS_OF_CHANGES));
     let results: Vec<_> = steps
         .map(|step| {
             println!("\n==> {}", step.name);

@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask gate` decides whether a change may land.
 
 mod browser;
+mod changes;
 mod file_system;
 mod full_disk;
 mod gate;
@@ -23,8 +24,10 @@ use outcome::Outcome;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  gate [--ci] [--with-rocksdb]
-                      everything a change must pass; --ci runs the long tests too
+  gate [--quick|--ci|--deep]
+                      --quick, before a commit: format, tidy, lint, the tests of what changed;
+                      --ci (the default), what a change must pass to land;
+                      --deep, before a submission: sanitizers, Miri, long tests, fuzzing, RocksDB
   test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
                       the names of the failed ones at the end
   tidy                count imports that go up, long functions and files, and code lines
@@ -39,8 +42,6 @@ Usage: cargo xtask <command>
   sanitizers          the libraries' tests under the address and the thread sanitizer
   fuzz [SECONDS]      run each fuzz target for some seconds (default 20)";
 
-/// Run the tests that take minutes, too.
-const CI: &str = "--ci";
 /// Build RocksDB, too.
 const WITH_ROCKSDB: &str = "--with-rocksdb";
 
@@ -53,11 +54,14 @@ fn main() -> ExitCode {
     };
     let outcome = match command.as_str() {
         "gate" => {
-            let given = |flag: &str| rest.iter().any(|argument| argument == flag);
-            if rest.iter().any(|flag| flag != CI && flag != WITH_ROCKSDB) {
-                return usage();
-            }
-            return gate::run(&root, given(CI), given(WITH_ROCKSDB));
+            let tier = match rest {
+                [] => gate::Tier::Ci,
+                [flag] if flag == "--quick" => gate::Tier::Quick,
+                [flag] if flag == "--ci" => gate::Tier::Ci,
+                [flag] if flag == "--deep" => gate::Tier::Deep,
+                _ => return usage(),
+            };
+            return gate::run(&root, tier);
         }
         "tidy" if rest.is_empty() => tidy::run(&root, true),
         "test" => suite::run(&root, rest),

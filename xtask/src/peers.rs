@@ -158,10 +158,6 @@ fn is_measured(text: &str) -> bool {
         && !text.contains("Not measured")
 }
 
-pub fn without_rocksdb(_: &Path) -> Outcome {
-    Outcome::Skipped("RocksDB builds for many minutes: `--with-rocksdb` compares with it".into())
-}
-
 fn features(more: &str) -> String {
     let leveldb = if Path::new(LEVELDB_HEADER).exists() {
         ",leveldb"

@@ -8,6 +8,14 @@ use crate::Outcome;
 use crate::process::{cargo, show, succeeds};
 
 pub const FUZZ_SECONDS: u32 = 20;
+/// The time that all targets share in the deep tier.
+const LONG_FUZZ_SECONDS: u32 = 3600;
+
+/// Fuzzes for an hour, in equal parts for all targets.
+pub fn fuzz_long(root: &Path) -> Outcome {
+    let targets = u32::try_from(fuzz_targets(root).len()).unwrap_or(u32::MAX);
+    fuzz(root, LONG_FUZZ_SECONDS / targets.max(1))
+}
 
 /// Runs each target of `fuzz/fuzz_targets` on its corpus in `fuzz/corpus/<target>`, then on
 /// mutations of it. Inputs found on the way are kept out of the repository's corpus, in
