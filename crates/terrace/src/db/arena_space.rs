@@ -97,3 +97,27 @@ impl Store {
         spare_bytes + bytes.sum::<u64>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use terrace_storage::{CrashSwitch, SimulatedStorage};
+
+    use crate::{Db, Options};
+
+    #[test]
+    fn files_of_arenas_count_wherever_they_lie_on_the_disk_of_the_tables() {
+        for region_dir in [None, Some(Path::new("/arenas").into())] {
+            let storage = SimulatedStorage::new(1, CrashSwitch::new());
+            let options = Options {
+                storage: Arc::new(storage),
+                region_dir,
+                ..Options::default()
+            };
+            let db = Db::open("/store", options).unwrap();
+            assert!(db.store().arenas_share_the_disk());
+        }
+    }
+}

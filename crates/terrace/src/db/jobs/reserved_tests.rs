@@ -128,7 +128,7 @@ fn what_is_installed_needs_nothing_any_more() {
 }
 
 #[test]
-fn a_removal_begins_beside_slices_that_wait() {
+fn removals_and_moves_begin_beside_slices_that_wait() {
     let jobs = Jobs::default();
     let (merge, _) = begin(&jobs, choice(1, Reason::AskedFor), 1000);
     jobs.divided(merge, vec![slice(), slice()], Arc::default());
@@ -138,12 +138,20 @@ fn a_removal_begins_beside_slices_that_wait() {
             Ok(Some((KeyspaceId::DEFAULT, Choice { kind, ..chosen })))
         })
     };
-    assert!(matches!(
-        choices(ChoiceKind::Removal),
-        Ok(Some(Work::Begin(_)))
-    ));
-    assert!(matches!(
-        choices(ChoiceKind::Merge),
-        Ok(Some(Work::Build(_)))
-    ));
+    for (kind, begins) in [
+        (ChoiceKind::Merge, false),
+        (ChoiceKind::Move, true),
+        (ChoiceKind::Removal, true),
+    ] {
+        let next = choices(kind);
+        assert_eq!(matches!(next, Ok(Some(Work::Begin(_)))), begins, "{kind:?}");
+        assert_eq!(
+            matches!(next, Ok(Some(Work::Build(_)))),
+            !begins,
+            "{kind:?}"
+        );
+        if let Ok(Some(Work::Begin(begun))) = next {
+            jobs.remove(begun.job);
+        }
+    }
 }
