@@ -1,4 +1,4 @@
-//! The tests of what changed since the last commit: unit tests of changed crates, and changed test programs.
+//! The tests of changes since the last commit: unit tests of changed crates, and changed test programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::process::{cargo, show};
 
-/// Runs the tests of what differs from the last commit, or of the last commit if nothing does.
+/// Runs the tests of all changes since the last commit, or of the last commit if there are none.
 pub fn test(root: &Path) -> Outcome {
     let paths = changed(root, &["HEAD"]).and_then(|paths| {
         if paths.is_empty() {

@@ -78,7 +78,7 @@ const STEPS: &[Step] = &[
     deep("peers, rocksdb", peers::with_rocksdb),
 ];
 
-/// The quick tier tests what changed alone.
+/// The quick tier tests changes alone.
 const TESTS_OF_CHANGES: Step = quick("tests of changes", changes::test);
 
 pub fn run(root: &Path, tier: Tier) -> ExitCode {

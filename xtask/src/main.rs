@@ -25,8 +25,8 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   gate [--quick|--ci|--deep]
-                      --quick, before a commit: format, tidy, lint, the tests of what changed;
-                      --ci (the default), what a change must pass to land;
+                      --quick, before a commit: format, tidy, lint, the tests of changed crates;
+                      --ci (the default), the bar of every change that lands;
                       --deep, before a submission: sanitizers, Miri, long tests, fuzzing, RocksDB
   test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
                       the names of the failed ones at the end

@@ -23,9 +23,9 @@ use crate::Outcome;
 use patch::Mutant;
 use workshop::{Verdict, Workshop};
 
-/// A test that runs this long without a mutant hangs.
+/// Time after which a test without a mutant hangs.
 const TEST_LIMIT: Duration = Duration::from_secs(600);
-/// A mutant hangs, and so is caught, once its test takes this much longer than without it.
+/// A mutant hangs, and so is caught, once its test takes so many times as long as without it, and the grace.
 const MOST_TIMES: u32 = 10;
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -122,7 +122,7 @@ fn check(workshop: &Workshop, mutants: &[&Mutant], refused: &HashMap<u32, String
     }
 }
 
-/// Returns what a function makes of each item, with one thread for each processor.
+/// Returns the results of a function for all items, in any order. Each processor has a thread.
 fn on_all_processors<T: Send, R: Send>(items: Vec<T>, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let (items, made) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
@@ -153,7 +153,7 @@ fn prove(workshop: &Workshop, test: &[String]) -> Proof {
     }
 }
 
-/// Returns how the mutant was caught, or what went wrong.
+/// Returns the way in which the mutant was caught, or the reason why it was not.
 fn judge(workshop: &Workshop, mutant: &Mutant, needed: Duration) -> Result<&'static str, String> {
     let io = |error: io::Error| error.to_string();
     let limit = GRACE + needed * MOST_TIMES;

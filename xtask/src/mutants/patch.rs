@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A patch that breaks one rule, and the test that notices.
 pub struct Mutant {
     pub name: String,
-    /// What the program is told to become this mutant. 0 is none.
+    /// The value of the switch that chooses this mutant, from 1 on.
     pub number: u32,
     pub patch: PathBuf,
     /// The arguments of `cargo test`.

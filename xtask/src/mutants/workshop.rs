@@ -16,23 +16,27 @@ use crate::process::{capture, cargo};
 const BUILD_LIMIT: Duration = Duration::from_secs(2400);
 /// Git has this long for a patch.
 const APPLY_LIMIT: Duration = Duration::from_secs(60);
-/// The variable by which a test learns which mutant it is.
+/// The variable that chooses the mutant of a test.
 const SWITCH: &str = "TERRACE_MUTANT";
-/// The function of each crate that reads the switch.
-const READER: &str = "
+/// Returns the function of each crate that reads the switch.
+fn reader() -> String {
+    format!(
+        "
 #[doc(hidden)]
-pub fn switched_mutant() -> u32 {
+pub fn switched_mutant() -> u32 {{
     static NUMBER: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *NUMBER.get_or_init(|| {
-        let number = std::env::var(\"TERRACE_MUTANT\").ok();
+    *NUMBER.get_or_init(|| {{
+        let number = std::env::var(\"{SWITCH}\").ok();
         number.and_then(|number| number.parse().ok()).unwrap_or(0)
-    })
+    }})
+}}
+"
+    )
 }
-";
 
 /// How a test ended.
 pub enum Verdict {
-    /// With so many tests run.
+    /// Number of tests that ran.
     Passed(u64),
     Failed,
     Hung,
@@ -91,7 +95,7 @@ impl Workshop {
                 Some(text) => text,
                 None => self.read(&root)?,
             };
-            woven.insert(root, text + READER);
+            woven.insert(root, text + &reader());
         }
         self.refresh(woven).map_err(|error| error.to_string())?;
         Ok(refused)
@@ -175,7 +179,7 @@ impl Workshop {
         self.remove_strangers(&self.copy, &names)
     }
 
-    /// Removes what an older state of the source added to the copy.
+    /// Removes files of an older state of the source from the copy.
     fn remove_strangers(&self, directory: &Path, names: &HashSet<&str>) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();

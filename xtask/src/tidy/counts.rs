@@ -11,7 +11,7 @@ use super::layers::Layers;
 /// Lines of a function, its signature included, and of a file.
 const MAX_FUNCTION_LINES: usize = 80;
 const MAX_FILE_LINES: usize = 600;
-/// A limit of lines is lowered once a crate has so many fewer.
+/// Lines of code by which a crate may stay below its limit.
 const SPARE_CODE_LINES: usize = 300;
 
 /// The limits, as in `limits.toml`.
@@ -26,7 +26,7 @@ pub struct Limits {
     code_lines: BTreeMap<String, usize>,
 }
 
-/// What was counted, each with its places.
+/// The counts, each with its places.
 pub struct Counts {
     upward_imports: Vec<String>,
     files_in_circles: Vec<String>,
@@ -74,7 +74,7 @@ impl Counts {
         if let Some(room) = rooms.find(|room| !order.iter().any(|other| other == room)) {
             return Err(format!("ARCHITECTURE.md: the layers of {name} lack {room}"));
         }
-        let named = |what: &str| format!("{name}: {what}");
+        let named = |place: &str| format!("{name}: {place}");
         let upward = imports.upward(order);
         self.upward_imports
             .extend(upward.iter().map(|import| named(import)));
@@ -114,13 +114,13 @@ impl Counts {
 
     /// Prints each count with its places.
     pub fn show_places(&self) {
-        for (what, places) in [
+        for (count, places) in [
             ("upward imports", &self.upward_imports),
             ("files in circles across rooms", &self.files_in_circles),
             ("long functions", &self.long_functions),
             ("long files", &self.long_files),
         ] {
-            println!("{what}: {}", places.len());
+            println!("{count}: {}", places.len());
             for place in places {
                 println!("  {place}");
             }
@@ -181,5 +181,40 @@ impl Counts {
             }
         }
         broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beyond(upward_imports: usize, code_lines: usize) -> Vec<String> {
+        let places = |count| vec!["a -> b".to_string(); count];
+        let counts = Counts {
+            upward_imports: places(upward_imports),
+            files_in_circles: places(4),
+            store_fields: 9,
+            long_functions: places(0),
+            long_files: places(1),
+            code_lines: BTreeMap::from([("terrace".to_string(), code_lines)]),
+        };
+        let limits = Limits {
+            upward_imports: 2,
+            files_in_circles: 4,
+            store_fields: 9,
+            long_functions: 0,
+            long_files: 1,
+            code_lines: BTreeMap::from([("terrace".to_string(), 1000)]),
+        };
+        counts.beyond(&limits)
+    }
+
+    #[test]
+    fn a_count_meets_its_limit_and_a_crate_stays_close_below() {
+        assert!(beyond(2, 1000).is_empty() && beyond(2, 700).is_empty());
+        assert!(beyond(3, 1000)[0].starts_with("upward_imports 3, its limit is 2"));
+        assert!(beyond(1, 1000)[0].starts_with("upward_imports fell to 1"));
+        assert!(beyond(2, 1001)[0].starts_with("terrace has 1001 code lines, its limit"));
+        assert!(beyond(2, 699)[0].starts_with("terrace has 699 code lines: lower"));
     }
 }

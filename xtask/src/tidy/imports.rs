@@ -1,6 +1,6 @@
 //! The imports between the files of a crate, and between its rooms.
 //!
-//! A room is a folder right below `src`, or a file there with what lies below it.
+//! A room is a folder right below `src`, or a file there with the modules below it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
