@@ -13,7 +13,7 @@ use self::image::Kernel;
 use self::machine::Machine;
 use self::node::Node;
 use crate::Outcome;
-use crate::process::{show, succeeds};
+use crate::process::succeeds;
 
 /// The guest prints this, and a node is killed and started again.
 const PLEASE_RESTART: &str = "guest: please kill and restart the node";
@@ -31,8 +31,7 @@ pub fn dax(root: &Path) -> Outcome {
     if let Err(outcome) = prepare_test(root, &directory, "dax", "dax.sh") {
         return outcome;
     }
-    let run = Machine::new(root, &directory, "dax.sh");
-    show(&mut run.command(&[]))
+    Machine::new(root, &directory, "dax.sh").run()
 }
 
 /// Full disks of btrfs: `crates/terrace/tests/full_disk.rs`, on a kernel that may lock up.

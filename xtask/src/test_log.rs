@@ -5,8 +5,8 @@
 pub struct Failed {
     /// The arguments that make `cargo test` run it again, or the error of the compiler.
     pub program: String,
-    /// The names of its tests.
-    pub tests: Vec<String>,
+    /// Its tests, each with the panic that ended it.
+    pub tests: Vec<(String, Option<String>)>,
     /// How it ended, if not with the exit status of failed tests.
     pub end: Option<String>,
 }
@@ -18,6 +18,10 @@ pub struct TestLog {
     /// The last list of failed tests, of which the program is not known yet.
     tests: Vec<String>,
     in_list: bool,
+    /// Panics of the program that runs: thread, then place and message.
+    panics: Vec<(String, String)>,
+    /// The last line began a panic: the next one is its message.
+    in_panic: bool,
     failed: Vec<Failed>,
 }
 
@@ -30,6 +34,17 @@ impl TestLog {
                 _ => self.line.push(*byte),
             }
         }
+    }
+
+    /// Returns the panics since the last program that failed, one a line. A test program that cargo
+    /// did not start names no failure of its own.
+    pub fn panics(&mut self) -> String {
+        self.end_line();
+        let panics = std::mem::take(&mut self.panics);
+        let lines = panics
+            .iter()
+            .map(|(thread, panic)| format!("\n    {thread}: {panic}"));
+        lines.collect()
     }
 
     /// Programs in the order of their ends.
@@ -45,6 +60,7 @@ impl TestLog {
     }
 
     fn see(&mut self, line: &str) {
+        self.see_panic(line);
         if line == "failures:" {
             // It comes twice: before what the tests printed, and before their names.
             self.tests.clear();
@@ -56,10 +72,12 @@ impl TestLog {
         }
         if line.starts_with("test result: ok") {
             self.tests.clear();
+            self.panics.clear();
         } else if let Some(program) = rerun(line) {
+            let tests = self.tests_with_panics();
             self.failed.push(Failed {
                 program: program.to_string(),
-                tests: std::mem::take(&mut self.tests),
+                tests,
                 end: None,
             });
         } else if line.starts_with("error: could not compile") {
@@ -74,6 +92,36 @@ impl TestLog {
             last.end = Some(end.to_string());
         }
     }
+
+    fn see_panic(&mut self, line: &str) {
+        if self.in_panic && !line.is_empty() {
+            self.in_panic = false;
+            if let Some((_, panic)) = self.panics.last_mut() {
+                panic.push_str(line.trim_start());
+            }
+        } else if let Some((thread, place)) = panic(line) {
+            self.in_panic = true;
+            self.panics.push((thread.into(), format!("{place}: ")));
+        }
+    }
+
+    /// Takes the failed tests. A panic belongs to the test that its thread is named after.
+    fn tests_with_panics(&mut self) -> Vec<(String, Option<String>)> {
+        let mut panics = std::mem::take(&mut self.panics);
+        let tests = std::mem::take(&mut self.tests).into_iter().map(|test| {
+            let own = panics.iter().position(|(thread, _)| *thread == test);
+            (test, own.map(|at| panics.remove(at).1))
+        });
+        tests.collect()
+    }
+}
+
+/// Returns thread and place of "thread 'a::fails' (17) panicked at src/lib.rs:1:5:".
+fn panic(line: &str) -> Option<(&str, &str)> {
+    let (thread, place) = line.split_once(" panicked at ")?;
+    let (_, thread) = thread.split_once("thread '")?;
+    let (thread, _) = thread.rsplit_once('\'')?;
+    Some((thread, place.strip_suffix(':')?))
 }
 
 /// The arguments in cargo's "error: test failed, to rerun pass `-p terrace --lib`".
@@ -113,8 +161,11 @@ pub fn summary(failed: &[Failed]) -> String {
         if let Some(end) = &one.end {
             text += &format!(" ({end})");
         }
-        for test in &one.tests {
+        for (test, panic) in &one.tests {
             text += &format!("\n    {test}");
+            if let Some(panic) = panic {
+                text += &format!(": {panic}");
+            }
         }
     }
     text
@@ -139,7 +190,10 @@ failures:
 ---- a::fails stdout ----
 failures:
     not a test
-thread 'a::fails' panicked at src/lib.rs:1:
+thread 'a worker' (18) panicked at src/lib.rs:2:5:
+no test
+
+thread 'a::fails' (17) panicked at src/lib.rs:1:5:
     indented
 
 ---- b::fails_too stdout ----
@@ -204,12 +258,20 @@ error: 3 targets failed:
             summary(&failed(OUTPUT)),
             "
   -p terrace --lib
-    a::fails
+    a::fails: src/lib.rs:1:5: indented
     b::fails_too
   -p terrace --test kill (signal: 6, SIGABRT: process abort signal)
   -p terrace --doc
     crates/terrace/src/lib.rs - Db (line 3)"
         );
+    }
+
+    #[test]
+    fn panics_of_a_program_without_cargo_are_read_off() {
+        let mut log = TestLog::default();
+        log.read(b"\rthread 'fills' (7) panicked at full.rs:9:1:\r\nno room\r\nstack backtrace:\n");
+        assert_eq!(log.panics(), "\n    fills: full.rs:9:1: no room");
+        assert_eq!(log.panics(), "");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::machine::Machine;
 use crate::Outcome;
 use crate::file_system::FileSystem;
-use crate::process::show;
 
 /// Data and metadata are in the same chunks: otherwise more space is free than files can take.
 const FILE_SYSTEMS: [FileSystem; 2] = [
@@ -47,8 +46,8 @@ fn fill(root: &Path, directory: &Path, file_system: &FileSystem) -> Outcome {
     let image = directory.join("btrfs.image");
     let outcome = match file_system.create(&image) {
         Ok(()) => {
-            let machine = Machine::new(root, directory, "btrfs.sh").with_disk(&image, LIMIT);
-            show(&mut machine.command(&[]))
+            let machine = Machine::new(root, directory, "btrfs.sh");
+            machine.with_disk(&image, LIMIT).run()
         }
         Err(outcome) => outcome,
     };

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Outcome;
+use crate::process::show_to;
+use crate::test_log::TestLog;
 
 /// A guest that runs one program.
 pub struct Machine {
@@ -31,9 +33,18 @@ impl Machine {
         self
     }
 
+    /// Boots the guest and shows its console. A failure names the panics of the guest's test.
+    pub fn run(&self) -> Outcome {
+        let mut log = TestLog::default();
+        match show_to(&mut self.command(&[]), |piece| log.read(piece)) {
+            Outcome::Failed(what) => Outcome::Failed(what + &log.panics()),
+            outcome => outcome,
+        }
+    }
+
     /// Returns the command that boots the guest. Its program finds `words` on the kernel's command
     /// line. The exit code is the program's.
-    pub fn command(&self, words: &[String]) -> Command {
+    fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.script);
         command.arg(&self.directory).arg(self.program).args(words);
         if let Some((image, limit)) = &self.disk {
