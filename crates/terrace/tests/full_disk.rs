@@ -392,7 +392,9 @@ fn a_full_file_system_is_emptied_by_deletes_after_a_kill() {
             keys = keys.split_off(&middle);
             let every_other: Vec<u64> = keys.iter().copied().step_by(2).collect();
             for key in every_other {
-                db.delete(&key.to_be_bytes()).unwrap();
+                let deleted = db.delete(&key.to_be_bytes());
+                deleted
+                    .unwrap_or_else(|error| panic!("round {round}: {error}: {}", contents(&path)));
                 keys.remove(&key);
             }
             let db = compact(db, &mount, open);

@@ -511,3 +511,46 @@ fn an_opening_without_room_for_one_table_goes_on_with_its_arenas() {
         check(&db, is_left, rows + 1);
     }
 }
+
+/// On a file system that copies on write a frame needs space, even in an arena that has room for it.
+#[test]
+fn a_delete_without_space_for_its_frame_takes_the_reserve() {
+    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+    disk.set_capacity_bytes(LARGE_BYTES);
+    let frames = FaultPlan::new(
+        FaultFilter::everything()
+            .operations(&[Operation::Write])
+            .purpose(Purpose::Arena)
+            .path_contains("arena-"),
+    );
+    let failing = FailingStorage::new(Arc::new(disk.clone()), frames.clone());
+    let with = Options {
+        storage: Arc::new(failing),
+        ..options(&disk, small())
+    };
+    let db = Db::open("/store", with).unwrap();
+    for number in 0..10_000 {
+        db.put(&key(number), &value(number)).unwrap();
+    }
+    db.flush().unwrap();
+    let reserve_bytes = || db.statistics().reserve_bytes;
+    assert!(reserve_bytes() > 0);
+
+    // The first one is written at its second attempt, as a delete. The next ones are deletes at once.
+    frames.fail_at(frames.count(), Fault::NoSpace);
+    db.delete(&key(0)).unwrap();
+    assert!(reserve_bytes() > 0);
+    frames.fail_at(frames.count(), Fault::NoSpace);
+    db.delete(&key(1)).unwrap();
+    assert_eq!((frames.failures(), reserve_bytes()), (2, 0));
+    check(&db, |number| number > 1, 10_000);
+
+    // Without a reserve the error is the delete's own, and nothing of the delete stays.
+    frames.fail_from(frames.count(), Fault::NoSpace);
+    let error = db.delete(&key(2)).unwrap_err();
+    assert!(error.is_no_space(), "{error:?}");
+    frames.heal();
+    check(&db, |number| number > 1, 10_000);
+    db.delete(&key(2)).unwrap();
+    check(&db, |number| number > 2, 10_000);
+}

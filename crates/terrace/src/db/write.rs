@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_region::Frame;
+use terrace_region::{Appended, Frame};
 
 use crate::db::Store;
 use crate::db::backlog::OwedDelay;
@@ -283,7 +283,7 @@ impl Store {
             }
             Admission::Deletes => self.make_room_for_deletes(writer, payload_bytes, records)?,
         }
-        self.append(writer, payload, records, sync)
+        self.append(writer, payload, records, sync, admission)
     }
 
     /// Stores the frame, persists it if asked to, and makes its records findable.
@@ -293,6 +293,7 @@ impl Store {
         payload: &[&[u8]],
         records: u32,
         sync: bool,
+        admission: Admission,
     ) -> Result<()> {
         // Again: a listener or a condition may have forked since.
         self.check_process()?;
@@ -312,12 +313,7 @@ impl Store {
         };
         self.prepare_read_buffer(payload, first_sequence);
         at(Stage::ArenaCopy);
-        // A failure here leaves nothing behind: the next frame takes the same place and numbers.
-        let stored = writer
-            .active
-            .arena()
-            .append(&frame)
-            .map_err(|error| self.region_error(error))?;
+        let stored = self.store_frame(writer, &frame, admission)?;
         writer.last_sequence = last_sequence;
         self.counters
             .user_bytes
@@ -334,6 +330,28 @@ impl Store {
         self.forward(payload, first_sequence..=last_sequence);
         self.empty_stretches.tell(payload, first_sequence);
         Ok(())
+    }
+
+    /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
+    /// same place and numbers. On a file system that copies on write a frame needs free space, even in
+    /// an arena that has room for it. Deletes may use the reserve for that.
+    #[inline]
+    fn store_frame(
+        &self,
+        writer: &Writer,
+        frame: &Frame<'_>,
+        admission: Admission,
+    ) -> Result<Appended> {
+        let arena = writer.active.arena();
+        let store = || {
+            arena
+                .append(frame)
+                .map_err(|error| self.region_error(error))
+        };
+        match admission {
+            Admission::All => store(),
+            Admission::Deletes => self.with_reserve(store),
+        }
     }
 
     /// Makes every write so far survive a power cut, the oldest arena first: recovery ends at the
