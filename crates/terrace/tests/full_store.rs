@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Compression, Db, Durability, Options};
+use terrace::{Background, Compression, Db, Durability, Event, EventKind, EventListener, Options};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -512,37 +512,50 @@ fn an_opening_without_room_for_one_table_goes_on_with_its_arenas() {
     }
 }
 
-/// On a file system that copies on write a frame needs space, even in an arena that has room for it.
-#[test]
-fn a_delete_without_space_for_its_frame_takes_the_reserve() {
-    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+/// Returns a store with a reserve, whose frames fail as the plan says. On a file system that copies on
+/// write a frame needs space, even in an arena that has room for it.
+fn store_whose_frames_fail(disk: &SimulatedStorage) -> (Db, FaultPlan) {
+    /// Tables that are removed give frames their space.
+    #[derive(Debug)]
+    struct SpaceGiven(FaultPlan);
+
+    impl EventListener for SpaceGiven {
+        fn event(&self, event: &Event) {
+            if let EventKind::TablesRemoved { .. } = event.kind {
+                self.0.heal();
+            }
+        }
+    }
+
     disk.set_capacity_bytes(LARGE_BYTES);
-    let frames = FaultPlan::new(
-        FaultFilter::everything()
-            .operations(&[Operation::Write])
-            .purpose(Purpose::Arena)
-            .path_contains("arena-"),
-    );
+    let filter = FaultFilter::everything().operations(&[Operation::Write]);
+    let frames = FaultPlan::new(filter.purpose(Purpose::Arena).path_contains("arena-"));
     let failing = FailingStorage::new(Arc::new(disk.clone()), frames.clone());
     let with = Options {
         storage: Arc::new(failing),
-        ..options(&disk, small())
+        event_listener: Some(Arc::new(SpaceGiven(frames.clone()))),
+        ..options(disk, small())
     };
     let db = Db::open("/store", with).unwrap();
     for number in 0..10_000 {
         db.put(&key(number), &value(number)).unwrap();
     }
     db.flush().unwrap();
-    let reserve_bytes = || db.statistics().reserve_bytes;
-    assert!(reserve_bytes() > 0);
+    assert!(db.statistics().reserve_bytes > 0);
+    (db, frames)
+}
 
-    // The first one is written at its second attempt, as a delete. The next ones are deletes at once.
+#[test]
+fn a_delete_without_space_for_its_frame_takes_the_reserve() {
+    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+    let (db, frames) = store_whose_frames_fail(&disk);
+    // The first attempt is any write's. From now on deletes are written as such at once.
     frames.fail_at(frames.count(), Fault::NoSpace);
     db.delete(&key(0)).unwrap();
-    assert!(reserve_bytes() > 0);
+    assert!(db.statistics().reserve_bytes > 0);
     frames.fail_at(frames.count(), Fault::NoSpace);
     db.delete(&key(1)).unwrap();
-    assert_eq!((frames.failures(), reserve_bytes()), (2, 0));
+    assert_eq!((frames.failures(), db.statistics().reserve_bytes), (2, 0));
     check(&db, |number| number > 1, 10_000);
 
     // Without a reserve the error is the delete's own, and nothing of the delete stays.
@@ -553,4 +566,22 @@ fn a_delete_without_space_for_its_frame_takes_the_reserve() {
     check(&db, |number| number > 1, 10_000);
     db.delete(&key(2)).unwrap();
     check(&db, |number| number > 2, 10_000);
+}
+
+#[test]
+fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
+    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+    let (db, frames) = store_whose_frames_fail(&disk);
+    disk.remove(Path::new("/store/RESERVE")).unwrap();
+    db.delete_range(&key(0), &key(9000)).unwrap();
+    let tables = || {
+        let levels = db.statistics().levels;
+        levels.iter().map(|level| level.tables).sum::<usize>()
+    };
+    let before = tables();
+    // Nothing said before that space is short, so the tables under the range are there.
+    frames.fail_from(frames.count(), Fault::NoSpace);
+    db.delete(&key(9000)).unwrap();
+    assert!(tables() < before / 2, "{} of {before}", tables());
+    check(&db, |number| number > 9000, 10_000);
 }

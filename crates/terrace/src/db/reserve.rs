@@ -204,6 +204,25 @@ impl Store {
         true
     }
 
+    /// Waits for one more step of the merges, and gives the space of their inputs back at once. A table
+    /// that a deleted range hides is such an input, and needs no merge. Returns false if no space came
+    /// of it.
+    pub(crate) fn wait_for_given_space(&self) -> bool {
+        let has_gone_on = self.background.wait_for_compaction(self);
+        if !has_gone_on.is_ok_and(|has_gone_on| has_gone_on) || self.check_process().is_err() {
+            return false;
+        }
+        self.delete_now();
+        // Before the sync, btrfs gives nothing back.
+        match self.directory.sync() {
+            Ok(()) => true,
+            Err(error) => {
+                self.poison(error.into());
+                false
+            }
+        }
+    }
+
     /// Returns true if a full disk took the reserve and it was not made again.
     pub(crate) fn lacks_reserve(&self) -> bool {
         self.reserve.state.lock().gone_since.is_some()

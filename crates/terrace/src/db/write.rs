@@ -334,7 +334,8 @@ impl Store {
 
     /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
     /// same place and numbers. On a file system that copies on write a frame needs free space, even in
-    /// an arena that has room for it. Deletes may use the reserve for that.
+    /// an arena that has room for it. Deletes may use the reserve for that, and what a deleted range
+    /// before them gives back.
     #[inline]
     fn store_frame(
         &self,
@@ -350,7 +351,10 @@ impl Store {
         };
         match admission {
             Admission::All => store(),
-            Admission::Deletes => self.with_reserve(store),
+            Admission::Deletes => match self.with_reserve(store) {
+                Err(error) if error.is_no_space() && self.wait_for_given_space() => store(),
+                stored => stored,
+            },
         }
     }
 
