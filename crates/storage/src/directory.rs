@@ -62,6 +62,14 @@ pub struct DirectoryEntry {
     pub is_directory: bool,
 }
 
+impl DirectoryEntry {
+    /// Returns whether the entry is the file system's own: an ext4 or XFS has `lost+found` at its root.
+    /// A directory with nothing but it is an empty one.
+    pub fn is_of_file_system(&self) -> bool {
+        self.is_directory && self.name == "lost+found"
+    }
+}
+
 /// An open directory. Every name has one component: it is not empty, `.` or `..`, and holds neither
 /// `/` nor NUL; any other is [`ErrorKind::Other`](crate::ErrorKind::Other).
 ///

@@ -11,8 +11,8 @@ use rustix::process::{Resource, getrlimit};
 use terrace_region::{Front, FrontFault};
 use terrace_storage as storage;
 
-use crate::levels::RegionLoss;
-use crate::table::{open_files, process_limit};
+use crate::open_files;
+use crate::region_loss::RegionLoss;
 
 /// The result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -245,13 +245,13 @@ impl From<Arc<storage::Error>> for Error {
             },
             storage::ErrorKind::TooManyFiles => Error::TooManyFiles {
                 path: error.path().to_path_buf(),
-                process_limit: Some(process_limit().unwrap_or(u64::MAX)),
-                open_tables: open_files(),
+                process_limit: Some(open_files::process_limit().unwrap_or(u64::MAX)),
+                open_tables: open_files::open_tables(),
             },
             storage::ErrorKind::TooManyFilesInSystem => Error::TooManyFiles {
                 path: error.path().to_path_buf(),
                 process_limit: None,
-                open_tables: open_files(),
+                open_tables: open_files::open_tables(),
             },
             _ => Error::Io(error),
         }

@@ -40,6 +40,7 @@ mod key;
 mod key_prefixes;
 mod levels;
 mod made_once;
+mod open_files;
 mod options;
 mod parallel;
 mod peaks;
@@ -47,6 +48,7 @@ mod persist_method;
 mod randomness;
 mod range_tombstones;
 mod read_buffer;
+mod region_loss;
 mod repair;
 mod serial;
 pub mod simulate;
@@ -79,13 +81,14 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
-pub use levels::{ManifestTail, RegionLoss};
+pub use levels::ManifestTail;
 pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, CompactionPolicy, Durability, FileAccess, Options, RegionSource};
 pub use persist_method::PersistMethod;
 pub use read_buffer::{
     ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,
 };
+pub use region_loss::RegionLoss;
 pub use repair::{
     DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
 };

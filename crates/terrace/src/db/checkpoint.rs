@@ -114,7 +114,7 @@ fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
 fn is_empty(entries: &[DirectoryEntry]) -> bool {
     entries
         .iter()
-        .all(|entry| entry.name == files::LOCK || files::is_of_file_system(entry))
+        .all(|entry| entry.name == files::LOCK || entry.is_of_file_system())
 }
 
 fn not_empty(to: &Path) -> Error {

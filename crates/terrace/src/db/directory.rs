@@ -61,7 +61,7 @@ pub(crate) fn prepare(
     let exists = entries.iter().any(|entry| entry.name == "CURRENT");
     let foreign = entries
         .iter()
-        .find(|entry| !files::is_ours(&entry.name) && !files::is_of_file_system(entry));
+        .find(|entry| !files::is_ours(&entry.name) && !entry.is_of_file_system());
     match (exists, foreign) {
         (true, _) if options.error_if_exists => Err(exists_already(path)),
         (true, _) => Ok((directory, true)),

@@ -1,7 +1,5 @@
 //! The names of a store's files.
 
-use terrace_storage::DirectoryEntry;
-
 use crate::inspect::socket::{NEW_SOCKET, SOCKET};
 use crate::key::MAX_SEQUENCE;
 
@@ -82,14 +80,6 @@ pub(crate) fn is_ours(name: &str) -> bool {
         || is_arena(name)
         || used_table_number(name).is_some()
         || new_table_number(name).is_some()
-}
-
-/// The directory that `mkfs` leaves in the root of a file system.
-const LOST_AND_FOUND: &str = "lost+found";
-
-/// Whether an entry is the file system's own: a directory with nothing but it is an empty one.
-pub(crate) fn is_of_file_system(entry: &DirectoryEntry) -> bool {
-    entry.is_directory && entry.name == LOST_AND_FOUND
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use terrace_region::Arena;
 
 use crate::db::Store;
-use crate::levels::{Edit, Manifest, ManifestError, ManifestState, RegionLoss};
+use crate::levels::{Edit, Manifest, ManifestError, ManifestState};
+use crate::region_loss::RegionLoss;
 use crate::{Error, Result};
 
 /// The manifest and what it says.

@@ -49,6 +49,7 @@ pub(crate) mod recover;
 mod recovered_arenas;
 pub(crate) mod region_home;
 pub(crate) mod regions;
+pub(crate) mod report_forms;
 pub(crate) mod reserve;
 pub(crate) mod sizes;
 pub(crate) mod snapshot;

@@ -281,7 +281,7 @@ fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdent
     for entry in entries {
         match entry.name.as_str() {
             files::LOCK | files::PERSISTS | TEMPORARY_NAME => {}
-            _ if files::is_of_file_system(&entry) => {}
+            _ if entry.is_of_file_system() => {}
             name if files::is_arena(name) => {
                 let detail = "the file is missing, but arenas are there";
                 return Err(Error::corruption(&file, 0, detail));

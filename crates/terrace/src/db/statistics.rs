@@ -16,12 +16,14 @@ use crate::db::jobs::under_way::MergeUnderWay;
 use crate::db::latencies::LatencyStatistics;
 use crate::db::monitor::LevelDuplicates;
 use crate::db::recover::Recovery;
+use crate::db::report_forms;
 use crate::db::write_rate::WriteRate;
 use crate::levels::{
-    ArenaHome, FIRST_FLUSH_AGE, KeyspaceLevels, LEVELS, Place, RegionLoss, SubLevel, Table, Version,
+    ArenaHome, FIRST_FLUSH_AGE, KeyspaceLevels, LEVELS, Place, SubLevel, Table, Version,
 };
 use crate::options::Durability;
 use crate::read_buffer::{ReadBuffer, ReadBufferStatistics};
+use crate::region_loss::RegionLoss;
 use crate::serial;
 use crate::time_profile::TimeProfile;
 use crate::write_buffer::slowdown::StallCause;
@@ -105,7 +107,7 @@ pub struct Statistics {
     /// The limit on background writes; `None` if the store was opened without one.
     pub write_rate: Option<WriteRateStatistics>,
     /// Time that writers were held back, by cause.
-    #[serde(rename = "stall_seconds", with = "serial::stalls")]
+    #[serde(rename = "stall_seconds", with = "report_forms::stalls")]
     pub stalls: Vec<(StallCause, Duration)>,
     /// The longest of those times.
     #[serde(rename = "longest_stall_seconds", with = "serial::seconds")]
@@ -274,7 +276,7 @@ pub struct KeyspaceReport {
     /// Its name.
     pub name: String,
     /// Its levels from the top, each with its sub-levels from the youngest.
-    #[serde(with = "serial::levels")]
+    #[serde(with = "report_forms::levels")]
     pub levels: Vec<Vec<SubLevelReport>>,
     /// Of the same levels how many versions and keys each has; empty unless it was asked for, as
     /// [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
@@ -306,7 +308,7 @@ pub struct SubLevelReport {
 
 /// One table. Serialised, a key that is not UTF-8 is in hexadecimal, under a name that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "serial::TableForm", try_from = "serial::TableForm")]
+#[serde(into = "report_forms::TableForm", try_from = "report_forms::TableForm")]
 #[non_exhaustive]
 pub struct TableReport {
     /// The number in its file's name.

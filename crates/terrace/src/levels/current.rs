@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::{LONGEST_BYTES, manifest_file_name, manifest_number, read_file};
 use super::record::{Records, holds_more_than_first};
-use crate::db::files::is_of_file_system;
 use crate::{Error, Result};
 
 pub(super) const NAME: &str = "CURRENT";
@@ -145,7 +144,7 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
     let entries = directory.list()?;
     let mut creation_interrupted = false;
     let mut foreign = false;
-    let others = entries.iter().filter(|entry| !is_of_file_system(entry));
+    let others = entries.iter().filter(|entry| !entry.is_of_file_system());
     for entry in others {
         let name = entry.name.as_str();
         let leftover = match manifest_number(name) {

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use terrace_storage::Escaped;
 
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::options::keyspace::KeyspaceOptions;
+use crate::region_loss::RegionLoss;
 use crate::things::things;
 
 /// What acknowledged writes survive, as the manifest stores it. 0 is never valid.
@@ -137,30 +136,6 @@ impl ArenaHome {
             (ArenaHome::Region { id, .. }, ArenaHome::Region { id: other, .. }) => id == other,
             _ => false,
         }
-    }
-}
-
-/// Writes that were lost with their region, as the owner accepted when he opened the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RegionLoss {
-    /// Every write up to this number was kept. Later ones were lost, however many there were.
-    pub kept: SequenceNumber,
-    /// The last number that is known to have been promised. New writes have larger numbers.
-    pub promised: SequenceNumber,
-}
-
-impl fmt::Display for RegionLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RegionLoss { kept, promised } = self;
-        write!(f, "writes after number {kept} are lost")?;
-        if promised > kept {
-            write!(
-                f,
-                ", of which those up to {promised} were promised to survive"
-            )?;
-        }
-        Ok(())
     }
 }
 

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use super::LEVELS;
 use super::edit::{
     ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
-    KeyspaceFormed, KeyspaceRenamed, RegionLoss, TableAdded, TableMoved, TableNarrowed,
-    TableRemoved,
+    KeyspaceFormed, KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
 use crate::options::keyspace::KeyspaceOptions;
+use crate::region_loss::RegionLoss;
 use crate::table::{Compression, Superseded};
 
 /// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new

@@ -35,7 +35,6 @@ mod tail;
 pub(crate) mod testing;
 mod version;
 
-pub use edit::RegionLoss;
 pub use tail::ManifestTail;
 
 #[cfg(test)]

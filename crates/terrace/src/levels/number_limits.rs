@@ -108,8 +108,9 @@ fn check(
 mod tests {
     use super::*;
     use crate::key::KeyspaceId;
-    use crate::levels::edit::{ArenaIssued, CleanClose, KeyspaceCreated, RegionLoss, TableMoved};
+    use crate::levels::edit::{ArenaIssued, CleanClose, KeyspaceCreated, TableMoved};
     use crate::levels::testing::{added, flush_place, new_state};
+    use crate::region_loss::RegionLoss;
 
     type Change = fn(&mut Edit);
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::edit::{
     ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
-    RegionLoss, TableAdded,
+    TableAdded,
 };
 use super::number_limits::{check_numbers, check_totals};
 use super::table_meta::ObsoleteTables;
 use super::version::{Place, StructureError, Version};
 use super::{DEFAULT_NAME, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
 use crate::key::{KeyspaceId, SequenceNumber};
+use crate::region_loss::RegionLoss;
 
 /// An arena that may hold frames that are not in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

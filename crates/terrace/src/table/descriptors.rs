@@ -13,10 +13,10 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use rustix::process::{Resource, getrlimit};
 use terrace_storage::{Error, ErrorKind, ForkMark};
 
 use super::table_file::TableFile;
+use crate::open_files;
 
 /// Upper bound of the default, even if the process may open more: each table takes memory, too.
 const MAX_DEFAULT_TABLES: usize = 1000;
@@ -24,8 +24,6 @@ const MAX_DEFAULT_TABLES: usize = 1000;
 /// openings.
 const CLOSED_PART: usize = 16;
 
-/// Files of tables that are open in this process.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Those of stores that share a limit.
 static OPEN_SHARED: AtomicUsize = AtomicUsize::new(0);
 /// Rises with every opening of a file. The clock by which files are cold.
@@ -50,16 +48,11 @@ impl TableLimit {
                 is_shared: false,
             },
             None => TableLimit {
-                tables: default_tables(process_limit()),
+                tables: default_tables(open_files::process_limit()),
                 is_shared: true,
             },
         }
     }
-}
-
-/// Returns the number of files that this process may have open, `None` if there is no limit.
-pub(crate) fn process_limit() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
 }
 
 /// Returns the default of the tables that are kept open: half of the process's files are left to
@@ -68,11 +61,6 @@ fn default_tables(process_limit: Option<u64>) -> usize {
     let half = process_limit.map_or(u64::MAX, |limit| limit / 2);
     let half = usize::try_from(half).unwrap_or(usize::MAX);
     half.clamp(1, MAX_DEFAULT_TABLES)
-}
-
-/// Returns the number of files of tables that are open in this process.
-pub(crate) fn open_files() -> usize {
-    OPEN.load(Ordering::Relaxed)
 }
 
 /// Returns the time of the clock by which files are cold.
@@ -103,7 +91,7 @@ pub(crate) fn makes_room(attempts: usize, error: &Error) -> bool {
 /// least; false if there is none.
 fn close_coldest() -> bool {
     const FEW: usize = 8;
-    let count = (open_files() / 8).max(FEW);
+    let count = (open_files::open_tables() / 8).max(FEW);
     close_among(&stores(), count) > 0
 }
 
@@ -175,7 +163,7 @@ impl TableFiles {
     pub(super) fn count(self: &Arc<Self>) -> Counted {
         OPENINGS.fetch_add(1, Ordering::Relaxed);
         let own = self.open.fetch_add(1, Ordering::Relaxed) + 1;
-        OPEN.fetch_add(1, Ordering::Relaxed);
+        open_files::count_opened();
         let shared = usize::from(self.limit.is_shared);
         let all = OPEN_SHARED.fetch_add(shared, Ordering::Relaxed) + shared;
         let counted = Counted(Arc::clone(self));
@@ -199,7 +187,7 @@ pub(super) struct Counted(Arc<TableFiles>);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+        open_files::count_closed();
         let shared = usize::from(self.0.limit.is_shared);
         OPEN_SHARED.fetch_sub(shared, Ordering::Relaxed);
     }

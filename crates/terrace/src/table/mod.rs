@@ -48,7 +48,7 @@ mod writer;
 pub(crate) use cache::{BlockCache, KeptOpen, TableCache, another_table, table_name};
 pub use compression::Compression;
 pub(crate) use cursor::TableCursor;
-pub(crate) use descriptors::{TableLimit, makes_room, open_files, process_limit, sparing};
+pub(crate) use descriptors::{TableLimit, makes_room, sparing};
 pub use filter::FilterBench;
 pub(crate) use filter::{FilterForm, FilterKind, key_hash};
 pub(crate) use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
