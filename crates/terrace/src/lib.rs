@@ -24,6 +24,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod block_value;
 mod coding;
 mod compaction;
 mod cursor;
@@ -38,6 +39,7 @@ pub mod inspect;
 pub mod internal;
 mod key;
 mod key_prefixes;
+mod keyspace_options;
 mod levels;
 mod made_once;
 mod open_files;
@@ -81,8 +83,8 @@ pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
 pub use key::{KeyspaceId, SequenceNumber};
+pub use keyspace_options::KeyspaceOptions;
 pub use levels::ManifestTail;
-pub use options::keyspace::KeyspaceOptions;
 pub use options::{Background, CompactionPolicy, Durability, FileAccess, Options, RegionSource};
 pub use persist_method::PersistMethod;
 pub use read_buffer::{

@@ -3,7 +3,6 @@
 mod check;
 mod compaction;
 mod file_access;
-pub(crate) mod keyspace;
 mod text;
 pub(crate) mod toml_refusal;
 
@@ -20,8 +19,8 @@ pub use self::compaction::CompactionPolicy;
 pub use self::file_access::FileAccess;
 use crate::PersistMethod;
 use crate::db::events::EventListener;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::Domain;
-use crate::options::keyspace::KeyspaceOptions;
 use crate::randomness::Randomness;
 use crate::read_buffer::ReadBufferOptions;
 use crate::serial::paths;

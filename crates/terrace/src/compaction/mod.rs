@@ -8,7 +8,6 @@ pub(crate) mod estimates;
 pub mod explain;
 pub(crate) mod legality;
 pub(crate) mod merge;
-pub(crate) mod merging;
 pub(crate) mod oldest_snapshot;
 pub(crate) mod output_ranges;
 pub(crate) mod overdue;
@@ -23,8 +22,7 @@ pub(crate) mod table_ends;
 pub(crate) mod targets;
 pub(crate) mod tiny_tables;
 
-use crate::cursor::Cursor;
-pub(crate) use merging::MergingCursor;
+use crate::cursor::{Cursor, MergingCursor};
 
 /// A merge of whatever holds versions.
 pub(crate) type Versions = MergingCursor<Box<dyn Cursor + Send>>;

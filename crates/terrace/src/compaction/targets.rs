@@ -17,8 +17,8 @@
 //! that is over the one from below alone goes down behind everything else, and nobody is held back for it. So
 //! a store of such a release is opened as it is.
 
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyspaceLevels, LEVELS};
-use crate::options::keyspace::KeyspaceOptions;
 
 /// The deepest level of all.
 const LOWEST: u8 = LEVELS as u8 - 1;

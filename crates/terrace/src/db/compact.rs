@@ -20,7 +20,6 @@ use crate::compaction::counted::Counted;
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::legality::{check_legal, older_elsewhere};
 use crate::compaction::merge::merge;
-use crate::compaction::merging::MergingCursor;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
 use crate::compaction::slices::{
     Sample, Slice, bytes_of, divide, recount, slice_bytes, slice_bytes_within, slice_edit,
@@ -30,6 +29,7 @@ use crate::compaction::space::{Space, part_that_stays};
 use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
 use crate::compaction::targets::Shape;
 use crate::cursor::Cursor;
+use crate::cursor::MergingCursor;
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compaction_history::{Began, Compaction};

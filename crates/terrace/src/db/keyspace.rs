@@ -15,7 +15,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::value::Value;
 use crate::db::write::WriteOptions;
 use crate::key::Kind;
-use crate::options::keyspace::KeyspaceOptions;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, KeyspaceId, Result};
 

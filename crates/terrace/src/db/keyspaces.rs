@@ -17,10 +17,10 @@
 use std::sync::Arc;
 
 use crate::db::Store;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{
     Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, KeyspaceRenamed, Version,
 };
-use crate::options::keyspace::KeyspaceOptions;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.

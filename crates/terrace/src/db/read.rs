@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::block_value::TableValue;
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -19,7 +20,7 @@ use crate::db::view::View;
 use crate::key::{Kind, MAX_SEQUENCE, Tag};
 use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use crate::range_tombstones::RangeTombstones;
-use crate::table::{CursorOptions, TableCursor, TableReader, TableValue, key_hash};
+use crate::table::{CursorOptions, TableCursor, TableReader, key_hash};
 use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};

@@ -9,8 +9,8 @@ use super::sub_level_cursor::SubLevelCursor;
 use super::table_meta::Table;
 use super::version::{Place, Version};
 use crate::Result;
-use crate::compaction::MergingCursor;
 use crate::cursor::Cursor;
+use crate::cursor::MergingCursor;
 use crate::key::{KeyspaceId, MAX_SEQUENCE, SequenceNumber};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 

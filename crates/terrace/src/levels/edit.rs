@@ -8,7 +8,7 @@ use terrace_storage::Escaped;
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
-use crate::options::keyspace::KeyspaceOptions;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
 use crate::things::things;
 

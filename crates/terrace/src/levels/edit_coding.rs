@@ -13,7 +13,7 @@ use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
-use crate::options::keyspace::KeyspaceOptions;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
 use crate::table::{Compression, Superseded};
 

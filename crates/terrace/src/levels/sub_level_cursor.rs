@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::table_meta::{KeyRange, Table};
 use super::version::SubLevel;
 use crate::Result;
+use crate::block_value::TableValue;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, SequenceNumber, Tag};
-use crate::table::TableValue;
 
 /// What a cursor walks: a whole sub-level, shared with the version, or a list of its own.
 enum Tables {

@@ -19,7 +19,7 @@ use super::table_meta::{KeyRange, ObsoleteTables, Table};
 use super::{FIRST_FLUSH_AGE, LEVELS};
 use crate::Error;
 use crate::key::KeyspaceId;
-use crate::options::keyspace::KeyspaceOptions;
+use crate::keyspace_options::KeyspaceOptions;
 
 /// Where a table is listed: a level, and in it a sub-level by its name and age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

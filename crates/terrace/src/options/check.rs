@@ -2,7 +2,7 @@
 
 use terrace_region::CAPACITY_STEP_BYTES;
 
-use crate::options::keyspace::check_ranges;
+use crate::keyspace_options::check_ranges;
 use crate::options::{Background, Durability, Options};
 use crate::table::MAX_VALUE_BYTES;
 use crate::{Error, Result};

@@ -12,9 +12,9 @@ use crate::db::ownership::Ownership;
 use crate::db::table_files::{TableFiles, TableHome};
 use crate::db::unsupported_tables::stays;
 use crate::db::{files, fork, region_home};
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
-use crate::options::keyspace::KeyspaceOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::{
     BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader, table_name,

@@ -13,21 +13,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::format::Malformed;
-use super::reader::TableValue;
+pub(super) use crate::block_value::Block;
+use crate::block_value::TableValue;
 use crate::coding::Decoder;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
 
 const TAG_BYTES: usize = 8;
 const RESTART_BYTES: usize = 4;
-
-/// The contents of a data or index block. Never empty.
-#[derive(Debug)]
-pub(crate) struct Block {
-    contents: Vec<u8>,
-    entries_end: usize,
-    restart_count: usize,
-}
 
 /// One entry where it lies in its block.
 struct Entry<'a> {
@@ -91,10 +84,6 @@ impl Block {
 
     pub(super) fn contents_bytes(&self) -> usize {
         self.contents.len()
-    }
-
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        self.contents.get(range).unwrap_or_default()
     }
 
     /// The position of a restart point; the end of the entries for an index past the last.

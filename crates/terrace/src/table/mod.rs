@@ -55,7 +55,7 @@ pub(crate) use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
 pub(crate) use inspect::BlockSummary;
 pub(crate) use key_sample::SampledVersion;
 pub(crate) use properties::{TableOptions, TableProperties};
-pub(crate) use reader::{CursorOptions, TableReader, TableValue, read_properties};
+pub(crate) use reader::{CursorOptions, TableReader, read_properties};
 pub(crate) use sketch::{Sketch, SmallSketch};
 pub(crate) use superseded::Superseded;
 pub(crate) use unread::Unread;

@@ -7,15 +7,12 @@
 
 mod blocks;
 
-use std::fmt;
-use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use terrace_storage::{Directory, File, OpenMode, OpenOptions, Purpose};
 
-use super::block::Block;
 use super::block_bounds::{BlockBounds, Contents};
 use super::cache::BlockCache;
 use super::cursor::TableCursor;
@@ -28,6 +25,7 @@ use super::read_ahead::Runs;
 use super::resident_blocks::BlockPlace;
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
+use crate::block_value::TableValue;
 use crate::key::{InternalKey, SequenceNumber, Tag};
 use crate::range_tombstones::RangeTombstones;
 use crate::time_profile::{Stage, at};
@@ -65,42 +63,6 @@ impl CursorOptions {
             fill_cache: false,
             ask_cache: true,
         }
-    }
-}
-
-/// A value where it lies in its block, which stays in memory as long as this does.
-#[derive(Clone)]
-pub(crate) struct TableValue {
-    block: Arc<Block>,
-    range: Range<usize>,
-}
-
-impl TableValue {
-    pub(super) fn new(block: Arc<Block>, range: Range<usize>) -> Self {
-        TableValue { block, range }
-    }
-
-    /// Puts a value in a place. One of the same block takes over its hold on that: to count a holder
-    /// is dear if processors share the block.
-    pub(super) fn place(place: &mut Option<TableValue>, block: &Arc<Block>, range: Range<usize>) {
-        match place {
-            Some(held) if Arc::ptr_eq(&held.block, block) => held.range = range,
-            _ => *place = Some(TableValue::new(Arc::clone(block), range)),
-        }
-    }
-}
-
-impl Deref for TableValue {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.block.bytes(self.range.clone())
-    }
-}
-
-impl fmt::Debug for TableValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.escape_ascii())
     }
 }
 

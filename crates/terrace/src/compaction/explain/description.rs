@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::compaction::explain::described::Described;
 use crate::compaction::explain::{Explanation, KeyspaceExplanation};
+use crate::keyspace_options::check_ranges;
 use crate::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use crate::options::Options;
-use crate::options::keyspace::check_ranges;
 use crate::options::toml_refusal::toml_refusal;
 use crate::{Error, Result};
 

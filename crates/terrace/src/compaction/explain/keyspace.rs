@@ -15,8 +15,8 @@ use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
 use crate::compaction::targets::{Shape, Targets};
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyspaceLevels, Place};
-use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
 
 /// So many of the runs that are not due are shown, the best.

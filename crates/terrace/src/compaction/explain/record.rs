@@ -16,9 +16,9 @@ use crate::compaction::explain::description::{
 use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::parts::Part;
 use crate::compaction::run::Run;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyRange, KeyspaceLevels, SubLevel};
 use crate::options::Options;
-use crate::options::keyspace::KeyspaceOptions;
 use crate::serial::key_form;
 use crate::{Error, Result};
 

@@ -22,8 +22,8 @@ use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::run::Run;
 use crate::compaction::targets::Shape;
+use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
-use crate::options::keyspace::KeyspaceOptions;
 use crate::options::{CompactionPolicy, Options};
 use crate::things::things;
 

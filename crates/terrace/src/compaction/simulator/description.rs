@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compaction::simulator::form::writes_per_arena;
 use crate::compaction::simulator::trie::TrieForm;
-use crate::options::keyspace::check_ranges;
+use crate::keyspace_options::check_ranges;
 use crate::table::MAX_BLOCK_BYTES;
 use crate::{Error, Options, Result};
 

@@ -1,11 +1,11 @@
 //! A store whose tables are in memory, with merges that are taken step by step.
 
+use crate::cursor::MergingCursor;
 use crate::sync::atomic::AtomicBool;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::compaction::MergingCursor;
 use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::estimates::{Duplicates, Estimates};

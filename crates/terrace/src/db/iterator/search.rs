@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::IterOptions;
+use crate::block_value::TableValue;
 use crate::compaction::Versions;
 use crate::cursor::Cursor;
 use crate::db::Store;
@@ -14,7 +15,6 @@ use crate::db::passed_over::{Due, PassedKeys};
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
-use crate::table::TableValue;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// The search of an iterator in a merge, and the row that it has found.

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 
 use crate::Result;
+use crate::block_value::TableValue;
 use crate::cursor::{Cursor, count_step};
 use crate::key::{InternalKey, SequenceNumber, Tag};
-use crate::table::TableValue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {

@@ -1,11 +1,14 @@
 //! The one interface of everything that holds versions in order: MemTables, tables, sub-levels,
 //! merges of them.
 
+mod merging;
+
 use std::path::PathBuf;
 
+pub(crate) use self::merging::MergingCursor;
 use crate::Result;
+use crate::block_value::TableValue;
 use crate::key::{InternalKey, SequenceNumber};
-use crate::table::TableValue;
 
 /// A position among versions in [`InternalKey`] order, or past either end (not valid).
 ///
