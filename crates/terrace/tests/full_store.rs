@@ -585,3 +585,33 @@ fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
     assert!(tables() < before / 2, "{} of {before}", tables());
     check(&db, |number| number > 9000, 10_000);
 }
+
+/// A file system that copies on write needs space for the note of a close, even in its old file.
+#[test]
+fn a_close_without_space_for_its_note_succeeds_where_arenas_survive() {
+    for durability in [Durability::CrashSafe, Durability::Volatile] {
+        let disk = SimulatedStorage::new(1, CrashSwitch::new());
+        let writes = FaultFilter::everything().operations(&[Operation::Write]);
+        let edits = FaultPlan::new(writes.purpose(Purpose::Manifest));
+        let failing = FailingStorage::new(Arc::new(disk.clone()), edits.clone());
+        let with = |storage: Arc<dyn Storage>| Options {
+            storage,
+            durability: Some(durability),
+            ..options(&disk, small())
+        };
+        let db = Db::open("/store", with(Arc::new(failing))).unwrap();
+        db.put(b"key", b"value").unwrap();
+        edits.fail_from(edits.count(), Fault::NoSpace);
+        let closed = db.close();
+        assert!(edits.failures() > 0);
+        drop(db);
+        if durability == Durability::Volatile {
+            // The table of its rows needs the edit.
+            assert!(closed.unwrap_err().is_no_space());
+            continue;
+        }
+        closed.unwrap();
+        let db = Db::open("/store", with(Arc::new(disk.clone()))).unwrap();
+        assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+}

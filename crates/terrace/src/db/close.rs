@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::db::Store;
 use crate::db::flush::ToFlush;
+use crate::db::write::Writer;
 use crate::inspect::socket::Server;
 use crate::levels::{ArenaEnd, CleanClose, Edit};
 use crate::sync::atomic::Ordering;
@@ -82,22 +83,28 @@ impl Store {
         sealed.map_err(|error| self.persist_failed(error))?;
         let view = self.view.load_full();
         let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
-        if self.region.description().can_persist {
-            for table in &oldest_first {
-                table
-                    .arena()
-                    .persist()
-                    .map_err(|error| self.persist_failed(error))?;
-            }
-            self.persisted
-                .store(writer.last_sequence, Ordering::Release);
-        } else {
+        if !self.region.description().can_persist {
             let retired = oldest_first
                 .iter()
                 .map(|table| table.arena().generation())
                 .collect();
             self.flush_all(ToFlush::Held(&oldest_first), retired, writer.last_sequence)?;
+            return self.note_clean_close(&writer);
         }
+        for table in &oldest_first {
+            let persisted = table.arena().persist();
+            persisted.map_err(|error| self.persist_failed(error))?;
+        }
+        self.persisted
+            .store(writer.last_sequence, Ordering::Release);
+        match self.note_clean_close(&writer) {
+            // All writes survive. Without the note the next opening searches the arenas, as after a kill.
+            Err(error) if error.is_no_space() => Ok(()),
+            noted => noted,
+        }
+    }
+
+    fn note_clean_close(&self, writer: &Writer) -> Result<()> {
         let clean_close = Some(CleanClose {
             last_sequence: writer.last_sequence,
         });
