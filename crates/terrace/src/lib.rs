@@ -30,6 +30,7 @@ mod compaction;
 mod cursor;
 mod db;
 mod error;
+mod event;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -43,6 +44,7 @@ mod keyspace_options;
 mod levels;
 mod made_once;
 mod open_files;
+mod opening;
 mod options;
 mod parallel;
 mod peaks;
@@ -54,6 +56,7 @@ mod region_loss;
 mod repair;
 mod serial;
 pub mod simulate;
+mod stall_cause;
 mod sync;
 mod table;
 mod things;
@@ -64,7 +67,6 @@ mod write_buffer;
 pub use compaction::explain;
 pub use compaction::oldest_snapshot::OldestSnapshot;
 pub use db::compaction_history::{Compaction, CompactionKind};
-pub use db::events::{Event, EventKind, EventListener};
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
 pub use db::iterator::{DbIterator, Entries, IterOptions};
@@ -82,23 +84,24 @@ pub use db::statistics::{
 pub use db::value::Value;
 pub use db::write::WriteOptions;
 pub use error::{Error, Result};
+pub use event::{Event, EventKind, EventListener};
 pub use key::{KeyspaceId, SequenceNumber};
 pub use keyspace_options::KeyspaceOptions;
 pub use levels::ManifestTail;
-pub use options::{Background, CompactionPolicy, Durability, FileAccess, Options, RegionSource};
-pub use persist_method::PersistMethod;
-pub use read_buffer::{
-    ForwardPolicy, ReadBufferOptions, ReadBufferStatistics, ReadBufferStructure,
+pub use options::{
+    Background, CompactionPolicy, Durability, FileAccess, ForwardPolicy, Options, PersistMethod,
+    ReadBufferOptions, ReadBufferStructure, RegionSource,
 };
+pub use read_buffer::ReadBufferStatistics;
 pub use region_loss::RegionLoss;
 pub use repair::{
     DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
 };
+pub use stall_cause::StallCause;
 pub use table::Compression;
 pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
 pub use time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use write_buffer::batch::WriteBatch;
-pub use write_buffer::slowdown::StallCause;
 
 /// The README's program compiles.
 #[cfg(doctest)]

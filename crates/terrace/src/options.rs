@@ -3,6 +3,8 @@
 mod check;
 mod compaction;
 mod file_access;
+mod persist_method;
+mod read_buffer;
 mod text;
 pub(crate) mod toml_refusal;
 
@@ -17,12 +19,12 @@ use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
 pub use self::compaction::CompactionPolicy;
 pub use self::file_access::FileAccess;
-use crate::PersistMethod;
-use crate::db::events::EventListener;
+pub use self::persist_method::PersistMethod;
+pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+use crate::event::EventListener;
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::Domain;
 use crate::randomness::Randomness;
-use crate::read_buffer::ReadBufferOptions;
 use crate::serial::paths;
 use crate::table::Compression;
 

@@ -1,59 +1,11 @@
-//! How new writes reach what survives: the choice of a persist method, and the region it opens.
+//! The region that a persist method opens, and the method that suits a file system.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use terrace_region::{DaxOptions, MappedOptions, Region, WrittenOptions};
 use terrace_storage::{Directory, FileSystem, Storage};
 
-use crate::options::Durability;
-
-/// How arenas in files take new writes. All methods write the same bytes, so a store may be opened
-/// with another one than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum PersistMethod {
-    /// The one that suits file system and durability: `Mapped` where that may be, `Written` for a
-    /// `PowerSafe` store on a disk and elsewhere.
-    #[default]
-    Auto,
-    /// One `pwrite` for each commit group; one fdatasync persists. On any file system.
-    Written,
-    /// Stores into the mapped file: no system call for a write, one fdatasync persists. On ext4, xfs
-    /// and tmpfs; elsewhere opening is an error that says what to do.
-    Mapped,
-    /// Stores into persistent memory; writing cache lines back persists. On ext4 and xfs mounted
-    /// with `-o dax=always`; elsewhere opening is an error that says what to do.
-    Dax,
-}
-
-impl fmt::Display for PersistMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PersistMethod::Auto => "auto",
-            PersistMethod::Written => "written",
-            PersistMethod::Mapped => "mapped",
-            PersistMethod::Dax => "dax",
-        })
-    }
-}
-
-impl FromStr for PersistMethod {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        use PersistMethod::{Auto, Dax, Mapped, Written};
-        let found = [Auto, Written, Mapped, Dax]
-            .into_iter()
-            .find(|method| method.to_string() == text);
-        found.ok_or_else(|| {
-            format!("there is no persist method {text:?}; use auto, written, mapped or dax")
-        })
-    }
-}
+use crate::options::{Durability, PersistMethod};
 
 /// What `Auto` means for a store on a file system: never `Auto`. Measured; see *Persist methods* in
 /// ARCHITECTURE.md.
@@ -138,17 +90,5 @@ mod tests {
             file_system.has_descriptors = false;
             assert_eq!(default_method(&file_system, durability), Written);
         }
-    }
-
-    #[test]
-    fn a_method_is_known_by_its_name() {
-        for method in ["auto", "written", "mapped", "dax"] {
-            assert_eq!(method.parse::<PersistMethod>().unwrap().to_string(), method);
-        }
-        let error = "mmap".parse::<PersistMethod>().unwrap_err();
-        assert!(
-            error.contains("use auto, written, mapped or dax"),
-            "{error}"
-        );
     }
 }

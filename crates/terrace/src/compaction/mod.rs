@@ -15,7 +15,6 @@ pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod rate;
 pub(crate) mod run;
-pub(crate) mod simulator;
 pub(crate) mod slices;
 pub(crate) mod space;
 pub(crate) mod table_ends;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::Store;
-use crate::db::events::EventKind;
+use crate::event::EventKind;
 use crate::options;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::sync::{Condvar, Mutex};

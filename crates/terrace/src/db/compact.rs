@@ -33,12 +33,12 @@ use crate::cursor::MergingCursor;
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compaction_history::{Began, Compaction};
-use crate::db::events::EventKind;
 use crate::db::jobs::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::db::keyspaces::live;
 use crate::db::ledger::Ledger;
 use crate::db::monitor::{Known, is_setback};
 use crate::db::tombstones::SeenBeside;
+use crate::event::EventKind;
 use crate::levels::{
     Edit, KeyspaceLevels, SubLevelCursor, Table, TableMoved, TableRemoved, Version,
 };

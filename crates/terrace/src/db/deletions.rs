@@ -22,7 +22,7 @@ use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
 
 use crate::Result;
 use crate::db::Store;
-use crate::db::events::EventKind;
+use crate::event::EventKind;
 use crate::options::Background;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, thread};

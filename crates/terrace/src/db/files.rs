@@ -1,10 +1,14 @@
 //! The names of a store's files.
 
-use crate::inspect::socket::{NEW_SOCKET, SOCKET};
 use crate::key::MAX_SEQUENCE;
 
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";
+
+/// The name of the socket at which the owner answers questions.
+pub(crate) const SOCKET: &str = "inspect";
+/// Its name until it has its permissions.
+pub(crate) const NEW_SOCKET: &str = "inspect.new";
 
 /// Blocks that a full disk gives back; see `reserve.rs`.
 pub(crate) const RESERVE: &str = "RESERVE";

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::db::Store;
 use crate::db::conflict::Change;
@@ -16,31 +15,9 @@ use crate::db::value::Value;
 use crate::db::write::WriteOptions;
 use crate::key::Kind;
 use crate::keyspace_options::KeyspaceOptions;
+use crate::opening::Opening;
 use crate::write_buffer::batch::WriteBatch;
-use crate::{Error, KeyspaceId, Result};
-
-/// One opening of one store: handles of another one do not count here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opening(u64);
-
-impl Opening {
-    /// A number that no other opening in this process has.
-    pub(crate) fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Opening(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Refuses a batch that is to hold, or holds, writes to keyspaces of another opening.
-    pub(crate) fn check(self, of_batch: Opening) -> Result<()> {
-        if of_batch == self {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            "the batch holds writes to a keyspace of another store, or of another opening of this \
-             one",
-        ))
-    }
-}
+use crate::{KeyspaceId, Result};
 
 /// Closes the store when the last handle is gone. Iterators and snapshots hold the store itself and
 /// do not keep it open.

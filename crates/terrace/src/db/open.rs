@@ -21,7 +21,6 @@ use crate::db::empty_stretch::EmptyStretches;
 use crate::db::events::{EventLog, trace};
 use crate::db::fork::Counted;
 use crate::db::jobs::Jobs;
-use crate::db::keyspace::Opening;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
@@ -52,8 +51,10 @@ use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
     Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
+use crate::opening::Opening;
+use crate::options::ForwardPolicy;
 use crate::options::{self, Durability, Options};
-use crate::read_buffer::{ForwardPolicy, ReadBuffer};
+use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::{BlockCache, TableCache, TableLimit};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use terrace_storage::{Directory, ErrorKind, Lock, LockKind};
 
 use crate::db::files;
-use crate::inspect::socket::SOCKET;
+use crate::db::files::SOCKET;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
-use crate::db::events::EventKind;
 use crate::db::files::RESERVE;
+use crate::event::EventKind;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::{Error, Result};

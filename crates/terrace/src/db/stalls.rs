@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::write_buffer::slowdown::StallCause;
+use crate::stall_cause::StallCause;
 
 /// Time by cause.
 #[derive(Debug, Default)]

@@ -25,8 +25,8 @@ use crate::options::Durability;
 use crate::read_buffer::{ReadBuffer, ReadBufferStatistics};
 use crate::region_loss::RegionLoss;
 use crate::serial;
+use crate::stall_cause::StallCause;
 use crate::time_profile::TimeProfile;
-use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, SequenceNumber};
 
 /// What the store counts itself.

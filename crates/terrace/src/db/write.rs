@@ -20,12 +20,12 @@ use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
 use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
+use crate::stall_cause::StallCause;
 use crate::sync::Instant;
 use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::arena_size::SPARE_BELOW_SIXTEENTHS;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::slowdown::StallCause;
 use crate::{Error, Result, SequenceNumber};
 
 /// How a batch is written.

@@ -7,12 +7,10 @@
 mod dump;
 mod prometheus;
 pub(crate) mod socket;
-mod verify;
 
+pub use crate::db::verify::{Problem, VerifyReport, verify};
 pub use dump::{Dump, DumpItem, dump};
 pub use socket::{
     Answer, Answers, EventLine, EventRequest, checkpoint, compact, describe_compaction,
     drop_keyspace, events, explain_compaction, flush, levels, rename_keyspace, statistics,
 };
-pub(crate) use verify::verify_live;
-pub use verify::{Problem, VerifyReport, verify};

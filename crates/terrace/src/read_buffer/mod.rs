@@ -39,7 +39,6 @@
 
 mod boundary;
 mod hash;
-mod options;
 mod ordered;
 mod statistics;
 mod structure;
@@ -50,6 +49,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use crate::key::Kind;
+use crate::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::table::key_hash;
@@ -62,7 +62,6 @@ use self::ordered::OrderedBuffer;
 use self::structure::{Counts, Fill, SHRINK_PACE, Structure};
 use self::worth::Worth;
 
-pub use self::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
 pub use self::statistics::ReadBufferStatistics;
 pub(crate) use self::structure::{Found, Key, Version};
 

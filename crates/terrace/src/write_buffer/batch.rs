@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::db::keyspace::{Keyspace, Opening};
 use crate::key::{Kind, MAX_KEY_BYTES};
+use crate::opening::Opening;
 use crate::write_buffer::record::{self, Records};
 use crate::{Error, KeyspaceId, Result};
 
@@ -50,25 +50,6 @@ impl WriteBatch {
         self.push(Kind::Delete, KeyspaceId::DEFAULT, key, &[])
     }
 
-    /// [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
-    ///
-    /// # Errors
-    /// As [`WriteBatch::put`]; [`Error::InvalidArgument`] if the batch holds writes to keyspaces of
-    /// another open store.
-    pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
-        self.use_keyspace(keyspace)?;
-        self.push(Kind::Put, keyspace.id(), key, value)
-    }
-
-    /// [`WriteBatch::delete`] in a keyspace.
-    ///
-    /// # Errors
-    /// As [`WriteBatch::put_in`].
-    pub fn delete_in(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        self.use_keyspace(keyspace)?;
-        self.push(Kind::Delete, keyspace.id(), key, &[])
-    }
-
     /// Removes every key from `from` on, up to `to`, which stays, whatever there is between them: a
     /// record of the two keys is written, and reads and merges go by it. Of the batch's own writes it
     /// removes those before it. If the two are equal nothing is removed.
@@ -87,18 +68,10 @@ impl WriteBatch {
         self.push_range_delete(KeyspaceId::DEFAULT, from, to)
     }
 
-    /// [`WriteBatch::delete_range`] in a keyspace.
-    ///
-    /// # Errors
-    /// As [`WriteBatch::delete_range`] and [`WriteBatch::put_in`].
-    pub fn delete_range_in(&mut self, keyspace: &Keyspace, from: &[u8], to: &[u8]) -> Result<()> {
-        self.use_keyspace(keyspace)?;
-        self.push_range_delete(keyspace.id(), from, to)
-    }
-
-    fn use_keyspace(&mut self, keyspace: &Keyspace) -> Result<()> {
-        let of_batch = *self.opening.get_or_insert(keyspace.opening());
-        keyspace.opening().check(of_batch)
+    /// Refuses writes to keyspaces of two openings in one batch.
+    pub(crate) fn use_opening(&mut self, opening: Opening) -> Result<()> {
+        let of_batch = *self.opening.get_or_insert(opening);
+        opening.check(of_batch)
     }
 
     pub(crate) fn push_range_delete(

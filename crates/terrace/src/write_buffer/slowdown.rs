@@ -6,7 +6,7 @@
 //! work behind them goes, long before there is nowhere left to write. The delay is by bytes, because
 //! that is what flushes and merges have to move.
 
-use std::fmt;
+use crate::stall_cause::StallCause;
 
 /// What waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,37 +30,6 @@ pub(crate) struct Limits {
     pub(crate) debt_slowdown_bytes: u64,
     pub(crate) debt_stop_bytes: u64,
     pub(crate) free_sixteenths_slowdown: u64,
-}
-
-/// Why writers were held back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StallCause {
-    /// Level 0 has too many sub-levels: compaction is behind.
-    Level0,
-    /// Merges owe too many bytes, or are due and have to wait.
-    Debt,
-    /// The arenas are nearly full: flushes are behind.
-    SealedArenas,
-}
-
-impl StallCause {
-    /// Every cause, in the order of its number.
-    pub const ALL: [StallCause; 3] = [
-        StallCause::Level0,
-        StallCause::Debt,
-        StallCause::SealedArenas,
-    ];
-}
-
-impl fmt::Display for StallCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StallCause::Level0 => "level 0",
-            StallCause::Debt => "debt",
-            StallCause::SealedArenas => "sealed arenas",
-        })
-    }
 }
 
 /// What a commit group has to do before it is written.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Event, EventListener};
-use crate::db::keyspace::Opening;
 use crate::guard::catch;
+use crate::opening::Opening;
 use crate::{Error, Result};
 
 thread_local! {

@@ -8,8 +8,8 @@ use tracing::{debug, error, info, warn};
 
 use terrace_storage::Escaped;
 
-use crate::db::events::{Event, EventKind};
 use crate::db::recover::Recovery;
+use crate::event::{Event, EventKind};
 use crate::{Durability, Error};
 
 pub(super) fn event(event: &Event) {

@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 use rustix::net;
 use terrace_storage::{Directory, ErrorKind, FileIdentity};
 
-use super::{NEW_SOCKET, SOCKET};
+use crate::db::files::{NEW_SOCKET, SOCKET};
 
 /// The most that the kernel takes for a socket's path, its end excluded.
 const MAX_PATH_BYTES: usize = 107;

@@ -19,12 +19,13 @@ use serde::de::DeserializeOwned;
 
 use terrace_storage::Escaped;
 
+use super::address;
 use super::administration::{Administration, Outcome, check_name, check_path};
 use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
 };
-use super::{SOCKET, address};
 use crate::compaction::explain::{Description, Explanation};
+use crate::db::files::SOCKET;
 use crate::key::MAX_KEY_BYTES;
 use crate::levels::Bounds;
 use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};

@@ -25,8 +25,3 @@ pub use client::{
 };
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
 pub(crate) use server::{Server, check};
-
-/// The socket's name in the store's directory.
-pub(crate) const SOCKET: &str = "inspect";
-/// Its name until it has its permissions.
-pub(crate) const NEW_SOCKET: &str = "inspect.new";

@@ -24,11 +24,12 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use terrace_storage::{self as storage, Directory, FileIdentity, ForkMark, Operation};
 
+use super::address;
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, write_line};
-use super::{SOCKET, address};
 use crate::db::Store;
+use crate::db::files::SOCKET;
 use crate::guard::catch;
 use crate::levels::DEFAULT_NAME;
 use crate::sync::atomic::Ordering;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{connect, options, owner, said};
-use crate::db::events::{Event, EventKind, EventListener};
+use crate::event::{Event, EventKind, EventListener};
 use crate::inspect::socket::administration::{Administration, Turns};
 use crate::inspect::socket::protocol::{Request, parse_request, request_line};
 use crate::inspect::socket::{

@@ -5,7 +5,8 @@ use rustix::process::{Uid, umask};
 use rustix::thread::set_thread_uid;
 
 use super::*;
-use crate::inspect::socket::{NEW_SOCKET, address};
+use crate::db::files::NEW_SOCKET;
+use crate::inspect::socket::address;
 
 const STRANGER: u32 = 65_534;
 

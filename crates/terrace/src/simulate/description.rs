@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compaction::simulator::form::writes_per_arena;
-use crate::compaction::simulator::trie::TrieForm;
 use crate::keyspace_options::check_ranges;
+use crate::simulate::form::writes_per_arena;
+use crate::simulate::trie::TrieForm;
 use crate::table::MAX_BLOCK_BYTES;
 use crate::{Error, Options, Result};
 

@@ -171,7 +171,7 @@ pub(crate) fn overlaid(mut pieces: Vec<Piece>) -> Vec<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compaction::simulator::description::Simulation;
+    use crate::simulate::description::Simulation;
 
     fn piece(keys: (u64, u64), span: (f64, f64)) -> Piece {
         Piece {

@@ -1,0 +1,36 @@
+//! Writes of a batch to keyspaces.
+
+use crate::Result;
+use crate::db::keyspace::Keyspace;
+use crate::key::Kind;
+use crate::write_buffer::batch::WriteBatch;
+
+impl WriteBatch {
+    /// [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`]; [`Error::InvalidArgument`] if the batch holds writes to keyspaces of
+    /// another open store.
+    pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.use_opening(keyspace.opening())?;
+        self.push(Kind::Put, keyspace.id(), key, value)
+    }
+
+    /// [`WriteBatch::delete`] in a keyspace.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put_in`].
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        self.use_opening(keyspace.opening())?;
+        self.push(Kind::Delete, keyspace.id(), key, &[])
+    }
+
+    /// [`WriteBatch::delete_range`] in a keyspace.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::delete_range`] and [`WriteBatch::put_in`].
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, from: &[u8], to: &[u8]) -> Result<()> {
+        self.use_opening(keyspace.opening())?;
+        self.push_range_delete(keyspace.id(), from, to)
+    }
+}
