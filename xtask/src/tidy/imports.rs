@@ -14,17 +14,13 @@ pub struct Imports {
 impl Imports {
     pub fn of(sources: &[&Source]) -> Imports {
         let modules: BTreeSet<&[String]> = sources.iter().map(|source| &*source.module).collect();
-        let handed_on: HashMap<&str, &[String]> = sources
+        let handed_on: HashMap<&[String], &[String]> = sources
             .iter()
             .flat_map(|source| &source.handed_on)
-            .map(|(name, path)| (name.as_str(), path.as_slice()))
+            .map(|(name, path)| (name.as_slice(), path.as_slice()))
             .collect();
         let resolve = |path: &[String]| {
-            // A name that the root hands on lies at another place.
-            let path = match path {
-                [name] => handed_on.get(name.as_str()).copied().unwrap_or(path),
-                _ => path,
-            };
+            let path = place_of(path, &handed_on);
             (1..=path.len())
                 .rev()
                 .filter_map(|length| path.get(..length))
@@ -110,6 +106,24 @@ impl Imports {
     }
 }
 
+/// Returns the path at which a name lies, behind all modules that hand it on.
+fn place_of(path: &[String], handed_on: &HashMap<&[String], &[String]>) -> Vec<String> {
+    /// More modules than hand a name on. Two that hand it to each other end here.
+    const MAX_STEPS: usize = 8;
+    let mut path = path.to_vec();
+    for _ in 0..MAX_STEPS {
+        let found = (1..=path.len()).rev().find_map(|length| {
+            let (name, rest) = path.split_at_checked(length)?;
+            Some([handed_on.get(name)?, rest].concat())
+        });
+        match found {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    path
+}
+
 fn room_of(module: &str) -> &str {
     module.split("::").next().unwrap_or(module)
 }
@@ -139,6 +153,21 @@ mod tests {
         assert!(imports.rooms().into_iter().eq(["db", "key", "table"]));
         let order = ["key", "table", "db"].map(String::from);
         assert_eq!(imports.upward(&order), ["table -> db"]);
+    }
+
+    #[test]
+    fn a_name_is_imported_from_where_it_lies() {
+        let imports = imports(&[
+            ("db/mod.rs", "use crate::inspect::socket::Server;"),
+            (
+                "inspect/socket/mod.rs",
+                "pub(crate) use self::server::Server;",
+            ),
+            ("inspect/socket/server.rs", "use crate::db::Store;"),
+        ]);
+        let order = ["db", "inspect"].map(String::from);
+        assert_eq!(imports.upward(&order), ["db -> inspect::socket::server"]);
+        assert_eq!(imports.circles(), [["db", "inspect::socket::server"]]);
     }
 
     #[test]

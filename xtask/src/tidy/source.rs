@@ -20,8 +20,9 @@ pub struct Source {
     pub structures: Vec<(String, usize)>,
     /// The paths that begin at the crate's root, without the root.
     pub uses: BTreeSet<Vec<String>>,
-    /// The names that a root hands on, with the paths at which they lie.
-    pub handed_on: Vec<(String, Vec<String>)>,
+    /// The names that the module hands on, as paths from the crate's root, with the paths at which
+    /// they lie.
+    pub handed_on: Vec<(Vec<String>, Vec<String>)>,
 }
 
 impl Source {
@@ -87,7 +88,7 @@ struct Reader {
     functions: Vec<(String, usize)>,
     structures: Vec<(String, usize)>,
     uses: BTreeSet<Vec<String>>,
-    handed_on: Vec<(String, Vec<String>)>,
+    handed_on: Vec<(Vec<String>, Vec<String>)>,
 }
 
 impl Reader {
@@ -108,6 +109,7 @@ impl Reader {
         let (first, rest) = path.split_first()?;
         let outer = match first.as_str() {
             "crate" => return Some(rest.to_vec()),
+            "self" if self.depth == 0 => return Some([&self.module, rest].concat()),
             "super" => 1 + rest.iter().take_while(|part| *part == "super").count(),
             _ => return None,
         };
@@ -149,10 +151,12 @@ impl Reader {
             whole.push(name.to_string());
         }
         self.take(&whole);
-        if is_public && self.module.is_empty() {
-            let from_root = whole.strip_prefix(&["crate".to_string()]).unwrap_or(&whole);
-            self.handed_on
-                .push((known_as.to_string(), from_root.to_vec()));
+        if is_public && self.depth == 0 {
+            // Any other path begins at a module below, or outside of the crate, where nothing is.
+            let from_root = self.resolved(&whole);
+            let from_root = from_root.unwrap_or_else(|| [&self.module[..], &whole].concat());
+            let known_as = [&self.module[..], &[known_as.to_string()]].concat();
+            self.handed_on.push((known_as, from_root));
         }
     }
 }
@@ -237,7 +241,7 @@ impl<'a> Visit<'a> for Reader {
     }
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
-        let is_public = matches!(item.vis, syn::Visibility::Public(_));
+        let is_public = !matches!(item.vis, syn::Visibility::Inherited);
         self.take_tree(&item.tree, &mut Vec::new(), is_public);
     }
 
@@ -294,15 +298,19 @@ mod tests {
     }
 
     #[test]
-    fn a_root_hands_names_on() {
-        let text = "mod a;\npub use a::One;\npub use crate::b::{Two as Three};\nuse c::Four;\n";
-        let source = Source::parse(text, Path::new("lib.rs")).unwrap();
-        let names: Vec<_> = source
-            .handed_on
-            .iter()
-            .map(|(name, path)| format!("{name} {}", path.join("::")))
-            .collect();
-        assert_eq!(names, ["One a::One", "Three b::Two"]);
+    fn modules_hand_names_on() {
+        let text =
+            "mod a;\npub use a::One;\npub(crate) use crate::b::{Two as Three};\nuse c::Four;\n";
+        let handed_on = |place: &str| -> Vec<String> {
+            let source = Source::parse(text, Path::new(place)).unwrap();
+            let names = source.handed_on.iter();
+            names
+                .map(|(name, path)| format!("{} {}", name.join("::"), path.join("::")))
+                .collect()
+        };
+        assert_eq!(handed_on("lib.rs"), ["One a::One", "Three b::Two"]);
+        let inner = ["db::One db::a::One", "db::Three b::Two"];
+        assert_eq!(handed_on("db/mod.rs"), inner);
     }
 
     #[test]
