@@ -6,7 +6,6 @@ use crate::Result;
 use crate::db::Store;
 use crate::db::flush::ToFlush;
 use crate::db::write::Writer;
-use crate::inspect::socket::Server;
 use crate::levels::{ArenaEnd, CleanClose, Edit};
 use crate::sync::atomic::Ordering;
 use crate::thread_start;
@@ -24,8 +23,8 @@ impl Store {
         }
         self.closing.store(true, Ordering::Release);
         // While the lock is held: the next owner's socket has the same name.
-        let inspection = self.inspection.lock().take();
-        let asked_for = inspection.map(Server::close);
+        let attendant = self.attendant.lock().take();
+        let end_requests = attendant.map(|attendant| attendant.close());
         self.persist_timer.stop();
         self.tombstone_timer.stop();
         if let Some(write_rate) = self.backlog.write_rate() {
@@ -44,8 +43,8 @@ impl Store {
         *self.counted.lock() = None;
         self.visitors.close();
         self.closed.store(true, Ordering::Release);
-        if let Some(asked_for) = asked_for {
-            asked_for.end();
+        if let Some(end_requests) = end_requests {
+            end_requests();
         }
         self.locks.lock().clear();
         if let Some(manifest) = &mut self.ledger.lock().manifest {

@@ -5,10 +5,11 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_storage::{Clock, SystemClock};
+use terrace_storage::Clock;
 
 use crate::compaction::explain::{Description, Explanation};
 use crate::db::Store;
+use crate::db::attendant::Attendance;
 use crate::db::compaction_history::Compaction;
 use crate::db::keyspace::{Keyspace, Owner};
 use crate::db::snapshot::Snapshot;
@@ -80,22 +81,14 @@ impl Deref for Db {
 }
 
 impl Db {
-    /// Opens the store in a directory, making one if there is none and
-    /// [`Options::create_if_missing`] says so. After a crash this brings back what was acknowledged:
-    /// [`Statistics::recovery`] says what was found.
-    ///
-    /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) if the store is open elsewhere,
-    /// [`Error::NoStore`](crate::Error::NoStore) if there is none or the directory holds other
-    /// files, [`Error::Corruption`](crate::Error::Corruption) if acknowledged bytes are damaged,
-    /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing,
-    /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
-        Db::open_on(path.as_ref(), options, Arc::new(SystemClock::new()))
-    }
-
-    pub(crate) fn open_on(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
-        let store = Store::open(path, options, clock)?;
+    /// Opens a store with an attendant, if there is to be one.
+    pub(crate) fn open_with(
+        path: &Path,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        attendance: Option<Attendance>,
+    ) -> Result<Db> {
+        let store = Store::open(path, options, clock, attendance)?;
         let owner = Arc::new(Owner(store));
         Ok(Db {
             default: Keyspace::new(owner, KeyspaceId::DEFAULT, DEFAULT_NAME),

@@ -7,6 +7,7 @@ mod arena_loan;
 mod arena_ranges;
 mod arena_space;
 pub(crate) mod arenas;
+pub(crate) mod attendant;
 pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod bell;
@@ -80,6 +81,7 @@ use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, ForkMark, L
 
 use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
+use crate::db::attendant::Attendant;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::CommitQueue;
@@ -106,7 +108,6 @@ use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
 use crate::guard::catch;
-use crate::inspect::socket::Server;
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::opening::Opening;
@@ -208,7 +209,7 @@ pub(crate) struct Store {
     /// Until it is closed.
     counted: Mutex<Option<Counted>>,
     /// Answers those who ask about the store, if that was wanted.
-    inspection: Mutex<Option<Server>>,
+    attendant: Mutex<Option<Box<dyn Attendant>>>,
     /// A reader's on the manifest, and that on the region directory; held until the store is dropped,
     /// or closed.
     locks: Mutex<Vec<Box<dyn Lock>>>,

@@ -12,6 +12,7 @@ use terrace_storage::{
 
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::arenas::Arenas;
+use crate::db::attendant::Attendance;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
 use crate::db::commit_queue::{CommitQueue, GroupLimits};
@@ -47,7 +48,6 @@ use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory, fork};
 use crate::guard::catch;
-use crate::inspect::socket::{Server, check as check_inspection};
 use crate::levels::{
     Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
@@ -66,12 +66,20 @@ use crate::write_buffer::room::Room;
 use crate::{Error, Result};
 
 impl Store {
-    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones.
-    pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
+    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones. An
+    /// owner has the attendant, if there is one.
+    pub(crate) fn open(
+        path: &Path,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        attendance: Option<Attendance>,
+    ) -> Result<Arc<Store>> {
+        let attendance = attendance.filter(|_| !options.read_only);
         // The threads that share the work of an opening have no other answer to a panic either.
         catch("open", || {
             wait_for_lock(options.wait_for_lock, &*clock, |refused| {
-                Store::open_unguarded(path, options.clone(), Arc::clone(&clock), refused > 0)
+                let (options, clock) = (options.clone(), Arc::clone(&clock));
+                Store::open_unguarded(path, options, clock, attendance, refused > 0)
             })
         })
     }
@@ -80,6 +88,7 @@ impl Store {
         path: &Path,
         options: Options,
         clock: Arc<dyn Clock>,
+        attendance: Option<Attendance>,
         has_waited: bool,
     ) -> Result<Arc<Store>> {
         options.check()?;
@@ -93,8 +102,8 @@ impl Store {
         };
         let storage = Arc::new(CountingStorage::new(medium).owned_by(mark));
         let (directory, exists) = directory::prepare(&*storage, path, &options, has_waited)?;
-        if options.inspect && !options.read_only {
-            check_inspection(&*directory)?;
+        if let Some(attendance) = attendance {
+            (attendance.check)(&*directory)?;
         }
         let region_dir = region_home::given(&*storage, &*directory, &options, exists)?;
         let ownership = match options.read_only {
@@ -229,7 +238,7 @@ impl Store {
             closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             close_outcome: Mutex::new(None),
-            inspection: Mutex::new(None),
+            attendant: Mutex::new(None),
             ownership,
             counted: Mutex::new(Some(Counted::new(mark))),
             locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
@@ -260,7 +269,7 @@ impl Store {
             let started = store.guard("start threads", || {
                 store.background.start(&store)?;
                 store.start_timers()?;
-                store.start_inspection()
+                store.start_attendant(attendance)
             });
             if let Err(error) = started {
                 // Threads that did start hold the store, and with it the lock.
@@ -289,9 +298,9 @@ impl Store {
     }
 
     /// From here on the store can be asked, if it is to be.
-    fn start_inspection(self: &Arc<Self>) -> Result<()> {
-        if self.options.inspect {
-            *self.inspection.lock() = Some(Server::start(self)?);
+    fn start_attendant(self: &Arc<Self>, attendance: Option<Attendance>) -> Result<()> {
+        if let Some(attendance) = attendance {
+            *self.attendant.lock() = Some((attendance.start)(self)?);
         }
         Ok(())
     }

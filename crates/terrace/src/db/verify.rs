@@ -1,8 +1,9 @@
 //! Every checksum and every rule of a store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use terrace_storage::Purpose;
+use terrace_storage::{Purpose, SystemClock};
 
 use crate::levels::check_age_rule;
 use crate::options::Options;
@@ -55,7 +56,7 @@ pub fn verify(
         create_if_missing: false,
         ..options
     };
-    let db = match Db::open(path, options) {
+    let db = match Db::open_with(path, options, Arc::new(SystemClock::new()), None) {
         Ok(db) => db,
         Err(error) if is_damage(&error) => {
             report.found(path, error);

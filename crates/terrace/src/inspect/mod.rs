@@ -5,6 +5,7 @@
 //! have it change its keyspaces.
 
 mod dump;
+mod open;
 mod prometheus;
 pub(crate) mod socket;
 

@@ -8,9 +8,9 @@
 //!
 //! A thread that carries out an administrative request holds the store for as long as that takes,
 //! which keeps no handle from closing it. Such a request ends when background work does, later in
-//! the same close, as it would for a caller of the store's own; so closing leaves these threads
-//! and their connections to [`UnderWay`], and the client hears how it ended. A client that hangs up
-//! meanwhile stops nothing.
+//! the same close, as it would for a caller of the store's own. So closing leaves these threads
+//! and their connections to the call that [`Attendant::close`] returns, and the client hears how the
+//! request ended. A client that hangs up meanwhile stops nothing.
 
 use std::io;
 use std::net::Shutdown;
@@ -29,6 +29,7 @@ use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, write_line};
 use crate::db::Store;
+use crate::db::attendant::Attendant;
 use crate::db::files::SOCKET;
 use crate::guard::catch;
 use crate::levels::DEFAULT_NAME;
@@ -74,18 +75,6 @@ struct Connection {
     administers: bool,
 }
 
-/// Administrative requests that were under way when the socket was closed.
-#[must_use = "their threads hold the store"]
-pub(crate) struct UnderWay(Vec<Connection>);
-
-impl UnderWay {
-    /// Waits until they have ended and been answered. Only when background work has ended: they
-    /// wait for it.
-    pub(crate) fn end(self) {
-        join(self.0.into_iter().map(|connection| connection.thread));
-    }
-}
-
 /// Hangs up when it is dropped, however that comes: the other copy of the stream, kept for closing,
 /// would hold the connection open. A child that was forked in a request leaves it to its parent.
 struct HangsUp {
@@ -129,12 +118,16 @@ fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     }
 }
 
+/// Opens the socket in the directory of a store whose lock is held.
+///
+/// # Errors
+/// [`Error::NoInspection`] if there can be no socket, [`Error::NoThread`] if no thread.
+pub(crate) fn start(store: &Arc<Store>) -> Result<Box<dyn Attendant>> {
+    Ok(Box::new(Server::start(store)?))
+}
+
 impl Server {
-    /// Opens the socket in the directory of a store whose lock is held.
-    ///
-    /// # Errors
-    /// [`Error::NoInspection`] if there can be no socket, [`Error::NoThread`] if no thread.
-    pub(crate) fn start(store: &Arc<Store>) -> Result<Server> {
+    fn start(store: &Arc<Store>) -> Result<Server> {
         let directory = Arc::clone(&store.directory);
         let failed = |error| no_inspection(store.directory.shown(SOCKET), error);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
@@ -166,10 +159,12 @@ impl Server {
             wake,
         })
     }
+}
 
-    /// Removes the socket and ends every connection, but those that wait for the store. No other
-    /// thread of the server's is left.
-    pub(crate) fn close(mut self) -> UnderWay {
+impl Attendant for Server {
+    /// Removes the socket and ends every connection, but those of administrative requests, which wait
+    /// for the store. No other thread of the server's is left.
+    fn close(mut self: Box<Self>) -> Box<dyn FnOnce()> {
         // What is left of it is replaced by the next owner.
         let _ = address::remove_socket(&*self.directory, self.socket);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
@@ -186,7 +181,8 @@ impl Server {
         }
         let threads = connections.into_iter().map(|connection| connection.thread);
         join(threads.chain(self.acceptor.take()));
-        UnderWay(under_way)
+        // They are answered how their requests ended.
+        Box::new(|| join(under_way.into_iter().map(|connection| connection.thread)))
     }
 }
 
