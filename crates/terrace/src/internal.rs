@@ -37,7 +37,7 @@ pub fn open_on(path: impl AsRef<Path>, options: Options, clock: Arc<dyn Clock>) 
 /// Creates [`SECOND`] if the store does not have it.
 pub fn create_second(db: &Db) -> Result<()> {
     let store = db.store();
-    if store.view.load().version.keyspace(SECOND).is_some() {
+    if store.reads.view.load().version.keyspace(SECOND).is_some() {
         return Ok(());
     }
     let form = store.options.keyspace_form();
@@ -85,7 +85,7 @@ pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIte
 /// Walks every version in the tables and checks that ages order them.
 pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
     let store = db.store();
-    let version = Arc::clone(&store.view.load().version);
+    let version = Arc::clone(&store.reads.view.load().version);
     let options = CursorOptions::uncached(Purpose::Other);
     match check_age_rule(&version, store.opener(options), store.range_reader()) {
         Ok(None) => Ok(()),
@@ -96,7 +96,11 @@ pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
 
 /// Merges since the store was opened that took a range of keys and left the rest.
 pub fn range_merges(db: &Db) -> u64 {
-    db.store().counters.range_merges.load(Ordering::Relaxed)
+    db.store()
+        .metrics
+        .counters
+        .range_merges
+        .load(Ordering::Relaxed)
 }
 
 /// Poisons the store as a failed sync would.

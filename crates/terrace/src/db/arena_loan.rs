@@ -95,14 +95,14 @@ impl ArenaLoan {
 impl Store {
     /// The first arena takes writes: what came before says nothing about these.
     pub(crate) fn loan_begins(&self) {
-        let loan = &self.arena_loan;
+        let loan = &self.writes.arena_loan;
         loan.rolled_over_at_ms
             .store(loan.now_ms(), Ordering::Relaxed);
     }
 
     /// An arena, so full, was sealed; another one is the active one.
     pub(crate) fn settle_loan(&self, filled_sixteenths: u64) {
-        let loan = &self.arena_loan;
+        let loan = &self.writes.arena_loan;
         if !loan.is_wanted {
             return;
         }
@@ -115,16 +115,16 @@ impl Store {
 
     /// Some arenas hold no unflushed writes any more.
     pub(crate) fn lend_what_is_left(&self) {
-        if self.arena_loan.is_wanted {
-            let _settling = self.arena_loan.settling.lock();
-            self.lend_but(self.arena_loan.kept.load(Ordering::Relaxed));
+        if self.writes.arena_loan.is_wanted {
+            let _settling = self.writes.arena_loan.settling.lock();
+            self.lend_but(self.writes.arena_loan.kept.load(Ordering::Relaxed));
         }
     }
 
     /// A read went to the tables, and may go there once less with more memory.
     #[inline]
     pub(crate) fn lend_if_idle(&self) {
-        let loan = &self.arena_loan;
+        let loan = &self.writes.arena_loan;
         let kept = loan.kept.load(Ordering::Relaxed);
         if !loan.is_wanted || kept == 0 {
             return;
@@ -143,11 +143,11 @@ impl Store {
 
     /// Lends all that lie idle but so many.
     fn lend_but(&self, kept: usize) {
-        let unflushed = self.view.load().memtables.len();
-        let region = self.region.description();
+        let unflushed = self.reads.view.load().memtables.len();
+        let region = self.writes.region.description();
         let bytes = lent_bytes(&self.options, region, unflushed.max(1).saturating_add(kept));
-        self.arena_loan.kept.store(kept, Ordering::Relaxed);
-        if let Some(buffer) = &self.read_buffer {
+        self.writes.arena_loan.kept.store(kept, Ordering::Relaxed);
+        if let Some(buffer) = &self.reads.read_buffer {
             buffer.borrow_memory(bytes);
         }
     }

@@ -86,8 +86,8 @@ fn hidden_in(view: &View, until: SequenceNumber, oldest_snapshot: SequenceNumber
 impl Store {
     /// Notes that the disk was full: deletes pass for a while, and what ranges in arenas hide may go.
     pub(crate) fn met_full_disk(&self) {
-        self.reserve.met_full_disk();
-        self.background.compaction_wanted(self);
+        self.files.reserve.met_full_disk();
+        self.lifecycle.background.compaction_wanted(self);
     }
 
     /// Returns what ranges in arenas hide, where space is short and they can be made to survive a power
@@ -97,12 +97,12 @@ impl Store {
         oldest_snapshot: SequenceNumber,
         arenas: RangesInArenas,
     ) -> HiddenFrom {
-        if !self.reserve.lets_deletes_pass() || self.check_can_persist().is_err() {
+        if !self.files.reserve.lets_deletes_pass() || self.check_can_persist().is_err() {
             return HiddenFrom::new();
         }
         // Before the view: each write up to this number is in its arenas or in its tables.
         let until = self.visible();
-        let view = self.view.load_full();
+        let view = self.reads.view.load_full();
         let hidden = hidden_in(&view, until, oldest_snapshot);
         match arenas {
             RangesInArenas::AsTheyAre => hidden,
@@ -124,14 +124,16 @@ impl Store {
             let persisted = memtable.arena().persist();
             persisted.map_err(|error| self.persist_failed(error))?;
         }
-        self.persisted.fetch_max(until, Ordering::AcqRel);
-        self.removed_for.fetch_max(youngest, Ordering::AcqRel);
+        self.writes.persisted.fetch_max(until, Ordering::AcqRel);
+        self.writes
+            .removed_for
+            .fetch_max(youngest, Ordering::AcqRel);
         Ok(())
     }
 
     /// Returns whether tables that hold every write up to a number lack none for a range in an arena.
     pub(crate) fn is_without_arena_ranges(&self, flushed_sequence: SequenceNumber) -> bool {
-        self.removed_for.load(Ordering::Acquire) <= flushed_sequence
+        self.writes.removed_for.load(Ordering::Acquire) <= flushed_sequence
     }
 }
 

@@ -47,13 +47,13 @@ impl Store {
     fn find_space(&self, wanted_bytes: u64) -> Result<Option<u64>> {
         let takes_file = self.arenas_share_the_disk();
         let find = |wanted_bytes, takes_file| -> Result<Option<u64>> {
-            let free_bytes = self.directory.free_space_bytes()?;
+            let free_bytes = self.files.directory.free_space_bytes()?;
             let unflushed_bytes = self.unflushed_bytes();
             let bytes = affordable_bytes(wanted_bytes, takes_file, unflushed_bytes, free_bytes);
             Ok(bytes)
         };
         // A free slot is used as it is, and may be larger.
-        let slot_bytes = self.region.free_slot_bytes(wanted_bytes);
+        let slot_bytes = self.writes.region.free_slot_bytes(wanted_bytes);
         let first_bytes = slot_bytes.unwrap_or(wanted_bytes);
         let found = find(first_bytes, takes_file && slot_bytes.is_none())?;
         if found == Some(first_bytes) {
@@ -75,7 +75,7 @@ impl Store {
         let takes_file = self.arenas_share_the_disk();
         let needed_bytes = needed_bytes(capacity_bytes, takes_file);
         Error::NoSpace {
-            path: self.directory.path().to_path_buf(),
+            path: self.files.directory.path().to_path_buf(),
             needed_bytes: needed_bytes.saturating_add(self.unflushed_table_bytes()),
         }
     }
@@ -84,14 +84,14 @@ impl Store {
     /// different numbers: these are not known to share it.)
     fn arenas_share_the_disk(&self) -> bool {
         let device = |directory: &dyn Directory| directory.identity().ok().map(|of| of.device);
-        matches!(self.arena_home, ArenaHome::Store)
-            || device(&*self.arena_directory) == device(&*self.directory)
+        matches!(self.manifest_log.arena_home, ArenaHome::Store)
+            || device(&*self.manifest_log.arena_directory) == device(&*self.files.directory)
     }
 
     /// Returns the bytes of arenas that hold writes, and of spares: nobody asks again when one is taken.
     fn unflushed_bytes(&self) -> u64 {
-        let spare_bytes = self.arenas.lock().all_spare_bytes();
-        let view = self.view.load();
+        let spare_bytes = self.writes.arenas.lock().all_spare_bytes();
+        let view = self.reads.view.load();
         let unflushed = view.memtables.iter();
         let bytes = unflushed.map(|table| table.arena().capacity_bytes());
         spare_bytes + bytes.sum::<u64>()

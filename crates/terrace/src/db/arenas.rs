@@ -56,7 +56,7 @@ const URGENT_SIXTEENTHS: u64 = 4;
 impl Store {
     /// Returns the size of the spare, or of the arena that is to become the spare.
     pub(crate) fn spare_or_next_bytes(&self) -> u64 {
-        let spare_bytes = self.arenas.lock().spare_bytes();
+        let spare_bytes = self.writes.arenas.lock().spare_bytes();
         spare_bytes.unwrap_or_else(|| self.next_arena_bytes())
     }
 
@@ -70,7 +70,7 @@ impl Store {
 
     /// Returns the size of the arena after the active one, if no larger one is free.
     fn next_arena_bytes(&self) -> u64 {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         let active = view.memtables.first();
         let (last_bytes, free_sixteenths) = active.map_or((0, 0), |table| {
             (table.arena().capacity_bytes(), table.free_sixteenths())
@@ -81,13 +81,18 @@ impl Store {
     /// Returns whether a frame that does not fit the active arena can be written at once. Asks for the
     /// spare if only that is missing.
     pub(crate) fn is_next_arena_ready(&self, payload_bytes: usize, records: u32) -> bool {
-        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
+        if !self
+            .reads
+            .view
+            .load()
+            .takes_another(self.spare_or_next_bytes())
+        {
             return false;
         }
         let needs_spare = self.fits_next_arena(payload_bytes, records);
         if needs_spare && self.make_urgent() {
-            self.background.spare_wanted(self);
-            return !self.arenas.lock().spares.is_empty();
+            self.lifecycle.background.spare_wanted(self);
+            return !self.writes.arenas.lock().spares.is_empty();
         }
         true
     }
@@ -100,14 +105,14 @@ impl Store {
         self.wait_for_room(self.spare_or_next_bytes())?;
         let mut failed = None;
         loop {
-            if let Some(spare) = self.arenas.lock().spares.front() {
+            if let Some(spare) = self.writes.arenas.lock().spares.front() {
                 return Ok(Arc::clone(spare));
             }
             if let Some(error) = failed.take() {
                 self.wait_for_space(error)?;
             }
             self.make_urgent();
-            failed = self.background.wait_for_spare(self).err();
+            failed = self.lifecycle.background.wait_for_spare(self).err();
             // Inline work tells listeners, and one may have forked.
             self.check_process()?;
             self.check_writable()?;
@@ -119,8 +124,8 @@ impl Store {
     /// # Errors
     /// Returns `error` if no flush is under way, and else the flush's own error.
     fn wait_for_space(&self, error: Error) -> Result<()> {
-        let is_flushing = self.view.load().memtables.len() > 1;
-        if error.is_no_space() && is_flushing && self.background.wait_for_flush(self)? {
+        let is_flushing = self.reads.view.load().memtables.len() > 1;
+        if error.is_no_space() && is_flushing && self.lifecycle.background.wait_for_flush(self)? {
             return Ok(());
         }
         Err(error)
@@ -128,10 +133,10 @@ impl Store {
 
     /// Waits until one more arena may hold unflushed writes.
     fn wait_for_room(&self, capacity_bytes: u64) -> Result<()> {
-        while !self.view.load().takes_another(capacity_bytes) {
-            let waited = self.background.wait_for_flush(self);
+        while !self.reads.view.load().takes_another(capacity_bytes) {
+            let waited = self.lifecycle.background.wait_for_flush(self);
             self.check_process()?;
-            if !self.view.load().takes_another(capacity_bytes) {
+            if !self.reads.view.load().takes_another(capacity_bytes) {
                 waited?;
             }
             self.check_writable()?;
@@ -145,28 +150,33 @@ impl Store {
     #[cold]
     pub(crate) fn ask_for_spare(&self, active_sixteenths: u64) -> u64 {
         if active_sixteenths >= URGENT_SIXTEENTHS {
-            self.background.spare_wanted(self);
+            self.lifecycle.background.spare_wanted(self);
             return URGENT_SIXTEENTHS;
         }
-        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
+        if !self
+            .reads
+            .view
+            .load()
+            .takes_another(self.spare_or_next_bytes())
+        {
             return URGENT_SIXTEENTHS;
         }
         if self.make_urgent() {
-            self.background.spare_wanted(self);
+            self.lifecycle.background.spare_wanted(self);
         }
         0
     }
 
     /// Has a spare made if there is none; false if there is one.
     fn make_urgent(&self) -> bool {
-        let mut arenas = self.arenas.lock();
+        let mut arenas = self.writes.arenas.lock();
         arenas.urgent = arenas.spares.is_empty();
         arenas.urgent
     }
 
     /// An arena became the active one.
     pub(crate) fn spare_was_taken(&self, taken: &Arc<Arena>) {
-        let mut arenas = self.arenas.lock();
+        let mut arenas = self.writes.arenas.lock();
         arenas.spares.retain(|spare| !Arc::ptr_eq(spare, taken));
         arenas.urgent = false;
     }
@@ -182,9 +192,9 @@ impl Store {
         let spare_bytes = self.affordable(self.next_arena_bytes())?;
         self.keep_slots_from(spare_bytes)?;
         let slot = self.reserve(spare_bytes)?;
-        let mut ledger = self.ledger.lock();
+        let mut ledger = self.manifest_log.ledger.lock();
         let spare = self.new_arena(&mut ledger, slot)?;
-        let mut arenas = self.arenas.lock();
+        let mut arenas = self.writes.arenas.lock();
         arenas.spares.push_back(spare);
         arenas.urgent = false;
         Ok(true)
@@ -193,10 +203,10 @@ impl Store {
     /// Removes free slots that have become too small. Files go by their names, so this runs only while
     /// the directory is this owner's: a copy restored into it would lose its arenas.
     pub(crate) fn keep_slots_from(&self, smallest_bytes: u64) -> Result<()> {
-        let ledger = self.ledger.lock();
+        let ledger = self.manifest_log.ledger.lock();
         let manifest = ledger.manifest.as_ref().ok_or(Error::Closed)?;
         self.check_ownership(manifest)?;
-        self.region.keep_from(smallest_bytes);
+        self.writes.region.keep_from(smallest_bytes);
         Ok(())
     }
 
@@ -204,15 +214,15 @@ impl Store {
     /// a writer in [`Store::ask_for_spare`]. (A reader that lets go of a slot does not: the next of
     /// these comes soon enough.)
     fn is_time_for_a_spare(&self) -> bool {
-        let arenas = self.arenas.lock();
+        let arenas = self.writes.arenas.lock();
         if !arenas.spares.is_empty() {
             return false;
         }
         let next_bytes = self.next_arena_bytes();
-        let view = self.view.load();
+        let view = self.reads.view.load();
         // An arena that holds memory before its first frame would exceed the room, and no frame could
         // use it until the next flush.
-        let holds_memory = !self.region.stores_in_place();
+        let holds_memory = !self.writes.region.stores_in_place();
         if holds_memory && !view.takes_another(next_bytes) {
             return false;
         }
@@ -220,7 +230,7 @@ impl Store {
             return true;
         }
         if view.slows_writers_down() {
-            return self.region.has_free_slot(next_bytes);
+            return self.writes.region.has_free_slot(next_bytes);
         }
         // A store that takes few writes needs no second file, and pays for none when it is opened.
         let active = view.memtables.first();
@@ -243,7 +253,7 @@ impl Store {
     /// Returns an arena for a frame of deletes on a full disk: the spare, if there is one that takes
     /// it, or the smallest.
     pub(crate) fn arena_for_deletes(&self, payload_bytes: usize, records: u32) -> Result<MemTable> {
-        let spare = self.arenas.lock().spares.front().cloned();
+        let spare = self.writes.arenas.lock().spares.front().cloned();
         match spare.filter(|_| self.fits_next_arena(payload_bytes, records)) {
             Some(spare) => {
                 self.wait_for_room(spare.capacity_bytes())?;
@@ -259,7 +269,7 @@ impl Store {
         let payload_bytes = capacity_for(payload_bytes)?;
         let capacity_bytes = payload_bytes.max(smallest_bytes);
         self.wait_for_room(capacity_bytes)?;
-        let slot_bytes = self.region.free_slot_bytes(capacity_bytes);
+        let slot_bytes = self.writes.region.free_slot_bytes(capacity_bytes);
         if slot_bytes.is_some_and(|slot_bytes| slot_bytes > capacity_bytes) {
             // Puts would find room in a larger one, and its contents none in tables.
             self.remove_free_slots()?;
@@ -290,8 +300,8 @@ impl Store {
     /// its own, are given up by the same edit.
     fn new_memtable(&self, capacity_bytes: u64, records: u32) -> Result<MemTable> {
         let slot = self.reserve(capacity_bytes)?;
-        let mut ledger = self.ledger.lock();
-        let spares: Vec<_> = self.arenas.lock().spares.drain(..).collect();
+        let mut ledger = self.manifest_log.ledger.lock();
+        let spares: Vec<_> = self.writes.arenas.lock().spares.drain(..).collect();
         ledger
             .unused
             .extend(spares.into_iter().map(Unused::Activated));
@@ -303,23 +313,27 @@ impl Store {
     fn memtable(&self, arena: Arc<Arena>, records: u32) -> MemTable {
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
         let index_bytes = index_bytes.max(self.options.arena_index_bytes);
-        MemTable::new(arena, index_bytes, self.hash_seed)
+        MemTable::new(arena, index_bytes, self.writes.hash_seed)
     }
 
     /// An arena that will hold no frame after all.
     pub(crate) fn give_up(&self, table: &MemTable) {
         let arena = Arc::clone(table.arena());
         self.spare_was_taken(&arena);
-        self.ledger.lock().unused.push(Unused::Activated(arena));
+        self.manifest_log
+            .ledger
+            .lock()
+            .unused
+            .push(Unused::Activated(arena));
     }
 
     /// A slot for an arena, its file and its name durable.
     pub(crate) fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
-        self.region.reserve(capacity_bytes).map_err(|error| {
+        self.writes.region.reserve(capacity_bytes).map_err(|error| {
             let error = self.region_error(error);
             if error.is_no_space() {
                 Error::NoSpace {
-                    path: self.arena_directory.path().to_path_buf(),
+                    path: self.manifest_log.arena_directory.path().to_path_buf(),
                     needed_bytes: capacity_bytes,
                 }
             } else {
@@ -332,7 +346,11 @@ impl Store {
     pub(crate) fn new_arena(&self, ledger: &mut Ledger, slot: Slot) -> Result<Arc<Arena>> {
         let opening_bits = ledger.opening_bits.or(ledger.state.opening_bits);
         let next = ledger.state.next_generation;
-        let generation = generation_from(next, self.hash_seed, opening_bits.unwrap_or_default());
+        let generation = generation_from(
+            next,
+            self.writes.hash_seed,
+            opening_bits.unwrap_or_default(),
+        );
         let issued = ArenaIssued {
             generation,
             slot: slot.number(),
@@ -347,18 +365,21 @@ impl Store {
         if let Err(error) = self.record(ledger, edit) {
             // Not named by the manifest: free, unless it is not known what the manifest says.
             if self.poisoned().is_none() {
-                let _ = self.region.recycle(slot.number());
+                let _ = self.writes.region.recycle(slot.number());
             }
             return Err(error);
         }
         let number = slot.number();
-        self.region.activate(slot, generation).map_err(|error| {
-            ledger.unused.push(Unused::Reserved {
-                generation,
-                slot: number,
-            });
-            self.persist_failed(error)
-        })
+        self.writes
+            .region
+            .activate(slot, generation)
+            .map_err(|error| {
+                ledger.unused.push(Unused::Reserved {
+                    generation,
+                    slot: number,
+                });
+                self.persist_failed(error)
+            })
     }
 }
 

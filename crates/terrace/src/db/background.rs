@@ -92,24 +92,24 @@ impl Background {
 
     /// Waits for one more step of the spare worker; its failure if it failed.
     pub(crate) fn wait_for_spare(&self, store: &Store) -> Result<bool> {
-        store.events.may_wait()?;
+        store.metrics.events.may_wait()?;
         self.spare.wait(store)
     }
 
     /// Waits for one more step of the flush worker; its failure if it failed.
     pub(crate) fn wait_for_flush(&self, store: &Store) -> Result<bool> {
-        store.events.may_wait()?;
+        store.metrics.events.may_wait()?;
         self.flush.wait(store)
     }
 
     /// Waits until merges get on; false if there is nothing left to merge. Their failure if one
     /// fails.
     pub(crate) fn wait_for_compaction(&self, store: &Store) -> Result<bool> {
-        store.events.may_wait()?;
+        store.metrics.events.may_wait()?;
         if self.compaction.inline {
             return self.compaction.wait(store);
         }
-        store.jobs.wait(|| self.compaction.kick(store))
+        store.compactor.jobs.wait(|| self.compaction.kick(store))
     }
 
     /// A slice is built: installs it, at once if there are no threads for it.
@@ -276,7 +276,7 @@ impl Worker {
         {
             // A listener that forks here unwinds to a guard as well.
             store.guard(self.name, || {
-                store.events.record(EventKind::StepFailed {
+                store.metrics.events.record(EventKind::StepFailed {
                     worker: self.name.to_owned(),
                     error: error.clone(),
                 });
@@ -307,7 +307,7 @@ impl Worker {
         }
         if self.inline {
             // A step in another thread may wait for this one to leave the listener.
-            if !self.is_inside() && store.events.may_wait().is_ok() {
+            if !self.is_inside() && store.metrics.events.may_wait().is_ok() {
                 // A failure is kept in the state; the next kick tries again.
                 let _ = self.repeat(store);
             }

@@ -126,24 +126,31 @@ impl Store {
                 }
                 Slowdown::Delay { ns_per_kib, cause } => {
                     if let Some(sleep) = writer.owed_delay.add(payload_bytes, ns_per_kib) {
-                        let _stall = self.stalls.begin();
-                        let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
+                        let _stall = self.metrics.stalls.begin();
+                        let _held_back = self
+                            .metrics
+                            .time_profile
+                            .exact(Path::Write, Stage::HeldBack);
                         let began = Instant::now();
                         thread::sleep(sleep);
                         let slept = began.elapsed();
                         writer.owed_delay.slept(slept);
-                        self.stalls.add(cause, slept);
+                        self.metrics.stalls.add(cause, slept);
                     }
                     return Ok(());
                 }
                 Slowdown::Stop { cause } => {
-                    let _stall = self.stalls.begin();
-                    let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
+                    let _stall = self.metrics.stalls.begin();
+                    let _held_back = self
+                        .metrics
+                        .time_profile
+                        .exact(Path::Write, Stage::HeldBack);
                     let began = Instant::now();
-                    let waited = self.background.wait_for_compaction(self);
+                    let waited = self.lifecycle.background.wait_for_compaction(self);
                     let time = began.elapsed();
-                    self.stalls.add(cause, time);
-                    self.events
+                    self.metrics.stalls.add(cause, time);
+                    self.metrics
+                        .events
                         .record(EventKind::WritersStopped { cause, time });
                     waited?;
                     self.check_writable()?;
@@ -163,11 +170,15 @@ impl Store {
 
     #[inline]
     fn pressure(&self, active: &MemTable, active_sixteenths: u64) -> Pressure {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         Pressure {
-            level0_sub_levels: self.backlog.level0_sub_levels.load(Ordering::Relaxed),
-            debt_bytes: self.backlog.debt_bytes(),
-            overdue_permille: self.backlog.overdue_permille(),
+            level0_sub_levels: self
+                .writes
+                .backlog
+                .level0_sub_levels
+                .load(Ordering::Relaxed),
+            debt_bytes: self.writes.backlog.debt_bytes(),
+            overdue_permille: self.writes.backlog.overdue_permille(),
             free_sixteenths: view.free_sixteenths(active, active_sixteenths),
         }
     }

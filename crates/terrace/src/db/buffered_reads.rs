@@ -24,7 +24,7 @@ impl Store {
     /// What the read buffer knows of a key: a value, its absence, or nothing.
     #[inline]
     pub(crate) fn get_buffered(&self, lookup: &Lookup<'_>) -> Option<Option<Value>> {
-        let buffer = self.read_buffer.as_ref()?;
+        let buffer = self.reads.read_buffer.as_ref()?;
         // What is visible at that number has been forwarded.
         match buffer.get(&lookup.buffered(), lookup.began_at)? {
             Found::Value(bytes) => Some(Some(Value::owned(bytes))),
@@ -35,7 +35,7 @@ impl Store {
     /// Offers the read buffer what a read found in the tables. `tag` is the version's.
     #[inline]
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
-        if let Some(buffer) = &self.read_buffer {
+        if let Some(buffer) = &self.reads.read_buffer {
             at(Stage::ReadBuffer);
             self.lend_if_idle();
             let sequence = tag.sequence();
@@ -49,10 +49,10 @@ impl Store {
     /// After a scan was positioned whose blocks are to be kept: a store that is scanned has its memory
     /// where scans look.
     pub(crate) fn settle_boundary(&self) {
-        let Some(buffer) = &self.read_buffer else {
+        let Some(buffer) = &self.reads.read_buffer else {
             return;
         };
-        if buffer.sought(|| self.tables.blocks().misses()) {
+        if buffer.sought(|| self.files.tables.blocks().misses()) {
             self.by_and_by(Self::let_entries_go);
         }
     }
@@ -63,14 +63,14 @@ impl Store {
         if self.options.read_only {
             while step(self) {}
         } else {
-            self.background.deletion_wanted(self);
+            self.lifecycle.background.deletion_wanted(self);
         }
     }
 
     /// A step of the deletion worker's: a part of what the read buffer has yielded leaves it, and blocks
     /// may take its memory; false if there is none.
     pub(crate) fn let_entries_go(&self) -> bool {
-        let buffer = self.read_buffer.as_ref();
+        let buffer = self.reads.read_buffer.as_ref();
         let some_went = buffer.filter(|buffer| buffer.let_some_go());
         if let Some(buffer) = some_went {
             self.settle_claim(buffer);
@@ -80,14 +80,14 @@ impl Store {
 
     /// Before a frame is stored.
     pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
-        if let Some(buffer) = &self.read_buffer {
+        if let Some(buffer) = &self.reads.read_buffer {
             buffer.prepare(payload, first_sequence);
         }
     }
 
     /// After a frame is in the index and before it is visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
-        if let Some(buffer) = &self.read_buffer {
+        if let Some(buffer) = &self.reads.read_buffer {
             at(Stage::Forward);
             if buffer.forward(payload, numbers) {
                 self.settle_claim(buffer);
@@ -99,14 +99,14 @@ impl Store {
     /// naming keys: by a range delete that is a record of its own this is done when it is forwarded,
     /// for anything else before `sequence` is visible.
     pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
-        if let Some(buffer) = &self.read_buffer {
+        if let Some(buffer) = &self.reads.read_buffer {
             buffer.raise_floor(keyspace, sequence);
         }
     }
 
     /// Before the first write of a store that takes writes.
     pub(crate) fn prepare_for_writes(&self) {
-        if let Some(buffer) = &self.read_buffer {
+        if let Some(buffer) = &self.reads.read_buffer {
             buffer.expect_writes();
             self.settle_claim(buffer);
         }
@@ -114,7 +114,7 @@ impl Store {
 
     /// Tells the buffer whether the block cache has room for all blocks of a version.
     pub(crate) fn weigh_blocks(&self, version: &TablesVersion) {
-        let Some(buffer) = &self.read_buffer else {
+        let Some(buffer) = &self.reads.read_buffer else {
             return;
         };
         let in_memory_bytes = |levels: &Arc<KeyspaceLevels>| -> u64 {
@@ -132,7 +132,7 @@ impl Store {
     /// One budget: what the read buffer takes, the block cache gives. It fills slower than blocks leave,
     /// so these may do that in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        let are_to_leave = buffer.settle_claim(|bytes| self.tables.blocks().lend(bytes));
+        let are_to_leave = buffer.settle_claim(|bytes| self.files.tables.blocks().lend(bytes));
         if are_to_leave {
             self.by_and_by(Self::let_blocks_go);
         }
@@ -141,7 +141,7 @@ impl Store {
     /// A step of the deletion worker's: a part of the blocks that are to leave does, and its memory goes
     /// back to the kernel; false if there are none.
     pub(crate) fn let_blocks_go(&self) -> bool {
-        let some_went = self.tables.blocks().let_some_go();
+        let some_went = self.files.tables.blocks().let_some_go();
         if some_went {
             release_free_memory();
         }

@@ -32,14 +32,14 @@ impl Store {
     /// Makes a checkpoint. The number up to which it holds every write.
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<SequenceNumber> {
         self.flush()?;
-        let _visit = self.visitors.enter()?;
-        let mut state = self.ledger.lock().state.clone();
+        let _visit = self.files.visitors.enter()?;
+        let mut state = self.manifest_log.ledger.lock().state.clone();
         while !self.is_without_arena_ranges(state.flushed_sequence) {
             // Tables are missing for a range that is in an arena still.
             self.flush()?;
-            state = self.ledger.lock().state.clone();
+            state = self.manifest_log.ledger.lock().state.clone();
         }
-        let to = prepare(&*self.storage, to, self.options.file_access.into())?;
+        let to = prepare(&*self.files.storage, to, self.options.file_access.into())?;
         // Two that make the same checkpoint would each take the other's files for its own.
         let _lock = lock_empty(&*to)?;
         let copied = self.copy_tables(&state.version, &*to).and_then(|()| {
@@ -55,18 +55,18 @@ impl Store {
 
     fn copy_tables(&self, version: &Version, to: &dyn Directory) -> Result<()> {
         for (_, table) in version.tables() {
-            if self.closing.load(Ordering::Acquire) {
+            if self.lifecycle.closing.load(Ordering::Acquire) {
                 return Err(Error::Closed);
             }
             let name = table_name(table.number);
             // Another device, or a file system without links: whatever else is wrong shows when the
             // file is copied.
-            if self.directory.link(&name, to, &name).is_err() {
+            if self.files.directory.link(&name, to, &name).is_err() {
                 self.copy_file(&name, to)?;
             }
             // The name may have got another file since the store opened its own.
             if !table.is_described_by(&read_properties(to, &name)?) {
-                return Err(another_table(&self.directory.shown(&name)));
+                return Err(another_table(&self.files.directory.shown(&name)));
             }
         }
         to.sync()?;
@@ -75,6 +75,7 @@ impl Store {
 
     fn copy_file(&self, name: &str, to: &dyn Directory) -> Result<()> {
         let source = self
+            .files
             .directory
             .open(name, OpenOptions::buffered(OpenMode::Read))?;
         let copy = to.open(name, OpenOptions::buffered(OpenMode::CreateNew))?;

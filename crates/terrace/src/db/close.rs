@@ -15,19 +15,19 @@ impl Store {
     /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
     /// returned; everything is released in any case, after a panic too.
     pub(crate) fn close(&self) -> Result<()> {
-        self.events.may_wait()?;
+        self.metrics.events.may_wait()?;
         // Whoever closes at the same time waits, and gets the same answer.
-        let mut outcome = self.close_outcome.lock();
+        let mut outcome = self.lifecycle.close_outcome.lock();
         if let Some(outcome) = &*outcome {
             return outcome.clone();
         }
-        self.closing.store(true, Ordering::Release);
+        self.lifecycle.closing.store(true, Ordering::Release);
         // While the lock is held: the next owner's socket has the same name.
-        let attendant = self.attendant.lock().take();
+        let attendant = self.lifecycle.attendant.lock().take();
         let end_requests = attendant.map(|attendant| attendant.close());
-        self.persist_timer.stop();
-        self.tombstone_timer.stop();
-        if let Some(write_rate) = self.backlog.write_rate() {
+        self.lifecycle.persist_timer.stop();
+        self.lifecycle.tombstone_timer.stop();
+        if let Some(write_rate) = self.writes.backlog.write_rate() {
             write_rate.lift();
         }
         let finished = self.guard("close", || match self.options.read_only {
@@ -40,17 +40,17 @@ impl Store {
             self.stop_background();
             Ok(())
         });
-        *self.counted.lock() = None;
-        self.visitors.close();
-        self.closed.store(true, Ordering::Release);
+        *self.lifecycle.counted.lock() = None;
+        self.files.visitors.close();
+        self.lifecycle.closed.store(true, Ordering::Release);
         if let Some(end_requests) = end_requests {
             end_requests();
         }
-        self.locks.lock().clear();
-        if let Some(manifest) = &mut self.ledger.lock().manifest {
+        self.lifecycle.locks.lock().clear();
+        if let Some(manifest) = &mut self.manifest_log.ledger.lock().manifest {
             manifest.unlock();
         }
-        self.ownership.release();
+        self.lifecycle.ownership.release();
         let closed = finished.and(stopped);
         *outcome = Some(closed.clone());
         closed
@@ -59,7 +59,7 @@ impl Store {
     /// Closes the store for the last handle, which nobody holds any more to see a failure. The close
     /// would wait for an event listener that drops the handle; there another thread does it.
     pub(crate) fn close_dropped(self: &Arc<Self>) {
-        if self.events.may_wait().is_ok() {
+        if self.metrics.events.may_wait().is_ok() {
             let _ = self.close();
             return;
         }
@@ -80,9 +80,9 @@ impl Store {
         // Frames that failed are wiped out: the next opening looks for none behind the noted end.
         let sealed = writer.active.arena().seal();
         sealed.map_err(|error| self.persist_failed(error))?;
-        let view = self.view.load_full();
+        let view = self.reads.view.load_full();
         let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
-        if !self.region.description().can_persist {
+        if !self.writes.region.description().can_persist {
             let retired = oldest_first
                 .iter()
                 .map(|table| table.arena().generation())
@@ -94,7 +94,8 @@ impl Store {
             let persisted = table.arena().persist();
             persisted.map_err(|error| self.persist_failed(error))?;
         }
-        self.persisted
+        self.writes
+            .persisted
             .store(writer.last_sequence, Ordering::Release);
         match self.note_clean_close(&writer) {
             // All writes survive. Without the note the next opening searches the arenas, as after a kill.
@@ -108,7 +109,7 @@ impl Store {
             last_sequence: writer.last_sequence,
         });
         self.record(
-            &mut self.ledger.lock(),
+            &mut self.manifest_log.ledger.lock(),
             Edit {
                 clean_close,
                 arena_ends: self.arena_ends(),
@@ -120,8 +121,8 @@ impl Store {
     /// Returns the ends of the frames in all arenas that can hold some. The writer is gone and the
     /// background has stopped, so no end moves any more.
     fn arena_ends(&self) -> Vec<ArenaEnd> {
-        let view = self.view.load_full();
-        let spares = self.arenas.lock().spares.clone();
+        let view = self.reads.view.load_full();
+        let spares = self.writes.arenas.lock().spares.clone();
         let in_use = view.memtables.iter().map(|table| table.arena());
         let ends = in_use.chain(&spares).map(|arena| ArenaEnd {
             generation: arena.generation(),

@@ -57,9 +57,9 @@ impl Store {
     /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
         let done = self.with_reserve(|| self.compact());
-        self.background.deletion_wanted(self);
+        self.lifecycle.background.deletion_wanted(self);
         if let Err(error) = &done {
-            self.jobs.ended(Err(error.clone()));
+            self.compactor.jobs.ended(Err(error.clone()));
         }
         done
     }
@@ -69,23 +69,24 @@ impl Store {
         if self.options.read_only {
             return Ok(false);
         }
-        if self.closing.load(Ordering::Acquire) {
-            self.jobs.ended(Err(Error::Closed));
+        if self.lifecycle.closing.load(Ordering::Acquire) {
+            self.compactor.jobs.ended(Err(Error::Closed));
             return Ok(false);
         }
         // Not while the board is held: files may have to be read.
         let known = self.known_duplicates();
         let seen = self.seen_beside(RangesInArenas::Persisted);
         let choose = |claims: &[(KeyspaceId, Claim)]| self.choose(claims, &known, &seen);
-        let work = self.jobs.next(choose)?;
+        let work = self.compactor.jobs.next(choose)?;
         // It holds tables that a merge may make obsolete.
         drop(known);
         match work {
             None => return Ok(false),
             Some(Work::Begin(begun)) => {
                 if self.begin(&begun)? {
-                    let now_seconds = self.clock.unix_seconds();
-                    self.passed_over
+                    let now_seconds = self.lifecycle.clock.unix_seconds();
+                    self.compactor
+                        .passed_over
                         .spend(begun.keyspace, &begun.choice, now_seconds);
                 }
             }
@@ -102,14 +103,16 @@ impl Store {
         known: &Known,
         seen: &SeenBeside,
     ) -> Result<Option<(KeyspaceId, Choice)>> {
-        let version = Arc::clone(&self.view.load().version);
-        self.backlog
+        let version = Arc::clone(&self.reads.view.load().version);
+        self.writes
+            .backlog
             .set_overdue(self.overdue(&version, claims, known));
         let mut leftover = None;
         let mut chosen = None;
         for levels in version.keyspaces.values() {
             let claims = claims_of(claims, levels.id);
             let is_paid_for = self
+                .compactor
                 .level0_probes
                 .have_paid(levels, Shape::of(self.form_of(levels)));
             let policy = self.policy_of(levels, is_paid_for, seen);
@@ -126,14 +129,18 @@ impl Store {
             return Ok(None);
         };
         if choice.is_of_level0() {
-            self.level0_probes.spend(levels.id);
+            self.compactor.level0_probes.spend(levels.id);
         }
         check_legal(levels, &choice).map_err(|broken| {
             Error::invalid(format!(
                 "the policy chose against the order of ages: {broken}"
             ))
         })?;
-        let name = || self.next_sub_level.fetch_add(1, Ordering::Relaxed);
+        let name = || {
+            self.compactor
+                .next_sub_level
+                .fetch_add(1, Ordering::Relaxed)
+        };
         Ok(Some((levels.id, choice.named(name))))
     }
 
@@ -167,12 +174,12 @@ impl Store {
                 keyspace: self.name_of(begun.keyspace),
                 ..began.past()
             };
-            self.compactions.add(begun.keyspace, past);
-            self.jobs.remove(begun.job);
-            self.jobs.ended(done.clone());
+            self.metrics.compactions.add(begun.keyspace, past);
+            self.compactor.jobs.remove(begun.job);
+            self.compactor.jobs.ended(done.clone());
         }
         // There may be something for the others, too.
-        self.background.compaction_wanted(self);
+        self.lifecycle.background.compaction_wanted(self);
         done
     }
 
@@ -189,10 +196,11 @@ impl Store {
             tables_moved: numbers.iter().map(moved).collect(),
             ..Edit::default()
         })?;
-        self.counters
+        self.metrics
+            .counters
             .moves
             .fetch_add(numbers.len() as u64, Ordering::Relaxed);
-        self.events.record(EventKind::TablesMoved {
+        self.metrics.events.record(EventKind::TablesMoved {
             keyspace,
             tables: numbers,
             output_level: to.level,
@@ -210,10 +218,11 @@ impl Store {
             tables_removed: numbers.iter().map(removed).collect(),
             ..Edit::default()
         })?;
-        self.counters
+        self.metrics
+            .counters
             .removals
             .fetch_add(numbers.len() as u64, Ordering::Relaxed);
-        self.events.record(EventKind::TablesRemoved {
+        self.metrics.events.record(EventKind::TablesRemoved {
             keyspace,
             tables: numbers,
             bytes: inputs.map(|input| input.table.size_bytes).sum(),
@@ -224,7 +233,10 @@ impl Store {
     /// Divides a merge into slices and puts them on the board; false if it is put off, since what it needs is
     /// not free beside others.
     fn divide(&self, begun: &Begun) -> Result<bool> {
-        let _watched = self.time_profile.watch_more(Path::Merge, Stage::Merging);
+        let _watched = self
+            .metrics
+            .time_profile
+            .watch_more(Path::Merge, Stage::Merging);
         let choice = &begun.choice;
         let options = CursorOptions::uncached(Purpose::Compaction);
         let (mut samples, mut hidden, mut input_bytes) = (Vec::new(), Vec::new(), 0);
@@ -232,7 +244,7 @@ impl Store {
         let oldest_snapshot = self.oldest_snapshot();
         for input in &choice.inputs {
             let table = &input.table;
-            let keys = table.open(&self.tables)?.sampled_keys(options)?;
+            let keys = table.open(&self.files.tables)?.sampled_keys(options)?;
             let bytes = table.size_bytes / (keys.len() as u64).max(1);
             input_bytes += table.size_bytes;
             let inside = keys.into_iter().filter(|key| table.bounds.contains(key));
@@ -245,9 +257,9 @@ impl Store {
                 samples.push(sample);
             }
         }
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let levels = live(&version, begun.keyspace)?;
-        let free_bytes = self.directory.free_space_bytes()?;
+        let free_bytes = self.files.directory.free_space_bytes()?;
         let each_bytes = slice_bytes(
             input_bytes,
             self.options.compaction_threads,
@@ -276,13 +288,14 @@ impl Store {
         let workers = self.options.compaction_threads;
         let space = Space::of(choice, &slices, &hidden_bytes, workers);
         let reserved = self
+            .compactor
             .jobs
             .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
         if !reserved? {
             return Ok(false);
         }
         let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
-        self.events.record(EventKind::MergeBegun {
+        self.metrics.events.record(EventKind::MergeBegun {
             job: begun.job,
             keyspace: begun.keyspace,
             reason: choice.reason.to_string(),
@@ -292,29 +305,33 @@ impl Store {
             input_bytes,
             slices: slices.len(),
         });
-        self.jobs.divided(begun.job, slices, ends.into());
+        self.compactor.jobs.divided(begun.job, slices, ends.into());
         Ok(true)
     }
 
     /// Builds a slice and hands it on.
     fn build(&self, work: SliceWork) -> Result<()> {
-        self.events.record(EventKind::SliceBegun {
+        self.metrics.events.record(EventKind::SliceBegun {
             job: work.job,
             slice: work.number,
             from: work.slice.from.clone(),
             to: work.slice.to.clone(),
         });
-        let written = self.latencies.slice.time(|| self.write_slice(work.clone()));
+        let written = self
+            .metrics
+            .latencies
+            .slice
+            .time(|| self.write_slice(work.clone()));
         match written {
             Ok(built) => {
-                if let Some(useless) = self.jobs.built(built) {
+                if let Some(useless) = self.compactor.jobs.built(built) {
                     self.abandon(useless.work.clone(), Some(useless), Error::Closed);
                     return Ok(());
                 }
-                self.background.install(self)
+                self.lifecycle.background.install(self)
             }
             Err(error) => {
-                self.jobs.not_built(&work);
+                self.compactor.jobs.not_built(&work);
                 let keyspace = work.keyspace;
                 self.abandon(work, None, error.clone());
                 self.unless_dropped(keyspace, Err(error))
@@ -323,17 +340,17 @@ impl Store {
     }
 
     fn write_slice(&self, work: SliceWork) -> Result<BuiltSlice> {
-        let _watched = self.time_profile.watch(Path::Merge, Stage::Merging);
+        let _watched = self.metrics.time_profile.watch(Path::Merge, Stage::Merging);
         // A guess is no reason not to try where the disk will have more room afterwards.
         if work.given_back_bytes < work.expected_bytes {
             self.check_space(work.expected_bytes)?;
         }
         let (choice, slice) = (&*work.choice, &work.slice);
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let levels = live(&version, work.keyspace)?;
         let table_bytes = self.table_bytes_of(levels)?;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
-        let snapshots = self.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.visible());
         // What merges under way take from one place and put into another is listed at one of them
         // in every version, so it is enough to ask any.
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
@@ -350,7 +367,7 @@ impl Store {
             slice,
             rules,
             TableEnds::near(slice.even_table_bytes(table_bytes), &work.ends),
-            &self.closing,
+            &self.lifecycle.closing,
             &mut sink,
         );
         let files = sink.into_files();
@@ -399,7 +416,7 @@ impl Store {
             if table.range_tombstones == 0 || !slice.overlaps(&table.bounds) {
                 continue;
             }
-            let open = table.open(&self.tables)?;
+            let open = table.open(&self.files.tables)?;
             let of_table = open
                 .range_tombstones()
                 .into_iter()
@@ -413,24 +430,30 @@ impl Store {
     /// of its inputs.
     pub(crate) fn install_step(&self) -> Result<bool> {
         self.check_poison()?;
-        let Some(built) = self.jobs.take_installable() else {
+        let Some(built) = self.compactor.jobs.take_installable() else {
             return Ok(false);
         };
         let installed = self.install_slice(built);
         if let Err(error) = &installed {
             // The slice is gone; the next job has the space.
             self.gives_reserve_for(error);
-            self.jobs.ended(Err(error.clone()));
+            self.compactor.jobs.ended(Err(error.clone()));
         }
-        self.background.deletion_wanted(self);
-        self.background.compaction_wanted(self);
+        self.lifecycle.background.deletion_wanted(self);
+        self.lifecycle.background.compaction_wanted(self);
         installed.map(|()| true)
     }
 
     fn install_slice(&self, mut built: BuiltSlice) -> Result<()> {
-        let _watched = self.time_profile.watch_more(Path::Merge, Stage::Install);
+        let _watched = self
+            .metrics
+            .time_profile
+            .watch_more(Path::Merge, Stage::Install);
         let work = built.work.clone();
-        let durable = built.files.sync().and_then(|()| Ok(self.directory.sync()?));
+        let durable = built
+            .files
+            .sync()
+            .and_then(|()| Ok(self.files.directory.sync()?));
         let edit = slice_edit(work.keyspace, &work.choice, &work.slice, &built.tables);
         if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
             let keyspace = work.keyspace;
@@ -438,10 +461,10 @@ impl Store {
             return self.unless_dropped(keyspace, Err(error));
         }
         if work.choice.is_of_level0() {
-            self.level0_probes.spend(work.keyspace);
+            self.compactor.level0_probes.spend(work.keyspace);
         }
-        self.counters.slices.fetch_add(1, Ordering::Relaxed);
-        self.events.record(EventKind::SliceInstalled {
+        self.metrics.counters.slices.fetch_add(1, Ordering::Relaxed);
+        self.metrics.events.record(EventKind::SliceInstalled {
             job: work.job,
             slice: work.number,
             tables: built.tables.len(),
@@ -450,7 +473,7 @@ impl Store {
         });
         let mut past = None;
         let count = |ended: &Ended| past = Some(self.count_merge(ended));
-        if let Some((ended, past)) = self.jobs.installed(&built, count).zip(past) {
+        if let Some((ended, past)) = self.compactor.jobs.installed(&built, count).zip(past) {
             self.merge_ended(&ended, &past);
         }
         Ok(())
@@ -458,11 +481,11 @@ impl Store {
 
     /// Throws a slice away, and what is built of the merge behind it.
     fn abandon(&self, work: SliceWork, built: Option<BuiltSlice>, error: Error) {
-        let (useless, ended) = self.jobs.give_up(&work, &error);
+        let (useless, ended) = self.compactor.jobs.give_up(&work, &error);
         for built in useless.into_iter().chain(built) {
             let _ = self.settle_files(built.files, Err::<(), _>(error.clone()));
         }
-        self.events.record(EventKind::SliceFailed {
+        self.metrics.events.record(EventKind::SliceFailed {
             job: work.job,
             slice: work.number,
             error,
@@ -488,7 +511,7 @@ impl Store {
         let entries = ended.entries();
         let dropped = entries.saturating_sub(progress.written_versions);
         let setback = ended.is_whole() && is_setback(&ended.choice, dropped);
-        let counters = &self.counters;
+        let counters = &self.metrics.counters;
         let count = |counter: &AtomicU64, number| counter.fetch_add(number, Ordering::Relaxed);
         count(&counters.merges, u64::from(ended.is_whole()));
         let of_range = ended.is_whole() && ended.choice.is_of_range();
@@ -508,15 +531,15 @@ impl Store {
             keyspace: self.name_of(ended.keyspace),
             ..progress.began.past()
         };
-        self.compactions.add(ended.keyspace, past.clone());
+        self.metrics.compactions.add(ended.keyspace, past.clone());
         past
     }
 
     fn merge_ended(&self, ended: &Ended, past: &Compaction) {
         if ended.is_whole() {
-            self.monitor.compare(ended, past);
+            self.compactor.monitor.compare(ended, past);
         }
-        self.events.record(EventKind::MergeEnded {
+        self.metrics.events.record(EventKind::MergeEnded {
             job: ended.job,
             installed: ended.installed,
             slices: ended.slices,
@@ -536,15 +559,15 @@ impl Store {
 
     /// Ends background work. What merges have built and not installed is thrown away.
     pub(crate) fn stop_background(&self) {
-        self.background.stop();
-        for built in self.jobs.close() {
+        self.lifecycle.background.stop();
+        for built in self.compactor.jobs.close() {
             let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
         }
     }
 
     /// Returns the size of tables that a keyspace gets at present.
     pub(crate) fn table_bytes_of(&self, levels: &KeyspaceLevels) -> Result<u64> {
-        let free_bytes = self.directory.free_space_bytes()?;
+        let free_bytes = self.files.directory.free_space_bytes()?;
         Ok(table_bytes_within(
             self.form_of(levels).table_bytes,
             free_bytes,
@@ -570,7 +593,8 @@ impl Store {
     }
 
     fn is_free(&self, needed_bytes: u64) -> Result<bool> {
-        let is_free = || -> Result<bool> { Ok(self.directory.free_space_bytes()? >= needed_bytes) };
+        let is_free =
+            || -> Result<bool> { Ok(self.files.directory.free_space_bytes()? >= needed_bytes) };
         if is_free()? {
             return Ok(true);
         }
@@ -579,20 +603,20 @@ impl Store {
             return Ok(true);
         }
         // Btrfs gives nothing back before.
-        self.directory.sync()?;
+        self.files.directory.sync()?;
         is_free()
     }
 
     fn no_space(&self, needed_bytes: u64) -> Error {
         Error::NoSpace {
-            path: self.path.clone(),
+            path: self.files.path.clone(),
             needed_bytes,
         }
     }
 
     /// Makes an edit durable and shows its version to readers.
     pub(crate) fn install_edit(&self, edit: Edit) -> Result<()> {
-        self.record_and_show(&mut self.ledger.lock(), edit)
+        self.record_and_show(&mut self.manifest_log.ledger.lock(), edit)
     }
 
     pub(crate) fn record_and_show(&self, ledger: &mut Ledger, edit: Edit) -> Result<()> {
@@ -605,7 +629,7 @@ impl Store {
     /// Waits until no level is over its target.
     pub(crate) fn settle(&self) -> Result<()> {
         self.check_writable()?;
-        while self.background.wait_for_compaction(self)? {
+        while self.lifecycle.background.wait_for_compaction(self)? {
             self.check_process()?;
             self.check_writable()?;
         }
@@ -650,7 +674,7 @@ mod tests {
         for (at, tables) in keyspaces.iter().enumerate() {
             let keyspace = db.create_keyspace(&at.to_string(), form.clone()).unwrap();
             let tables_added = tables.iter().map(|&(level, smallest, largest, bytes)| {
-                let number = db.store().next_table.fetch_add(1, Ordering::Relaxed);
+                let number = db.store().files.next_table.fetch_add(1, Ordering::Relaxed);
                 let mut listed = added(Place::base(level), number, smallest, largest);
                 listed.table.keyspace = keyspace.id();
                 listed.table.size_bytes = bytes;

@@ -42,7 +42,7 @@ impl Store {
             match self.flush() {
                 Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => {
                     self.guard("compact range", || self.remove_hidden_tables(keyspace))?;
-                    self.background.deletion_wanted(self);
+                    self.lifecycle.background.deletion_wanted(self);
                     self.let_space_return(attempts);
                     attempts += 1;
                 }
@@ -53,7 +53,7 @@ impl Store {
 
     fn compact_flushed(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         self.remove_hidden_tables(keyspace)?;
-        let ticket = self.jobs.new_ticket();
+        let ticket = self.compactor.jobs.new_ticket();
         let mut attempts = 1;
         let done = loop {
             match self.compact_range_once(keyspace, range, ticket) {
@@ -64,7 +64,7 @@ impl Store {
                     // A range that was deleted meanwhile may hide inputs.
                     match self.with_reserve(|| self.remove_hidden_tables(keyspace)) {
                         Err(error) if !error.is_no_space() => break Err(error),
-                        _ => self.background.deletion_wanted(self),
+                        _ => self.lifecycle.background.deletion_wanted(self),
                     }
                     self.let_space_return(attempts);
                     attempts += 1;
@@ -72,9 +72,9 @@ impl Store {
                 Err(error) => break Err(error),
             }
         };
-        self.jobs.return_ticket(ticket);
+        self.compactor.jobs.return_ticket(ticket);
         // Whoever was kept waiting.
-        self.background.compaction_wanted(self);
+        self.lifecycle.background.compaction_wanted(self);
         done
     }
 
@@ -92,12 +92,12 @@ impl Store {
             // Anew: a table may be the oldest one now that another is gone.
             let seen = self.seen_tombstones(RangesInArenas::Persisted);
             let choose = |claims: &[(KeyspaceId, Claim)]| {
-                let version = Arc::clone(&self.view.load().version);
+                let version = Arc::clone(&self.reads.view.load().version);
                 let levels = version.keyspace(keyspace)?;
                 removal::pick(levels, &claims_of(claims, keyspace), &seen)
                     .map(|choice| (keyspace, choice))
             };
-            let Some(begun) = self.jobs.begin_beside(choose) else {
+            let Some(begun) = self.compactor.jobs.begin_beside(choose) else {
                 return Ok(());
             };
             self.begin(&begun)?;
@@ -112,33 +112,37 @@ impl Store {
         ticket: u64,
     ) -> Result<bool> {
         self.check_writable()?;
-        live(&self.view.load().version, keyspace)?;
+        live(&self.reads.view.load().version, keyspace)?;
         let choose = || {
-            let version = Arc::clone(&self.view.load().version);
+            let version = Arc::clone(&self.reads.view.load().version);
             let levels = version.keyspace(keyspace)?;
-            let snapshots = self.snapshots.stripes(|| self.visible());
+            let snapshots = self.reads.snapshots.stripes(|| self.visible());
             whole_range(levels, range, &snapshots)
         };
-        let Some(begun) = self.jobs.begin_asked_for(keyspace, ticket, choose) else {
+        let Some(begun) = self
+            .compactor
+            .jobs
+            .begin_asked_for(keyspace, ticket, choose)
+        else {
             return self.wait_if_asked_for(ticket);
         };
         let job = begun.job;
         if !self.begin(&begun)? {
-            self.background.wait_for_compaction(self)?;
+            self.lifecycle.background.wait_for_compaction(self)?;
             return Ok(true);
         }
-        while self.jobs.is_under_way(job) {
-            self.background.wait_for_compaction(self)?;
+        while self.compactor.jobs.is_under_way(job) {
+            self.lifecycle.background.wait_for_compaction(self)?;
             self.check_writable()?;
         }
-        Ok(!self.jobs.is_complete(ticket))
+        Ok(!self.compactor.jobs.is_complete(ticket))
     }
 
     fn wait_if_asked_for(&self, ticket: u64) -> Result<bool> {
-        if !self.jobs.is_waiting(ticket) {
+        if !self.compactor.jobs.is_waiting(ticket) {
             return Ok(false);
         }
-        self.background.wait_for_compaction(self)?;
+        self.lifecycle.background.wait_for_compaction(self)?;
         Ok(true)
     }
 }

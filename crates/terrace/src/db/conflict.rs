@@ -74,7 +74,7 @@ impl Store {
         key: &[u8],
     ) -> Result<(Option<Value>, SequenceNumber)> {
         let lookup = self.lookup(keyspace, key, None);
-        let view = self.view.load();
+        let view = self.reads.view.load();
         let value = self.get_in(
             &view,
             &lookup,
@@ -112,7 +112,7 @@ impl Store {
         key: &[u8],
         sequence: SequenceNumber,
     ) -> bool {
-        let hash = key_hash(key, self.hash_seed);
+        let hash = key_hash(key, self.writes.hash_seed);
         let tables = view.memtables.iter().filter(|table| !table.is_empty());
         let newest = |(tag, _): (crate::key::Tag, _)| tag.sequence() > sequence;
         tables

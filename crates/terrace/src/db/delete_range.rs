@@ -64,7 +64,7 @@ impl Store {
     /// Returns the largest key that the keyspace may hold, or a larger one; `None` if it is empty. For
     /// the leader, whose next write has the next number.
     fn largest_key(&self, keyspace: KeyspaceId) -> Result<Option<Vec<u8>>> {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         let tables = live(&view.version, keyspace)?.tables();
         let mut largest = tables.map(|(_, table)| table.bounds.largest.clone()).max();
         for memtable in &view.memtables {
@@ -81,14 +81,16 @@ impl Store {
     }
 
     fn write_alone(&self, writer: &mut Writer, batch: &WriteBatch) -> Result<()> {
-        let sync = self.durability == Durability::PowerSafe;
-        self.write_deletes_at_least(self.reserve.lets_deletes_pass(), |admission, _| {
+        let sync = self.writes.durability == Durability::PowerSafe;
+        self.write_deletes_at_least(self.files.reserve.lets_deletes_pass(), |admission, _| {
             let payload = [batch.payload()];
             self.write_frame(writer, &payload, batch.records(), sync, admission)
         })?;
-        self.visible.store(writer.last_sequence, Ordering::Release);
-        if self.reserve.lets_deletes_pass() {
-            self.background.compaction_wanted(self);
+        self.reads
+            .visible
+            .store(writer.last_sequence, Ordering::Release);
+        if self.files.reserve.lets_deletes_pass() {
+            self.lifecycle.background.compaction_wanted(self);
         }
         Ok(())
     }

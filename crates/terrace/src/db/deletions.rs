@@ -65,7 +65,7 @@ impl Store {
         if !self.owns_tables() {
             return Ok(false);
         }
-        let mut waiting = self.deletions.waiting.lock();
+        let mut waiting = self.files.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);
         let Some(&number) = waiting.numbers.front() else {
             return Ok(false);
@@ -99,7 +99,7 @@ impl Store {
     /// edit that failed nobody knows what the manifest lists. What stays is an orphan at most, which the
     /// next opening removes.
     pub(crate) fn owns_tables(&self) -> bool {
-        let ledger = self.ledger.lock();
+        let ledger = self.manifest_log.ledger.lock();
         let Some(manifest) = &ledger.manifest else {
             return false;
         };
@@ -108,7 +108,7 @@ impl Store {
 
     /// Tables whose files wait to be deleted.
     pub(crate) fn tables_to_delete(&self) -> usize {
-        self.deletions.count.load(Ordering::Relaxed) + self.obsolete.count()
+        self.files.deletions.count.load(Ordering::Relaxed) + self.files.obsolete.count()
     }
 
     /// Removes every file that waits, at once: its space is needed.
@@ -117,7 +117,7 @@ impl Store {
             return;
         }
         let mut removed = Vec::new();
-        let mut waiting = self.deletions.waiting.lock();
+        let mut waiting = self.files.deletions.waiting.lock();
         self.collect_obsolete(&mut waiting);
         while !waiting.numbers.is_empty() {
             removed.extend(self.remove_first(&mut waiting));
@@ -129,15 +129,17 @@ impl Store {
     /// Without the lock: a listener is a caller's code.
     fn tell(&self, tables: Vec<u64>) {
         if !tables.is_empty() {
-            self.events.record(EventKind::TablesDeleted { tables });
+            self.metrics
+                .events
+                .record(EventKind::TablesDeleted { tables });
         }
     }
 
     fn collect_obsolete(&self, waiting: &mut Waiting) {
-        for number in self.obsolete.take() {
-            self.tables.remove(number);
+        for number in self.files.obsolete.take() {
+            self.files.tables.remove(number);
             waiting.numbers.push_back(number);
-            self.deletions.count.fetch_add(1, Ordering::Relaxed);
+            self.files.deletions.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -146,15 +148,15 @@ impl Store {
     fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
         waiting.cutting = None;
         let number = waiting.numbers.pop_front()?;
-        self.deletions.count.fetch_sub(1, Ordering::Relaxed);
-        let removed = self.directory.remove(&table_name(number));
+        self.files.deletions.count.fetch_sub(1, Ordering::Relaxed);
+        let removed = self.files.directory.remove(&table_name(number));
         removed.is_ok().then_some(number)
     }
 
     /// Whether the space of a few more arenas and tables is there: else nothing is deleted slowly.
     fn has_space_to_wait(&self) -> bool {
         let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
-        let free_bytes = self.directory.free_space_bytes();
+        let free_bytes = self.files.directory.free_space_bytes();
         free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
     }
 
@@ -166,7 +168,7 @@ impl Store {
     ) -> storage::Result<bool> {
         if cutting.is_none() {
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
-            let file = self.directory.open(&table_name(number), options)?;
+            let file = self.files.directory.open(&table_name(number), options)?;
             if file.links()? > 1 {
                 return Ok(false);
             }

@@ -131,9 +131,9 @@ pub(crate) fn check_tables(directory: &dyn Directory, state: &ManifestState) -> 
 impl Store {
     /// Removes what the arenas left in the store's directory when they moved out of it.
     pub(crate) fn remove_left_arenas(&self) -> Result<()> {
-        for entry in self.directory.list()? {
+        for entry in self.files.directory.list()? {
             if files::is_arena(&entry.name) && self.may_remove_arena(&entry.name)? {
-                self.directory.remove(&entry.name)?;
+                self.files.directory.remove(&entry.name)?;
             }
         }
         Ok(())
@@ -142,7 +142,9 @@ impl Store {
     /// Gives no table the number of a file that stays.
     fn skip_table_number(&self, number: u64) {
         if files::leaves_room(number) {
-            self.next_table.fetch_max(number + 1, Ordering::Relaxed);
+            self.files
+                .next_table
+                .fetch_max(number + 1, Ordering::Relaxed);
         }
     }
 
@@ -150,13 +152,20 @@ impl Store {
     fn may_remove_arena(&self, name: &str) -> Result<bool> {
         let options = OpenOptions::buffered(OpenMode::Read);
         let mut header = vec![0; HEADER_BYTES];
-        let file = match self.directory.open(name, options) {
+        let file = match self.files.directory.open(name, options) {
             Err(error) if error.kind() == ErrorKind::NotAFile => return Ok(false),
             file => file?,
         };
         let length = file.read_at(&mut header, 0, Purpose::Recovery)?;
         header.truncate(length);
-        let own = self.ledger.lock().state.identity.store_id.to_le_bytes();
+        let own = self
+            .manifest_log
+            .ledger
+            .lock()
+            .state
+            .identity
+            .store_id
+            .to_le_bytes();
         Ok(match Header::decode(&header) {
             HeaderState::Intact(header) => header.store == own,
             state => !state.is_left_alone(),
@@ -166,23 +175,23 @@ impl Store {
     /// Removes what a crash left behind: tables that no edit installed, and those of a repair that
     /// went no further.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
-        for entry in self.directory.list()? {
+        for entry in self.files.directory.list()? {
             if let Some(number) = files::table_number(&entry.name)
                 && !listed.contains(&number)
             {
-                if stays(&*self.directory, &entry.name) {
+                if stays(&*self.files.directory, &entry.name) {
                     self.skip_table_number(number);
                 } else {
-                    self.directory.remove(&entry.name)?;
+                    self.files.directory.remove(&entry.name)?;
                 }
             }
             if let Some(number) = files::new_table_number(&entry.name) {
-                if stays(&*self.directory, &entry.name) {
+                if stays(&*self.files.directory, &entry.name) {
                     self.skip_table_number(number);
                 } else {
-                    self.directory.remove(&entry.name)?;
+                    self.files.directory.remove(&entry.name)?;
                 }
             }
         }

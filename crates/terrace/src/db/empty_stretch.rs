@@ -238,7 +238,7 @@ impl Store {
         if self.options.read_only {
             return Some(self.visible());
         }
-        let writer = self.writer.try_lock()?;
+        let writer = self.writes.writer.try_lock()?;
         writer.as_ref().map(|writer| writer.last_sequence)
     }
 }

@@ -49,8 +49,8 @@ impl Store {
         let known = self.known_duplicates();
         let seen = self.seen_beside(RangesInArenas::AsTheyAre);
         // The board before the version: claims are too large for a moment and never too small.
-        let under_way = self.jobs.under_way();
-        let version = Arc::clone(&self.view.load().version);
+        let under_way = self.compactor.jobs.under_way();
+        let version = Arc::clone(&self.reads.view.load().version);
         Moment {
             keyspaces: version.keyspaces.values().cloned().collect(),
             under_way,
@@ -67,6 +67,7 @@ impl Store {
         ask: impl FnOnce(Asked<'_>, bool) -> T,
     ) -> T {
         let is_paid_for = self
+            .compactor
             .level0_probes
             .have_paid(levels, Shape::of(self.form_of(levels)));
         let form = self.form_of(levels);
@@ -82,8 +83,8 @@ impl Store {
             under_way: &under_way,
             estimates: &moment.known,
             shown: &self.read_sketches(levels),
-            setbacks: self.monitor.setbacks_of(levels),
-            oldest_snapshot: self.snapshots.oldest(),
+            setbacks: self.compactor.monitor.setbacks_of(levels),
+            oldest_snapshot: self.reads.snapshots.oldest(),
         };
         ask(asked, is_paid_for)
     }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     fn levels(db: &Db) -> Arc<KeyspaceLevels> {
-        let version = Arc::clone(&db.store().view.load().version);
+        let version = Arc::clone(&db.store().reads.view.load().version);
         Arc::clone(version.keyspace(KeyspaceId::DEFAULT).unwrap())
     }
 
@@ -122,7 +123,7 @@ mod tests {
         write(&db);
         let place = levels(&db).youngest().unwrap();
         let range = KeyRange::inclusive([0], [255]);
-        let jobs = &db.store().jobs;
+        let jobs = &db.store().compactor.jobs;
         let reserved = jobs.reserve(KeyspaceId::DEFAULT, &range, place).unwrap();
         write(&db);
         let explanation = db.explain_compaction();
@@ -152,9 +153,9 @@ mod tests {
         write(&db);
         let store = db.store();
         db.delete_range(&[0], &[200]).unwrap();
-        store.reserve.met_full_disk();
+        store.files.reserve.met_full_disk();
         let is_persisted = || {
-            let view = store.view.load_full();
+            let view = store.reads.view.load_full();
             let mut arenas = view.memtables.iter().map(|table| table.arena());
             arenas.all(|arena| arena.is_persisted())
         };
@@ -205,7 +206,10 @@ mod tests {
         };
         let ended = Ended::whole(levels.id, choice);
         let nothing_dropped = ended.past_without_drops(200);
-        db.store().monitor.compare(&ended, &nothing_dropped);
+        db.store()
+            .compactor
+            .monitor
+            .compare(&ended, &nothing_dropped);
         let explanation = db.explain_compaction();
         let after = &explanation.keyspaces[0];
         let [setback] = after.setbacks.as_slice() else {

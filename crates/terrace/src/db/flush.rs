@@ -79,19 +79,19 @@ impl Store {
         }
         if let Ok(true) = flushed {
             // Not before this thread has let go of the flushed arena: a spare takes its slot.
-            self.background.spare_wanted(self);
-            self.background.compaction_wanted(self);
+            self.lifecycle.background.spare_wanted(self);
+            self.lifecycle.background.compaction_wanted(self);
         }
-        self.background.deletion_wanted(self);
+        self.lifecycle.background.deletion_wanted(self);
         flushed
     }
 
     fn flush_oldest(&self) -> Result<bool> {
-        let view = self.view.load_full();
+        let view = self.reads.view.load_full();
         let [_, .., oldest] = view.memtables.as_slice() else {
             return Ok(false);
         };
-        if self.persist_on_seal.load(Ordering::Relaxed) {
+        if self.writes.persist_on_seal.load(Ordering::Relaxed) {
             // Ahead of the next `sync`, which must not find older arenas unpersisted.
             for sealed in view.memtables.iter().skip(1).rev() {
                 let persisted = sealed.arena().persist();
@@ -139,10 +139,13 @@ impl Store {
     ) -> Result<()> {
         let arenas = memtables.len();
         if arenas > 0 {
-            self.events.record(EventKind::FlushBegun { arenas });
+            self.metrics.events.record(EventKind::FlushBegun { arenas });
         }
-        let _watched =
-            (arenas > 0).then(|| self.time_profile.watch(Path::Flush, Stage::ArenaChecksums));
+        let _watched = (arenas > 0).then(|| {
+            self.metrics
+                .time_profile
+                .watch(Path::Flush, Stage::ArenaChecksums)
+        });
         let began = Instant::now();
         let mut files = Vec::new();
         let (mut table_count, mut written_bytes) = (0, 0);
@@ -154,7 +157,7 @@ impl Store {
                 table_count += 1;
                 written_bytes += table.size_bytes;
             }
-            let mut ledger = self.ledger.lock();
+            let mut ledger = self.manifest_log.ledger.lock();
             // Dropped while its tables were written.
             let is_dropped =
                 |table: &TableMeta| ledger.state.version.keyspace(table.keyspace).is_none();
@@ -166,6 +169,7 @@ impl Store {
                 unlisted.extend(of_dropped);
             }
             let names = self
+                .compactor
                 .next_sub_level
                 .fetch_add(listed.len() as u64, Ordering::Relaxed);
             let edit = flush_edit(
@@ -200,18 +204,19 @@ impl Store {
         }
         installed?;
         if arenas > 0 {
-            self.latencies.flush.record(began.elapsed());
-            self.events.record(EventKind::FlushEnded {
+            self.metrics.latencies.flush.record(began.elapsed());
+            self.metrics.events.record(EventKind::FlushEnded {
                 arenas,
                 tables: table_count,
                 written_bytes,
             });
         }
-        self.counters
+        self.metrics
+            .counters
             .flushes
             .fetch_add(arenas as u64, Ordering::Relaxed);
         for table in memtables.held() {
-            self.pins.flushed(table);
+            self.reads.pins.flushed(table);
         }
         // An opening recycles its slots itself: they may be in another directory, and are open.
         for table in memtables.held() {
@@ -240,7 +245,7 @@ impl Store {
             files.sync()?;
         }
         if !files.is_empty() {
-            self.directory.sync()?;
+            self.files.directory.sync()?;
         }
         Ok(written)
     }
@@ -295,7 +300,7 @@ impl Store {
         files: &mut Vec<NewFiles>,
         mut along: Option<&mut Along<'a>>,
     ) -> Result<Vec<TableMeta>> {
-        let snapshots = self.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.visible());
         // Again, behind the last one's tables.
         at(Stage::ArenaChecksums);
         memtable
@@ -303,7 +308,7 @@ impl Store {
             .verify()
             .map_err(|error| self.region_error(error))?;
         let mut tables = Vec::new();
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         at(Stage::Sort);
         let keyspaces = memtable.keyspaces();
         at(Stage::Merging);
@@ -321,11 +326,16 @@ impl Store {
                 continue;
             }
             // The name and the age that the edit gives it may be others: only the level counts here.
-            let name = self.next_sub_level.load(Ordering::Relaxed);
-            let place = self.ledger.lock().state.next_flush_place(keyspace, name);
+            let name = self.compactor.next_sub_level.load(Ordering::Relaxed);
+            let place = self
+                .manifest_log
+                .ledger
+                .lock()
+                .state
+                .next_flush_place(keyspace, name);
             let mut sink = self
                 .table_files(levels, place, Purpose::Flush)
-                .with_oldest_tombstone(Some(self.clock.unix_seconds()));
+                .with_oldest_tombstone(Some(self.lifecycle.clock.unix_seconds()));
             let table_bytes = self.flushed_table_bytes();
             let merged = write_memtable(memtable, keyspace, &snapshots, table_bytes, &mut sink);
             files.push(sink.into_files());
@@ -336,7 +346,7 @@ impl Store {
 
     /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
     pub(crate) fn flushed_table_bytes(&self) -> u64 {
-        let free_bytes = self.directory.free_space_bytes();
+        let free_bytes = self.files.directory.free_space_bytes();
         table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 
@@ -348,7 +358,11 @@ impl Store {
                 self.met_full_disk();
                 self.with_reserve(|| self.smallest_arena(0, 0))?
             }
-            spare => MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed),
+            spare => MemTable::new(
+                spare?,
+                self.options.arena_index_bytes,
+                self.writes.hash_seed,
+            ),
         };
         self.roll_over(writer, Arc::new(fresh))
     }
@@ -366,7 +380,7 @@ impl Store {
             Ok(Some(sealed))
         })?;
         let waits = || {
-            let view = self.view.load();
+            let view = self.reads.view.load();
             match sealed {
                 Some(sealed) => view
                     .memtables
@@ -376,7 +390,7 @@ impl Store {
             }
         };
         while waits() {
-            let waited = self.background.wait_for_flush(self);
+            let waited = self.lifecycle.background.wait_for_flush(self);
             self.check_process()?;
             waited?;
             self.check_writable()?;

@@ -104,7 +104,7 @@ impl Store {
     /// Returns true in a child of the process that opened the store.
     #[inline(always)]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.mark.is_inherited()
+        self.lifecycle.mark.is_inherited()
     }
 
     /// # Errors
@@ -120,7 +120,7 @@ impl Store {
     /// Returns the statistics that a child may see: nothing that a lock guards.
     pub(crate) fn statistics_of_inherited(&self) -> Statistics {
         Statistics {
-            durability: self.durability,
+            durability: self.writes.durability,
             poisoned: Some(Error::Forked),
             ..Statistics::default()
         }

@@ -189,7 +189,7 @@ impl Db {
         let store = self.store();
         match store.is_inherited() {
             false => store.snapshot(),
-            true => store.snapshots.unregistered(store.visible()),
+            true => store.reads.snapshots.unregistered(store.visible()),
         }
     }
 
@@ -251,7 +251,7 @@ impl Db {
     /// [`Error::Forked`](crate::Error::Forked) in a child of the process that opened the store.
     pub fn store_id(&self) -> Result<u128> {
         let store = self.own_store()?;
-        let ledger = store.ledger.lock();
+        let ledger = store.manifest_log.ledger.lock();
         Ok(ledger.state.identity.store_id)
     }
 
@@ -270,7 +270,7 @@ impl Db {
     pub fn time_profile(&self) -> TimeProfile {
         let store = self.own_store();
         store
-            .map(|store| store.time_profile.profile())
+            .map(|store| store.metrics.time_profile.profile())
             .unwrap_or_default()
     }
 
@@ -278,7 +278,9 @@ impl Db {
     /// [`Options::event_listener`] for being told as it happens.
     pub fn events(&self) -> Vec<Event> {
         let store = self.own_store();
-        store.map(|store| store.events.kept()).unwrap_or_default()
+        store
+            .map(|store| store.metrics.events.kept())
+            .unwrap_or_default()
     }
 
     /// Every table, in its place, with what merges still have to do and what they have done. Reads no
@@ -317,7 +319,12 @@ impl Db {
     pub fn compactions(&self) -> Vec<Compaction> {
         let store = self.own_store();
         store
-            .map(|store| store.compactions.kept(&store.view.load().version))
+            .map(|store| {
+                store
+                    .metrics
+                    .compactions
+                    .kept(&store.reads.view.load().version)
+            })
             .unwrap_or_default()
     }
 
@@ -352,7 +359,7 @@ impl Db {
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Db")
-            .field("path", &self.store().path)
+            .field("path", &self.store().files.path)
             .finish_non_exhaustive()
     }
 }

@@ -51,8 +51,8 @@ impl<'a> Ingestion<'a> {
     pub(crate) fn new(keyspace: &'a Keyspace) -> Result<Self> {
         let store = keyspace.own_store()?;
         store.check_writable()?;
-        let _visit = store.visitors.enter()?;
-        let version = Arc::clone(&store.view.load().version);
+        let _visit = store.files.visitors.enter()?;
+        let version = Arc::clone(&store.reads.view.load().version);
         let levels = live(&version, keyspace.id())?;
         // In the form of the level that most data is in. The age is a hint and not known yet.
         let place = Place::base(LEVELS as u8 - 1);
@@ -103,7 +103,7 @@ impl<'a> Ingestion<'a> {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let _visit = self.keyspace.store().visitors.enter()?;
+        let _visit = self.keyspace.store().files.visitors.enter()?;
         let failure = self.failure.clone().unwrap_or(Error::Closed);
         let sink = self.sink.as_mut().ok_or(failure)?;
         if sink.table_bytes() >= self.table_bytes {
@@ -121,7 +121,7 @@ impl<'a> Ingestion<'a> {
     fn settle(&mut self, installed: Result<()>) {
         let Some(sink) = self.sink.take() else { return };
         let store = self.keyspace.store();
-        match store.visitors.enter() {
+        match store.files.visitors.enter() {
             Ok(_visit) => {
                 let _ = store.settle_files(sink.into_files(), installed);
             }
@@ -144,7 +144,7 @@ impl<'a> Ingestion<'a> {
 
     fn install(&mut self) -> Result<()> {
         let store = self.keyspace.store();
-        let _visit = store.visitors.enter()?;
+        let _visit = store.files.visitors.enter()?;
         let failure = self.failure.clone().unwrap_or(Error::Closed);
         let sink = self.sink.as_mut().ok_or(failure)?;
         self.tables.extend(sink.finish()?);
@@ -153,7 +153,7 @@ impl<'a> Ingestion<'a> {
             return store.check_writable();
         }
         sink.sync()?;
-        store.directory.sync()?;
+        store.files.directory.sync()?;
         store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
     }
 }
@@ -189,12 +189,16 @@ impl Store {
                     "2^56 writes: the sequence numbers are used up",
                 ));
             }
-            let mut ledger = self.ledger.lock();
+            let mut ledger = self.manifest_log.ledger.lock();
             live(&ledger.state.version, keyspace)?;
-            let name = self.next_sub_level.fetch_add(1, Ordering::Relaxed);
+            let name = self
+                .compactor
+                .next_sub_level
+                .fetch_add(1, Ordering::Relaxed);
             let youngest = ledger.state.next_flush_place(keyspace, name);
             let levels = ledger.state.version.keyspace(keyspace);
-            let reserve = |range: &KeyRange, place| self.jobs.reserve(keyspace, range, place);
+            let reserve =
+                |range: &KeyRange, place| self.compactor.jobs.reserve(keyspace, range, place);
             let (place, _reserved) = levels
                 .and_then(|levels| place_of(levels, &tables, self.deepest_place(levels), reserve))
                 .unzip();
@@ -215,15 +219,16 @@ impl Store {
                 view.flushed_sequence = sequence;
             });
             self.raise_floor(keyspace, sequence);
-            self.empty_stretches.forget(keyspace);
+            self.reads.empty_stretches.forget(keyspace);
             writer.last_sequence = sequence;
-            self.counters
+            self.metrics
+                .counters
                 .user_bytes
                 .fetch_add(user_bytes, Ordering::Relaxed);
-            self.visible.store(sequence, Ordering::Release);
+            self.reads.visible.store(sequence, Ordering::Release);
             Ok(())
         })?;
-        self.background.compaction_wanted(self);
+        self.lifecycle.background.compaction_wanted(self);
         Ok(())
     }
 
@@ -244,8 +249,8 @@ impl Store {
         if !writer.active.is_empty() {
             self.seal_active(writer)?;
         }
-        while self.view.load().memtables.len() > 1 {
-            self.background.wait_for_flush(self)?;
+        while self.reads.view.load().memtables.len() > 1 {
+            self.lifecycle.background.wait_for_flush(self)?;
             self.check_writable()?;
         }
         Ok(())

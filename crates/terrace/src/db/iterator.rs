@@ -143,7 +143,7 @@ impl DbIterator {
         let snapshot = options.snapshot.clone().unwrap_or_else(|| store.snapshot());
         store.check_snapshot(&snapshot)?;
         Ok(DbIterator {
-            source: store.sources.register(),
+            source: store.reads.sources.register(),
             search: Search {
                 store,
                 keyspace,
@@ -386,7 +386,15 @@ impl DbIterator {
     /// In a box: what is seldom there is to take no room where it is not.
     #[inline(always)]
     fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
-        let watch = || Box::new(self.search.store.time_profile.watch(path, Stage::Iteration));
+        let watch = || {
+            Box::new(
+                self.search
+                    .store
+                    .metrics
+                    .time_profile
+                    .watch(path, Stage::Iteration),
+            )
+        };
         (draw() == Drawn::Watched).then(watch)
     }
 }

@@ -92,7 +92,7 @@ impl Keyspace {
     }
 
     pub(crate) fn opening(&self) -> Opening {
-        self.store().opening
+        self.store().lifecycle.opening
     }
 
     /// Its number, which no other keyspace of the store ever has.
@@ -381,7 +381,7 @@ impl Keyspace {
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyspace")
-            .field("store", &self.store().path)
+            .field("store", &self.store().files.path)
             .field("name", &self.name())
             .finish_non_exhaustive()
     }

@@ -31,6 +31,7 @@ impl Store {
     pub(crate) fn keyspace_named(&self, name: &str) -> Result<KeyspaceId> {
         self.check_open()?;
         let found = self
+            .reads
             .view
             .load()
             .version
@@ -41,13 +42,13 @@ impl Store {
 
     /// Returns the name that a keyspace has now; `None` if it has been dropped.
     pub(crate) fn present_name(&self, id: KeyspaceId) -> Option<String> {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         view.version.keyspace(id).map(|levels| levels.name.clone())
     }
 
     /// Every keyspace, in the order of their numbers.
     pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, String)> {
-        let version = &self.view.load().version;
+        let version = &self.reads.view.load().version;
         let keyspaces = version.keyspaces.values();
         keyspaces
             .map(|levels| (levels.id, levels.name.clone()))
@@ -61,7 +62,7 @@ impl Store {
     ) -> Result<KeyspaceId> {
         self.check_writable()?;
         options.check()?;
-        let mut ledger = self.ledger.lock();
+        let mut ledger = self.manifest_log.ledger.lock();
         check_new_name(&ledger.state.version, name)?;
         let id = KeyspaceId(ledger.state.next_keyspace);
         let edit = Edit {
@@ -85,7 +86,7 @@ impl Store {
                 "the default keyspace has the options that the store is opened with",
             ));
         }
-        let mut ledger = self.ledger.lock();
+        let mut ledger = self.manifest_log.ledger.lock();
         live(&ledger.state.version, id)?;
         let edit = Edit {
             keyspaces_formed: vec![KeyspaceFormed { id, options }],
@@ -102,7 +103,7 @@ impl Store {
             }
             self.persist_before_edit(writer)?;
             // Keyspaces are made without the leader: a name is free only under the lock.
-            let mut ledger = self.ledger.lock();
+            let mut ledger = self.manifest_log.ledger.lock();
             check_new_name(&ledger.state.version, to)?;
             let edit = Edit {
                 keyspaces_renamed: vec![KeyspaceRenamed {
@@ -122,26 +123,26 @@ impl Store {
                 return Err(Error::invalid("the default keyspace cannot be dropped"));
             }
             self.persist_before_edit(writer)?;
-            let mut ledger = self.ledger.lock();
+            let mut ledger = self.manifest_log.ledger.lock();
             let edit = Edit {
                 keyspaces_dropped: vec![id],
                 ..Edit::default()
             };
             self.record_and_show(&mut ledger, edit)?;
             self.raise_floor(id, writer.last_sequence + 1);
-            self.empty_stretches.forget(id);
+            self.reads.empty_stretches.forget(id);
             Ok(id)
         })?;
-        self.jobs.forget(dropped, |built| {
+        self.compactor.jobs.forget(dropped, |built| {
             let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
         });
-        self.background.deletion_wanted(self);
+        self.lifecycle.background.deletion_wanted(self);
         Ok(())
     }
 
     /// Whether a keyspace has been dropped.
     pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
-        self.view.load().version.keyspace(id).is_none()
+        self.reads.view.load().version.keyspace(id).is_none()
     }
 
     /// The form of a keyspace's tables and levels.

@@ -67,21 +67,22 @@ impl Store {
         edit.arenas_retired
             .extend(ledger.unused.iter().map(Unused::generation));
         edit.persisted_until = Some(
-            self.persisted
+            self.writes
+                .persisted
                 .load(Ordering::Acquire)
                 .max(ledger.state.persisted_until),
         );
         // Opened with another durability: recorded by the edit that retires the old arenas.
-        let emulated = self.region.description().emulated;
-        let domain = self.durability.domain(emulated);
+        let emulated = self.writes.region.description().emulated;
+        let domain = self.writes.durability.domain(emulated);
         edit.domain = (domain != ledger.state.identity.domain).then_some(domain);
         // So is another home of the arenas, before the first one is made there.
-        edit.arena_home =
-            (self.arena_home != ledger.state.arena_home).then(|| self.arena_home.clone());
+        edit.arena_home = (self.manifest_log.arena_home != ledger.state.arena_home)
+            .then(|| self.manifest_log.arena_home.clone());
         edit.region_losses = ledger.loss.into_iter().collect();
         edit.opening_bits = ledger.opening_bits;
         if !edit.tables_added.is_empty() {
-            edit.next_table_number = Some(self.next_table.load(Ordering::Relaxed));
+            edit.next_table_number = Some(self.files.next_table.load(Ordering::Relaxed));
         }
         let next = ledger
             .state
@@ -107,14 +108,14 @@ impl Store {
     /// Fails if the directory is not this owner's any more: then another process may
     /// change the files that the edit lists, and the tables that are to go.
     pub(crate) fn check_ownership(&self, manifest: &Manifest) -> Result<()> {
-        let checked = self.ownership.check();
+        let checked = self.lifecycle.ownership.check();
         let checked = checked.and_then(|()| manifest.check_in_place());
         checked.map_err(|error| self.ownership_lost(error))
     }
 
     /// Fails if the directory was removed: nothing that is made in it can be found again.
     pub(crate) fn check_directory_is_there(&self) -> Result<()> {
-        let checked = self.ownership.check_not_removed();
+        let checked = self.lifecycle.ownership.check_not_removed();
         checked.map_err(|error| self.ownership_lost(error))
     }
 
@@ -128,6 +129,6 @@ impl Store {
 
     /// Gives a slot back. A failure costs its space until the next opening and nothing else.
     pub(crate) fn recycle(&self, slot: u64) {
-        let _ = self.region.recycle(slot);
+        let _ = self.writes.region.recycle(slot);
     }
 }

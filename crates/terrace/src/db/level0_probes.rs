@@ -115,9 +115,10 @@ impl Store {
         has_level0
             && !self.options.read_only
             && self.options.compaction_policy == CompactionPolicy::Leveled
-            && Arc::ptr_eq(&view.version, &self.view.load().version)
-            && self.level0_probes.pay(levels)
+            && Arc::ptr_eq(&view.version, &self.reads.view.load().version)
+            && self.compactor.level0_probes.pay(levels)
             && self
+                .compactor
                 .level0_probes
                 .buys(levels, Shape::of(self.form_of(levels)))
             && self.poisoned().is_none()

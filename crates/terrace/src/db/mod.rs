@@ -41,6 +41,7 @@ pub(crate) mod level0_probes;
 pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
+pub(crate) mod owners;
 pub(crate) mod ownership;
 pub(crate) mod passed_over;
 pub(crate) mod persist_timer;
@@ -73,164 +74,52 @@ pub(crate) mod wait_for_lock;
 pub(crate) mod write;
 pub(crate) mod write_rate;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use terrace_region::Region;
-use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, ForkMark, Lock};
-
-use crate::db::arena_loan::ArenaLoan;
-use crate::db::arenas::Arenas;
-use crate::db::attendant::Attendant;
-use crate::db::background::Background;
-use crate::db::backlog::Backlog;
-use crate::db::commit_queue::CommitQueue;
-use crate::db::compaction_history::CompactionHistory;
-use crate::db::deletions::Deletions;
-use crate::db::empty_stretch::EmptyStretches;
-use crate::db::events::{EventLog, trace};
-use crate::db::fork::Counted;
-use crate::db::jobs::Jobs;
-use crate::db::ledger::Ledger;
-use crate::db::level0_probes::Level0Probes;
-use crate::db::monitor::Monitor;
-use crate::db::ownership::Ownership;
-use crate::db::passed_over::PassedOver;
-use crate::db::persist_timer::Timer;
-use crate::db::pins::Pins;
-use crate::db::recover::Recovery;
-use crate::db::reserve::Reserve;
-use crate::db::snapshot::{Snapshot, SnapshotList};
-use crate::db::sources::Sources;
-use crate::db::stalls::Stalls;
-use crate::db::tombstones::SeenTombstones;
-use crate::db::view::{PresentView, View};
-use crate::db::visitors::Visitors;
+use crate::db::events::trace;
+use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
+use crate::db::snapshot::Snapshot;
+use crate::db::view::View;
 use crate::db::write::Writer;
 use crate::guard::catch;
 use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{ArenaHome, ObsoleteTables};
-use crate::opening::Opening;
-use crate::options::{Durability, Options};
-use crate::read_buffer::ReadBuffer;
+use crate::options::Options;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::table::TableCache;
-use crate::time_profile::TimeProfiler;
+use crate::sync::atomic::Ordering;
 use crate::{Error, Result, SequenceNumber};
 
-/// An open store.
-///
-/// Lock order: `close_outcome`, the commit queue's leadership, then `writer`, then `ledger`, then
-/// `arenas`, then the change of `view`, then that of the loan of arenas. The board of jobs may be locked
-/// under any of them; under it nothing is but the history of compactions, the last of all. The state
-/// of a worker is locked under any of them, and nothing under it. Readers take none of them, but that
-/// they try the loan's and `writer`. An event listener runs without them. One exception: a leader
-/// that was stopped tells of it while it leads and holds `writer`: there the listener may not wait.
+/// An open store: its settings, and the owners of all else. Each owner has its own locks; `owners.rs`
+/// names them and their order.
 pub(crate) struct Store {
-    /// Where the directory was when it was opened: for messages only.
-    pub(crate) path: PathBuf,
-    /// The store's directory, open; files are reached through it alone.
-    pub(crate) directory: Arc<dyn Directory>,
-    pub(crate) ownership: Ownership,
     pub(crate) options: Options,
-    pub(crate) durability: Durability,
-    pub(crate) file_system: FileSystem,
-    pub(crate) storage: Arc<CountingStorage>,
-    pub(crate) region: Region,
-    pub(crate) arena_home: ArenaHome,
-    pub(crate) arena_directory: Arc<dyn Directory>,
-    /// The process that opened the store.
-    pub(crate) mark: ForkMark,
-    /// Tells the handles of this opening from those of others.
-    pub(crate) opening: Opening,
+    /// The options of the default keyspace.
     pub(crate) default_form: KeyspaceOptions,
-    pub(crate) hash_seed: u64,
-    pub(crate) next_table: AtomicU64,
-    /// The name of the next sub-level. What is given and not used is lost: a flush or a merge that
-    /// fails.
-    pub(crate) next_sub_level: AtomicU64,
-    pub(crate) monitor: Monitor,
-    pub(crate) seen_tombstones: SeenTombstones,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// Seconds since 1970.
-    pub(crate) opened_seconds: u64,
-    pub(crate) tables: Arc<TableCache>,
-    pub(crate) obsolete: Arc<ObsoleteTables>,
-    /// `None` if it is off.
-    pub(crate) read_buffer: Option<ReadBuffer>,
-    pub(crate) empty_stretches: EmptyStretches,
-
-    /// What readers see.
-    pub(crate) view: PresentView,
-    /// The highest number that readers may see.
-    pub(crate) visible: AtomicU64,
-    /// Every write up to this number survives a power cut.
-    pub(crate) persisted: AtomicU64,
-    /// The number of the youngest range in an arena for which a table was removed, or was to be.
-    pub(crate) removed_for: AtomicU64,
-    pub(crate) snapshots: Arc<SnapshotList>,
-    pub(crate) pins: Pins,
-    pub(crate) sources: Sources,
-
-    pub(crate) queue: CommitQueue,
-    /// `None` if the store is read-only, or closed.
-    pub(crate) writer: Mutex<Option<Writer>>,
-    pub(crate) ledger: Mutex<Ledger>,
-    pub(crate) arenas: Mutex<Arenas>,
-    pub(crate) arena_loan: ArenaLoan,
-    pub(crate) background: Background,
-    pub(crate) persist_timer: Timer,
-    pub(crate) tombstone_timer: Timer,
-    pub(crate) jobs: Jobs,
-    pub(crate) compactions: CompactionHistory,
-    pub(crate) reserve: Reserve,
-    pub(crate) events: EventLog,
-    /// Persistence was asked for once: sealed arenas are persisted before they are needed.
-    pub(crate) persist_on_seal: AtomicBool,
-    pub(crate) deletions: Deletions,
-    pub(crate) visitors: Visitors,
-    pub(crate) backlog: Backlog,
-    pub(crate) level0_probes: Level0Probes,
-    pub(crate) passed_over: PassedOver,
-    pub(crate) stalls: Stalls,
-    pub(crate) counters: statistics::Counters,
-    pub(crate) latencies: latencies::Latencies,
-    pub(crate) time_profile: Arc<TimeProfiler>,
-    pub(crate) recovery: Recovery,
-
-    poison: OnceLock<Error>,
-    /// Subscribers are to be told of the poison.
-    untold_poison: AtomicBool,
-    closed: AtomicBool,
-    /// Tells running merges to give up.
-    pub(crate) closing: AtomicBool,
-    close_outcome: Mutex<Option<Result<()>>>,
-    /// Until it is closed.
-    counted: Mutex<Option<Counted>>,
-    /// Answers those who ask about the store, if that was wanted.
-    attendant: Mutex<Option<Box<dyn Attendant>>>,
-    /// A reader's on the manifest, and that on the region directory; held until the store is dropped,
-    /// or closed.
-    locks: Mutex<Vec<Box<dyn Lock>>>,
+    pub(crate) writes: Writes,
+    pub(crate) reads: Reads,
+    pub(crate) compactor: Compactor,
+    pub(crate) metrics: Metrics,
+    pub(crate) manifest_log: ManifestLog,
+    pub(crate) files: Files,
+    /// The last field: its locks are released when everything else is gone.
+    pub(crate) lifecycle: Lifecycle,
 }
 
 impl Store {
     pub(crate) fn visible(&self) -> SequenceNumber {
-        self.visible.load(Ordering::Acquire)
+        self.reads.visible.load(Ordering::Acquire)
     }
 
     /// Every write up to this number survives a power cut.
     pub(crate) fn persisted(&self) -> SequenceNumber {
-        self.persisted.load(Ordering::Acquire)
+        self.writes.persisted.load(Ordering::Acquire)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.snapshots.take(|| self.visible())
+        self.reads.snapshots.take(|| self.visible())
     }
 
     pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
-        if snapshot.is_of(&self.snapshots) {
+        if snapshot.is_of(&self.reads.snapshots) {
             Ok(())
         } else {
             Err(Error::invalid("the snapshot was taken from another store"))
@@ -238,7 +127,7 @@ impl Store {
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.lifecycle.closed.load(Ordering::Acquire) {
             Err(Error::Closed)
         } else {
             Ok(())
@@ -256,27 +145,27 @@ impl Store {
     }
 
     pub(crate) fn check_poison(&self) -> Result<()> {
-        self.poison.get().map_or(Ok(()), |cause| {
+        self.lifecycle.poison.get().map_or(Ok(()), |cause| {
             self.tell_of_poison();
             Err(cause.clone())
         })
     }
 
     pub(crate) fn check_can_persist(&self) -> Result<()> {
-        let region = self.region.description();
+        let region = self.writes.region.description();
         if !region.can_persist {
             return Err(Error::invalid(format!(
                 "a {} store with its arenas on {} cannot persist single writes; call flush(), or \
                  open it with another durability on a disk",
-                self.durability, region.medium
+                self.writes.durability, region.medium
             )));
         }
         // A region that emulates power safety on tmpfs was asked for, tables on tmpfs included.
-        if !self.file_system.survives_power_cut && !region.emulated {
+        if !self.files.file_system.survives_power_cut && !region.emulated {
             return Err(Error::invalid(format!(
                 "nothing on {} survives a power cut; put the store on a disk, or write without \
                  `sync`",
-                self.file_system.name
+                self.files.file_system.name
             )));
         }
         Ok(())
@@ -292,14 +181,14 @@ impl Store {
             },
         };
         let mut is_first = false;
-        let poison = self.poison.get_or_init(|| {
+        let poison = self.lifecycle.poison.get_or_init(|| {
             is_first = true;
             poisoned
         });
         if is_first {
-            self.background.answer(poison);
-            self.jobs.ended(Err(poison.clone()));
-            self.untold_poison.store(true, Ordering::Release);
+            self.lifecycle.background.answer(poison);
+            self.compactor.jobs.ended(Err(poison.clone()));
+            self.lifecycle.untold_poison.store(true, Ordering::Release);
             self.tell_of_poison();
         }
         poison.clone()
@@ -310,11 +199,13 @@ impl Store {
     /// who meets the poison comes here again, the close at the latest.
     #[cold]
     fn tell_of_poison(&self) {
-        let is_free = self.untold_poison.load(Ordering::Acquire)
-            && self.ledger.try_lock().is_some()
-            && self.untold_poison.swap(false, Ordering::AcqRel);
-        if let Some(poison) = self.poison.get().filter(|_| is_free) {
-            self.events.told(|| trace::poisoned(&self.path, poison));
+        let is_free = self.lifecycle.untold_poison.load(Ordering::Acquire)
+            && self.manifest_log.ledger.try_lock().is_some()
+            && self.lifecycle.untold_poison.swap(false, Ordering::AcqRel);
+        if let Some(poison) = self.lifecycle.poison.get().filter(|_| is_free) {
+            self.metrics
+                .events
+                .told(|| trace::poisoned(&self.files.path, poison));
         }
     }
 
@@ -332,16 +223,17 @@ impl Store {
     }
 
     pub(crate) fn poisoned(&self) -> Option<Error> {
-        self.poison.get().cloned()
+        self.lifecycle.poison.get().cloned()
     }
 
     /// Replaces what readers see.
     pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
-        self.view.change(|view| {
+        self.reads.view.change(|view| {
             let before = Arc::clone(&view.version);
             change(view);
             if !Arc::ptr_eq(&view.version, &before) {
-                self.backlog
+                self.writes
+                    .backlog
                     .update(&view.version, &self.options, &self.default_form);
                 self.weigh_blocks(&view.version);
             }
@@ -351,7 +243,7 @@ impl Store {
     /// Whether some MemTable of the view has been flushed since.
     pub(crate) fn is_outdated(&self, view: &View) -> bool {
         let oldest = view.memtables.last();
-        let present = self.view.load();
+        let present = self.reads.view.load();
         oldest.is_some_and(|oldest| {
             !present
                 .memtables
@@ -362,7 +254,7 @@ impl Store {
 
     pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
         self.check_writable()?;
-        Ok(&self.writer)
+        Ok(&self.writes.writer)
     }
 }
 

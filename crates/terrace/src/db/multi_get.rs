@@ -34,7 +34,7 @@ impl Store {
             }
         }
         pending.sort_by(|(a, _), (b, _)| a.key.cmp(b.key));
-        let view = self.view.load();
+        let view = self.reads.view.load();
         if pending.len() > 1 && !options.verify {
             let lookups = pending.iter().map(|(lookup, _)| lookup);
             // A hint: what cannot be read shows where it is needed.
@@ -83,7 +83,7 @@ impl Store {
     ) -> Result<Option<(Arc<TableReader>, Unread)>> {
         let levels = view.version.keyspace(lookup.keyspace).into_iter();
         for table in levels.flat_map(|levels| levels.tables_for_key(lookup.key)) {
-            let open = table.open(&self.tables)?;
+            let open = table.open(&self.files.tables)?;
             if !open.may_contain(lookup.hash) {
                 continue;
             }

@@ -26,6 +26,7 @@ use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::monitor::Monitor;
+use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
@@ -171,103 +172,117 @@ impl Store {
         let opening = Opening::new();
         let snapshots = Arc::new(SnapshotList::new(mark));
         let store = Arc::new(Store {
-            path: path.to_path_buf(),
-            durability,
-            file_system: directory.file_system()?,
-            mark,
-            opening,
             default_form: options.keyspace_form(),
-            hash_seed: state.identity.hash_seed,
-            next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
-            next_sub_level: AtomicU64::new(state.next_sub_level),
-            monitor: Monitor::default(),
-            seen_tombstones: SeenTombstones::default(),
-            opened_seconds: clock.unix_seconds(),
-            clock,
-            tables: open_tables(&directory, &options)?,
-            level0_probes: Level0Probes::new(options.direct_io),
-            passed_over: PassedOver::default(),
-            read_buffer,
-            empty_stretches: EmptyStretches::default(),
-            obsolete,
-            view: PresentView::new(View::new(
-                memtables,
-                Arc::clone(&state.version),
-                state.flushed_sequence,
-                Room {
-                    arena_bytes: options.arena_bytes,
-                    max_arenas: options.max_arenas,
-                },
-            )),
-            visible: AtomicU64::new(recovered.last_sequence),
-            persisted: AtomicU64::new(state.persisted_until),
-            removed_for: AtomicU64::new(0),
-            snapshots: Arc::clone(&snapshots),
-            pins: Pins::new(options.pinned_bytes),
-            sources: Sources::default(),
-            queue: CommitQueue::new(group_limits(&options), mark),
-            writer: Mutex::new(None),
-            ledger: Mutex::new(Ledger {
-                manifest,
-                state,
-                unused: Vec::new(),
-                loss: recovered.report.region_loss,
-                opening_bits: Some(options.randomness.u64()),
-            }),
-            arenas: Mutex::new(Arenas::default()),
-            arena_loan,
-            background: Background::new(options.background, options.compaction_threads),
-            persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
-            tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tables)
-                .with_bell(Arc::clone(snapshots.bell())),
-            jobs: Jobs::default(),
-            compactions: CompactionHistory::default(),
-            reserve: Reserve::default(),
-            events: EventLog::new(options.event_listener.clone(), opening, mark),
-            persist_on_seal: AtomicBool::new(false),
-            deletions: Deletions::default(),
-            visitors: Visitors::default(),
-            backlog,
-            stalls: Stalls::default(),
-            counters: Counters::default(),
-            latencies: Latencies::default(),
-            time_profile: Arc::new(TimeProfiler::default()),
-            recovery: recovered.report.clone(),
-            poison: OnceLock::new(),
-            untold_poison: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
-            close_outcome: Mutex::new(None),
-            attendant: Mutex::new(None),
-            ownership,
-            counted: Mutex::new(Some(Counted::new(mark))),
-            locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
-            arena_home: homes.new,
-            arena_directory: homes.directory,
-            region,
-            directory,
-            storage,
+            writes: Writes {
+                queue: CommitQueue::new(group_limits(&options), mark),
+                writer: Mutex::new(None),
+                durability,
+                hash_seed: state.identity.hash_seed,
+                region,
+                arenas: Mutex::new(Arenas::default()),
+                arena_loan,
+                backlog,
+                persisted: AtomicU64::new(state.persisted_until),
+                persist_on_seal: AtomicBool::new(false),
+                removed_for: AtomicU64::new(0),
+            },
+            reads: Reads {
+                view: PresentView::new(View::new(
+                    memtables,
+                    Arc::clone(&state.version),
+                    state.flushed_sequence,
+                    Room {
+                        arena_bytes: options.arena_bytes,
+                        max_arenas: options.max_arenas,
+                    },
+                )),
+                visible: AtomicU64::new(recovered.last_sequence),
+                snapshots: Arc::clone(&snapshots),
+                pins: Pins::new(options.pinned_bytes),
+                sources: Sources::default(),
+                read_buffer,
+                empty_stretches: EmptyStretches::default(),
+            },
+            compactor: Compactor {
+                jobs: Jobs::default(),
+                monitor: Monitor::default(),
+                seen_tombstones: SeenTombstones::default(),
+                level0_probes: Level0Probes::new(options.direct_io),
+                passed_over: PassedOver::default(),
+                next_sub_level: AtomicU64::new(state.next_sub_level),
+            },
+            metrics: Metrics {
+                events: EventLog::new(options.event_listener.clone(), opening, mark),
+                compactions: CompactionHistory::default(),
+                stalls: Stalls::default(),
+                counters: Counters::default(),
+                latencies: Latencies::default(),
+                time_profile: Arc::new(TimeProfiler::default()),
+                recovery: recovered.report.clone(),
+            },
+            files: Files {
+                path: path.to_path_buf(),
+                file_system: directory.file_system()?,
+                tables: open_tables(&directory, &options)?,
+                next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
+                obsolete,
+                deletions: Deletions::default(),
+                reserve: Reserve::default(),
+                visitors: Visitors::default(),
+                directory,
+                storage,
+            },
+            lifecycle: Lifecycle {
+                mark,
+                opening,
+                opened_seconds: clock.unix_seconds(),
+                clock,
+                background: Background::new(options.background, options.compaction_threads),
+                persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
+                tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tables)
+                    .with_bell(Arc::clone(snapshots.bell())),
+                poison: OnceLock::new(),
+                untold_poison: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
+                closing: AtomicBool::new(false),
+                close_outcome: Mutex::new(None),
+                counted: Mutex::new(Some(Counted::new(mark))),
+                attendant: Mutex::new(None),
+                ownership,
+                locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
+            },
+            manifest_log: ManifestLog {
+                ledger: Mutex::new(Ledger {
+                    manifest,
+                    state,
+                    unused: Vec::new(),
+                    loss: recovered.report.region_loss,
+                    opening_bits: Some(options.randomness.u64()),
+                }),
+                arena_home: homes.new,
+                arena_directory: homes.directory,
+            },
             options,
         });
-        trace::opened(path, durability, &store.recovery);
-        store.weigh_blocks(&store.view.load().version);
+        trace::opened(path, durability, &store.metrics.recovery);
+        store.weigh_blocks(&store.reads.view.load().version);
         if !store.options.read_only {
             store.prepare_for_writes();
             store.find_reserve()?;
             store.check_persist_every()?;
             // Before the manifest is written, which will show no dropped end any more.
-            unlisted.keep(&*store.directory)?;
+            unlisted.keep(&*store.files.directory)?;
             // Before new tables: a table that was being written at the crash has the next number.
             store.remove_orphans()?;
             let recovered_bytes = recovered.bytes();
             let first_bytes = first_arena_bytes(recovered_bytes, store.options.arena_bytes);
             // Slots that have become too small go at the place that frees the others.
-            store.region.keep_from(first_bytes);
+            store.writes.region.keep_from(first_bytes);
             store.guard("recovery", || store.finish_recovery(recovered))?;
             let first_bytes = store.affordable_first(first_bytes)?;
             store.guard("recovery", || store.begin_writing(first_bytes))?;
             let started = store.guard("start threads", || {
-                store.background.start(&store)?;
+                store.lifecycle.background.start(&store)?;
                 store.start_timers()?;
                 store.start_attendant(attendance)
             });
@@ -276,22 +291,22 @@ impl Store {
                 let _ = store.close();
                 return Err(error);
             }
-            store.background.spare_wanted(&store);
-            store.background.flush_wanted(&store);
-            store.background.compaction_wanted(&store);
-            store.background.deletion_wanted(&store);
+            store.lifecycle.background.spare_wanted(&store);
+            store.lifecycle.background.flush_wanted(&store);
+            store.lifecycle.background.compaction_wanted(&store);
+            store.lifecycle.background.deletion_wanted(&store);
         }
         Ok(store)
     }
 
     fn start_timers(self: &Arc<Self>) -> Result<()> {
         if let Some(interval) = self.options.persist_every {
-            Timer::start(self, |store| &store.persist_timer, interval)?;
+            Timer::start(self, |store| &store.lifecycle.persist_timer, interval)?;
         }
         match self.options.background {
             options::Background::Threads => {
                 let pause = pause_between_looks(&self.options);
-                Timer::start(self, |store| &store.tombstone_timer, pause)
+                Timer::start(self, |store| &store.lifecycle.tombstone_timer, pause)
             }
             _ => Ok(()),
         }
@@ -300,7 +315,7 @@ impl Store {
     /// From here on the store can be asked, if it is to be.
     fn start_attendant(self: &Arc<Self>, attendance: Option<Attendance>) -> Result<()> {
         if let Some(attendance) = attendance {
-            *self.attendant.lock() = Some((attendance.start)(self)?);
+            *self.lifecycle.attendant.lock() = Some((attendance.start)(self)?);
         }
         Ok(())
     }
@@ -311,7 +326,7 @@ impl Store {
             return error;
         }
         Error::NoSpace {
-            path: self.path.clone(),
+            path: self.files.path.clone(),
             needed_bytes,
         }
     }
@@ -334,17 +349,17 @@ impl Store {
 
     /// Returns whether there were tables to remove. Their files are gone when this returns.
     fn remove_all_hidden_tables(&self) -> Result<bool> {
-        let removals = || self.counters.removals.load(Ordering::Relaxed);
+        let removals = || self.metrics.counters.removals.load(Ordering::Relaxed);
         let before = removals();
-        let version = Arc::clone(&self.view.load().version);
-        self.reserve.met_full_disk();
+        let version = Arc::clone(&self.reads.view.load().version);
+        self.files.reserve.met_full_disk();
         for &keyspace in version.keyspaces.keys() {
             self.remove_hidden_tables(keyspace)?;
         }
         drop(version);
         while self.deletion_step()? {}
         // Before the sync, btrfs gives nothing back.
-        self.directory.sync()?;
+        self.files.directory.sync()?;
         Ok(removals() > before)
     }
 
@@ -352,14 +367,14 @@ impl Store {
         let slot = self.reserve(first_bytes)?;
         // Its edit may need a new manifest.
         let arena = self
-            .new_arena(&mut self.ledger.lock(), slot)
+            .new_arena(&mut self.manifest_log.ledger.lock(), slot)
             .map_err(|error| self.name_need(error, first_bytes))?;
         let active = Arc::new(MemTable::new(
             arena,
             self.options.arena_index_bytes,
-            self.hash_seed,
+            self.writes.hash_seed,
         ));
-        let view = self.view.load();
+        let view = self.reads.view.load();
         // Writes in arenas that nothing can persist were promised to nobody.
         let persisted = match view.memtables.is_empty() || self.check_can_persist().is_ok() {
             true => self.visible(),
@@ -367,7 +382,7 @@ impl Store {
         };
         drop(view);
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
-        *self.writer.lock() = Some(Writer::new(active, self.visible(), persisted));
+        *self.writes.writer.lock() = Some(Writer::new(active, self.visible(), persisted));
         self.loan_begins();
         Ok(())
     }

@@ -224,18 +224,18 @@ impl Store {
         view: &View,
         passed: &PassedKeys,
     ) -> Due {
-        let present = self.view.load();
+        let present = self.reads.view.load();
         let mut due = Due::default();
         if self.options.read_only || self.poisoned().is_some() {
             return due;
         }
-        let now_seconds = self.clock.unix_seconds();
+        let now_seconds = self.lifecycle.clock.unix_seconds();
         // Sealed arenas are flushed anyway.
         if let ([read], [active]) = (view.memtables.as_slice(), present.memtables.as_slice())
             && Arc::ptr_eq(read, active)
             && passed.in_arenas > 0
         {
-            let paid = &self.passed_over;
+            let paid = &self.compactor.passed_over;
             due.flush = paid.pays_for_flush(passed.in_arenas, active.arena(), now_seconds);
         }
         if let Some(levels) = view.version.keyspaces.get(&keyspace)
@@ -244,6 +244,7 @@ impl Store {
             && self.options.tombstone_percent > 0
         {
             due.merge = self
+                .compactor
                 .passed_over
                 .pays_for_merges(levels, passed, now_seconds);
         }
@@ -258,24 +259,30 @@ impl Store {
             let _ = self.as_leader_if_idle(|writer| self.seal_for_iterators(writer));
         }
         if due.merge && self.check_process().is_ok() {
-            self.background.compaction_wanted(self);
+            self.lifecycle.background.compaction_wanted(self);
         }
     }
 
     /// Seals the active arena, unless that would take waiting. Then the next iterator that pays tries again.
     fn seal_for_iterators(&self, writer: &mut Writer) -> Result<()> {
-        let now_seconds = self.clock.unix_seconds();
+        let now_seconds = self.lifecycle.clock.unix_seconds();
         let is_paid = self
+            .compactor
             .passed_over
             .is_flush_paid(writer.active.arena(), now_seconds);
         if !is_paid || writer.active.is_empty() || !self.is_next_arena_ready(0, 0) {
             return Ok(());
         }
         // The spare may be larger than the arena that was asked for.
-        if !self.view.load().takes_another(self.spare_or_next_bytes()) {
+        if !self
+            .reads
+            .view
+            .load()
+            .takes_another(self.spare_or_next_bytes())
+        {
             return Ok(());
         }
-        self.passed_over.flush_was_bought(now_seconds);
+        self.compactor.passed_over.flush_was_bought(now_seconds);
         self.seal_active(writer)
     }
 }

@@ -195,7 +195,7 @@ impl Layer {
                     return Ok(None);
                 };
                 if read.as_ref().is_none_or(|(position, _)| *position != at) {
-                    let open = table.open(&store.tables)?;
+                    let open = table.open(&store.files.tables)?;
                     *read = open.range_tombstones().map(|set| (at, Arc::clone(set)));
                 }
                 let Some((_, set)) = read else {

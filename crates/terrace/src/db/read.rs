@@ -111,13 +111,20 @@ impl Store {
     ) -> Result<Option<Value>> {
         let mut asked = 0;
         if drawn == Drawn::Watched {
-            let _watched = self.time_profile.watch(Path::Get, Stage::ReadBuffer);
+            let _watched = self
+                .metrics
+                .time_profile
+                .watch(Path::Get, Stage::ReadBuffer);
             return self.find(keyspace, key, options, &mut asked);
         }
         let get = || self.find(keyspace, key, options, &mut asked);
-        let found = self.latencies.get.time(get);
-        self.counters.sampled_gets.fetch_add(1, Ordering::Relaxed);
-        self.counters
+        let found = self.metrics.latencies.get.time(get);
+        self.metrics
+            .counters
+            .sampled_gets
+            .fetch_add(1, Ordering::Relaxed);
+        self.metrics
+            .counters
             .tables_asked
             .fetch_add(asked, Ordering::Relaxed);
         found
@@ -143,7 +150,7 @@ impl Store {
             return Ok(found);
         }
         at(Stage::MemTables);
-        let view = self.view.load();
+        let view = self.reads.view.load();
         // After the view: see its invariant.
         let snapshot = snapshot.unwrap_or_else(|| self.visible());
         self.get_in(&view, &lookup, snapshot, options, asked)
@@ -159,7 +166,7 @@ impl Store {
         Lookup {
             keyspace,
             key,
-            hash: key_hash(key, self.hash_seed),
+            hash: key_hash(key, self.writes.hash_seed),
             began_at: snapshot.unwrap_or_else(|| self.visible()),
         }
     }
@@ -210,7 +217,7 @@ impl Store {
         options: CursorOptions,
     ) -> Option<PathBuf> {
         levels.tables_for_key(lookup.key).find_map(|table| {
-            let open = table.open(&self.tables).ok()?;
+            let open = table.open(&self.files.tables).ok()?;
             let found = get_in_table(table, &open, lookup.key, lookup.hash, snapshot, options);
             found.ok()??;
             Some(open.path().to_path_buf())
@@ -227,7 +234,7 @@ impl Store {
         asked: &mut u64,
     ) -> Result<Option<(Tag, TableValue)>> {
         for table in levels.tables_for_key(key) {
-            let open = table.open(&self.tables)?;
+            let open = table.open(&self.files.tables)?;
             *asked += 1;
             // Only a table that is listed with range tombstones is asked for them.
             let deleted = match table.range_tombstones {
@@ -255,7 +262,7 @@ impl Store {
             return Ok(None);
         }
         at(Stage::ValueCopy);
-        let pinned = place.length_bytes > COPIED_VALUE_BYTES && self.pins.within_budget();
+        let pinned = place.length_bytes > COPIED_VALUE_BYTES && self.reads.pins.within_budget();
         Ok(Some(if pinned {
             Value::in_arena(table, place)
         } else {
@@ -270,7 +277,7 @@ impl Store {
             Some(Kind::Put) => Ok(true),
             Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
             kind => Err(Error::unsupported(
-                file().as_deref().unwrap_or(&self.path),
+                file().as_deref().unwrap_or(&self.files.path),
                 match kind {
                     Some(kind) => format!("a record of kind {kind:?}"),
                     None => format!("a record of kind {}", tag.0 as u8),
@@ -284,7 +291,7 @@ impl Store {
         &self,
         options: CursorOptions,
     ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
-        let tables = Arc::clone(&self.tables);
+        let tables = Arc::clone(&self.files.tables);
         move |table| {
             let cursor = table.open(&tables)?.cursor(options);
             Ok(cursor.with_assigned(table.assigned_sequence()))
@@ -326,7 +333,7 @@ impl Store {
     pub(crate) fn range_reader(
         &self,
     ) -> impl FnMut(&Arc<Table>) -> Result<Option<Arc<RangeTombstones>>> + use<> {
-        let tables = Arc::clone(&self.tables);
+        let tables = Arc::clone(&self.files.tables);
         move |table| Ok(table.open(&tables)?.range_tombstones().cloned())
     }
 }

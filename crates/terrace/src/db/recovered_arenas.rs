@@ -18,11 +18,11 @@ impl Store {
     pub(crate) fn finish_recovery(&self, recovered: RecoveredWrites) -> Result<()> {
         let left = self.flush_recovered(recovered)?;
         self.recycle_retired()?;
-        if matches!(self.arena_home, ArenaHome::Region { .. }) {
+        if matches!(self.manifest_log.arena_home, ArenaHome::Region { .. }) {
             self.remove_left_arenas()?;
         }
         self.keep_unflushed(&left)?;
-        self.region.end_recovery();
+        self.writes.region.end_recovery();
         Ok(())
     }
 
@@ -50,10 +50,12 @@ impl Store {
     /// retired by the same edit: they are looked for where the manifest says. Returns whether there is
     /// nothing of that kind.
     fn is_home_recorded(&self) -> bool {
-        let ledger = self.ledger.lock();
+        let ledger = self.manifest_log.ledger.lock();
         let recorded = Durability::of(ledger.state.identity.domain);
-        self.arena_home.is_same(&ledger.state.arena_home)
-            && self.durability.same_region_as(recorded)
+        self.manifest_log
+            .arena_home
+            .is_same(&ledger.state.arena_home)
+            && self.writes.durability.same_region_as(recorded)
             && ledger.loss.is_none()
     }
 
@@ -67,7 +69,7 @@ impl Store {
         let give_back = || {
             self.recycle_retired()?;
             // Before the sync, btrfs gives nothing back.
-            Ok::<_, Error>(self.arena_directory.sync()?)
+            Ok::<_, Error>(self.manifest_log.arena_directory.sync()?)
         };
         // Slots go from here on, those of arenas without a frame first.
         self.keep_slots_from(u64::MAX)?;
@@ -77,7 +79,7 @@ impl Store {
                 arenas_retired: recovered.empty.clone(),
                 ..Edit::default()
             };
-            let recorded = self.record(&mut self.ledger.lock(), edit);
+            let recorded = self.record(&mut self.manifest_log.ledger.lock(), edit);
             recorded.map_err(|error| self.name_need(error, bytes))?;
             give_back()?;
         }
@@ -125,9 +127,9 @@ impl Store {
     fn keep_unflushed(&self, arenas: &[TakenArena]) -> Result<()> {
         let mut memtables = Vec::with_capacity(arenas.len());
         for arena in arenas {
-            let resumed = arena.resume(&self.region);
+            let resumed = arena.resume(&self.writes.region);
             let memtable = resumed.map_err(|error| {
-                let error = error.with_loss(self.ledger.lock().state.loss());
+                let error = error.with_loss(self.manifest_log.ledger.lock().state.loss());
                 self.name_need(error, arena.frame_bytes())
             })?;
             if self.check_can_persist().is_ok() {
@@ -139,7 +141,7 @@ impl Store {
         }
         memtables.reverse();
         if !memtables.is_empty() {
-            self.reserve.met_full_disk();
+            self.files.reserve.met_full_disk();
             self.change_view(|view| view.memtables = memtables.clone());
         }
         Ok(())
@@ -148,11 +150,17 @@ impl Store {
     /// Gives back the slots that the manifest does not list.
     fn recycle_retired(&self) -> Result<()> {
         for slot in self
+            .writes
             .region
             .slots()
             .map_err(|error| self.region_error(error))?
         {
-            let is_live = self.ledger.lock().state.is_in_live_slot(slot.number);
+            let is_live = self
+                .manifest_log
+                .ledger
+                .lock()
+                .state
+                .is_in_live_slot(slot.number);
             if !slot.header.is_left_alone() && !is_live {
                 self.recycle(slot.number);
             }
@@ -162,7 +170,7 @@ impl Store {
 
     /// Returns the generations of the arenas that the manifest lists.
     fn live_generations(&self) -> Vec<u64> {
-        let ledger = self.ledger.lock();
+        let ledger = self.manifest_log.ledger.lock();
         ledger.state.live_arenas.keys().copied().collect()
     }
 }

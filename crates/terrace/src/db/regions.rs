@@ -84,7 +84,7 @@ impl Store {
     /// Returns a region's error in the engine's terms, with the numbers of the writes that a missing
     /// arena leaves. Takes no lock.
     pub(crate) fn region_error(&self, error: terrace_region::Error) -> Error {
-        let kept = self.view.load().flushed_sequence;
+        let kept = self.reads.view.load().flushed_sequence;
         let promised = self.persisted().max(kept);
         region_error(error).with_loss(RegionLoss { kept, promised })
     }

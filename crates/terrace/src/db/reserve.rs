@@ -142,13 +142,13 @@ impl Reserve {
 impl Store {
     /// Takes over the reserve of an earlier opening, whatever its size.
     pub(crate) fn find_reserve(&self) -> Result<()> {
-        let entries = self.directory.list()?;
+        let entries = self.files.directory.list()?;
         let found = entries.iter().find(|entry| entry.name == RESERVE);
         let wanted_bytes = wanted_bytes(self.table_bytes());
         let is_short = || -> Result<bool> {
-            Ok(wanted_bytes > 0 && self.directory.free_space_bytes()? < wanted_bytes * 2)
+            Ok(wanted_bytes > 0 && self.files.directory.free_space_bytes()? < wanted_bytes * 2)
         };
-        let mut state = self.reserve.state.lock();
+        let mut state = self.files.reserve.state.lock();
         match found {
             Some(entry) => state.held_bytes = entry.length_bytes.max(1),
             None => state.gone_since = is_short()?.then(Instant::now),
@@ -169,7 +169,7 @@ impl Store {
     pub(crate) fn gives_reserve_for(&self, error: &Error) -> bool {
         let is_enough = match error {
             Error::NoSpace { needed_bytes, .. } => {
-                let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+                let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
                 free_bytes.saturating_add(self.reserve_bytes()) >= *needed_bytes
             }
             error => error.is_no_space(),
@@ -179,11 +179,11 @@ impl Store {
 
     /// Removes the reserve. Returns false if there is none.
     fn give_reserve_back(&self) -> bool {
-        let mut state = self.reserve.state.lock();
+        let mut state = self.files.reserve.state.lock();
         if state.held_bytes == 0 {
             return false;
         }
-        let removed = self.directory.remove(RESERVE);
+        let removed = self.files.directory.remove(RESERVE);
         let is_given_back = removed.is_ok();
         match removed {
             Ok(()) => state.untold_bytes = Some(state.held_bytes),
@@ -198,7 +198,7 @@ impl Store {
             return false;
         }
         // Before the sync, btrfs gives nothing back.
-        if let Err(error) = self.directory.sync() {
+        if let Err(error) = self.files.directory.sync() {
             self.poison(error.into());
         }
         true
@@ -208,13 +208,13 @@ impl Store {
     /// that a deleted range hides is such an input, and needs no merge. Returns false if no space came
     /// of it.
     pub(crate) fn wait_for_given_space(&self) -> bool {
-        let has_gone_on = self.background.wait_for_compaction(self);
+        let has_gone_on = self.lifecycle.background.wait_for_compaction(self);
         if !has_gone_on.is_ok_and(|has_gone_on| has_gone_on) || self.check_process().is_err() {
             return false;
         }
         self.delete_now();
         // Before the sync, btrfs gives nothing back.
-        match self.directory.sync() {
+        match self.files.directory.sync() {
             Ok(()) => true,
             Err(error) => {
                 self.poison(error.into());
@@ -225,12 +225,12 @@ impl Store {
 
     /// Returns true if a full disk took the reserve and it was not made again.
     pub(crate) fn lacks_reserve(&self) -> bool {
-        self.reserve.state.lock().gone_since.is_some()
+        self.files.reserve.state.lock().gone_since.is_some()
     }
 
     /// Returns the bytes that the reserve holds.
     pub(crate) fn reserve_bytes(&self) -> u64 {
-        self.reserve.state.lock().held_bytes
+        self.files.reserve.state.lock().held_bytes
     }
 
     /// Fails while a full disk has the reserve and there is no space for another: the rest is for steps
@@ -240,7 +240,8 @@ impl Store {
             return Ok(());
         }
         let needed_bytes = wanted_bytes(self.table_bytes()) * 2;
-        let is_free = || -> Result<bool> { Ok(self.directory.free_space_bytes()? >= needed_bytes) };
+        let is_free =
+            || -> Result<bool> { Ok(self.files.directory.free_space_bytes()? >= needed_bytes) };
         if is_free()? {
             return Ok(());
         }
@@ -249,13 +250,13 @@ impl Store {
             return Ok(());
         }
         Err(Error::NoSpace {
-            path: self.directory.shown(RESERVE),
+            path: self.files.directory.shown(RESERVE),
             needed_bytes,
         })
     }
 
     fn table_bytes(&self) -> u64 {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         view.version
             .tables()
             .map(|(_, table)| table.size_bytes)
@@ -265,18 +266,20 @@ impl Store {
     /// Makes or removes the file, as the tables and the free space require, and reports the change. A
     /// failed step is tried again the next time. For the deletion worker.
     pub(crate) fn look_after_reserve(&self) {
-        if self.options.read_only || self.closing.load(Ordering::Acquire) {
+        if self.options.read_only || self.lifecycle.closing.load(Ordering::Acquire) {
             return;
         }
         let wanted_bytes = wanted_bytes(self.table_bytes());
-        let state = self.reserve.take_news(wanted_bytes);
+        let state = self.files.reserve.take_news(wanted_bytes);
         if let Some(bytes) = state.untold_bytes {
-            self.events.record(EventKind::ReserveGivenBack { bytes });
+            self.metrics
+                .events
+                .record(EventKind::ReserveGivenBack { bytes });
         }
         let may_change = next(state.held_bytes, wanted_bytes, u64::MAX) != Next::Keep;
         if may_change && !state.is_unsupported && !self.reserve_waits(&state) && self.owns_tables()
         {
-            let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+            let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
             self.change_reserve(next(state.held_bytes, wanted_bytes, free_bytes));
         }
     }
@@ -285,7 +288,7 @@ impl Store {
     /// space, or the step that met a full disk needs time to use it.
     fn reserve_waits(&self, state: &State) -> bool {
         let is_early = |since: Instant| since.elapsed() < PAUSE;
-        let waits = || self.view.load().memtables.len() > 1;
+        let waits = || self.reads.view.load().memtables.len() > 1;
         state
             .gone_since
             .is_some_and(|since| is_early(since) || waits())
@@ -301,18 +304,18 @@ impl Store {
         };
         let made = self.allocate_reserve(bytes);
         if made.is_err() {
-            let _ = self.directory.remove(RESERVE);
+            let _ = self.files.directory.remove(RESERVE);
         }
-        if self.reserve.note_made(bytes, made) {
-            self.events.record(EventKind::ReserveMade { bytes });
+        if self.files.reserve.note_made(bytes, made) {
+            self.metrics.events.record(EventKind::ReserveMade { bytes });
         }
     }
 
     /// Removes the file, if there is one. Returns false if it stays.
     fn remove_reserve(&self) -> bool {
-        let mut state = self.reserve.state.lock();
+        let mut state = self.files.reserve.state.lock();
         if state.held_bytes > 0
-            && let Err(error) = self.directory.remove(RESERVE)
+            && let Err(error) = self.files.directory.remove(RESERVE)
             && error.kind() != ErrorKind::NotFound
         {
             return false;
@@ -323,7 +326,7 @@ impl Store {
 
     fn allocate_reserve(&self, bytes: u64) -> terrace_storage::Result<()> {
         let options = OpenOptions::buffered(OpenMode::CreateNew);
-        let file = self.directory.open(RESERVE, options)?;
+        let file = self.files.directory.open(RESERVE, options)?;
         file.allocate(bytes)?;
         // The file's length is the size of the reserve. The block is allocated, and overwriting it
         // takes none.

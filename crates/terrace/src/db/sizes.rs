@@ -16,7 +16,7 @@ impl Store {
     /// the share of their index entries that is inside.
     pub(crate) fn approximate_bytes(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<u64> {
         self.check_open()?;
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let tables = live(&version, keyspace)?.tables();
         let inside = tables.filter(|(_, table)| table.bounds.meets(range));
         inside
@@ -39,7 +39,7 @@ impl Store {
             return Ok(table.size_bytes);
         }
         let options = CursorOptions::uncached(Purpose::Read);
-        let keys = table.open(&self.tables)?.sampled_keys(options)?;
+        let keys = table.open(&self.files.tables)?.sampled_keys(options)?;
         let count = keys.len().max(1) as u64;
         let is_inside = |key: &Vec<u8>| {
             RangeBounds::<[u8]>::contains(&(from, to), key.as_slice()) && table.bounds.contains(key)

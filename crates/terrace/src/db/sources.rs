@@ -49,15 +49,15 @@ impl Sources {
 impl Store {
     /// Whether a source holds flushed MemTables while readers hold too much.
     pub(crate) fn is_to_be_released(&self, source: &Source) -> bool {
-        !self.pins.within_budget() && self.is_outdated(&source.view)
+        !self.reads.pins.within_budget() && self.is_outdated(&source.view)
     }
 
     /// Takes flushed MemTables away from iterators that are not moving, if readers hold too much.
     pub(crate) fn release_sources(&self) {
-        if self.pins.within_budget() {
+        if self.reads.pins.within_budget() {
             return;
         }
-        let mut sources = self.sources.0.lock();
+        let mut sources = self.reads.sources.0.lock();
         sources.retain(|source| source.strong_count() > 0);
         for source in sources.iter().filter_map(Weak::upgrade) {
             // One that moves may read a device meanwhile; it looks for itself before its next move.

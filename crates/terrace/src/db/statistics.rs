@@ -333,17 +333,17 @@ pub struct TableReport {
 
 impl Store {
     pub(crate) fn statistics(&self) -> Statistics {
-        let view = self.view.load();
-        let (pinned, pinned_bytes) = self.pins.pinned();
+        let view = self.reads.view.load();
+        let (pinned, pinned_bytes) = self.reads.pins.pinned();
         let (next_generation, flushed, region_losses) = {
-            let ledger = self.ledger.lock();
+            let ledger = self.manifest_log.ledger.lock();
             let state = &ledger.state;
             let losses = state.region_losses.clone();
             (state.next_generation, state.flushed_sequence, losses)
         };
-        let region = self.region.description();
+        let region = self.writes.region.description();
         let (spare, spare_bytes) = {
-            let arenas = self.arenas.lock();
+            let arenas = self.writes.arenas.lock();
             let bytes = arenas
                 .spares
                 .iter()
@@ -363,23 +363,23 @@ impl Store {
             .iter()
             .map(|table| table.arena().capacity_bytes())
             .sum();
-        let io = self.storage.snapshot();
-        let user_bytes = self.counters.user_bytes.load(Ordering::Relaxed);
+        let io = self.files.storage.snapshot();
+        let user_bytes = self.metrics.counters.user_bytes.load(Ordering::Relaxed);
         // Stores into a mapping pass no counter.
-        let stored_bytes = if self.region.stores_in_place() {
+        let stored_bytes = if self.writes.region.stores_in_place() {
             user_bytes
         } else {
             0
         };
         let written_bytes = io.total().written_bytes + stored_bytes;
-        let (retries, last_error) = self.background.retries();
+        let (retries, last_error) = self.lifecycle.background.retries();
         Statistics {
-            durability: self.durability,
+            durability: self.writes.durability,
             method: region.method.to_owned(),
             emulated: region.emulated,
-            file_system: self.file_system.name.clone(),
+            file_system: self.files.file_system.name.clone(),
             region_medium: region.medium.clone(),
-            region_dir: match &self.arena_home {
+            region_dir: match &self.manifest_log.arena_home {
                 ArenaHome::Region { path, .. } => Some(path.clone()),
                 ArenaHome::Store => None,
             },
@@ -390,7 +390,7 @@ impl Store {
                     .memtables
                     .first()
                     .map_or(visible, |table| table.last_sequence().max(visible)),
-                persisted: self.persisted.load(Ordering::Acquire).max(flushed),
+                persisted: self.writes.persisted.load(Ordering::Acquire).max(flushed),
                 flushed,
             },
             arenas: ArenaStatistics {
@@ -408,50 +408,58 @@ impl Store {
                 arena_bytes: arena_bytes + spare_bytes,
                 index_bytes,
                 pinned_bytes,
-                block_cache_bytes: self.tables.blocks().used_bytes(),
-                block_cache_hits: self.tables.blocks().hits(),
-                block_cache_misses: self.tables.blocks().misses(),
-                table_metadata_bytes: self.tables.metadata_bytes(),
-                sketch_bytes: self.monitor.memory_bytes(),
+                block_cache_bytes: self.files.tables.blocks().used_bytes(),
+                block_cache_hits: self.files.tables.blocks().hits(),
+                block_cache_misses: self.files.tables.blocks().misses(),
+                table_metadata_bytes: self.files.tables.metadata_bytes(),
+                sketch_bytes: self.compactor.monitor.memory_bytes(),
             },
-            read_buffer: self.read_buffer.as_ref().map(ReadBuffer::statistics),
+            read_buffer: self.reads.read_buffer.as_ref().map(ReadBuffer::statistics),
             levels: level_totals(&view.version),
             write_amplification: (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64),
             read_amplification: self.read_amplification(),
             space_amplification: space_amplification(&view.version),
-            latencies: self.latencies.statistics(),
-            time: self.time_profile.profile(),
+            latencies: self.metrics.latencies.statistics(),
+            time: self.metrics.time_profile.profile(),
             io,
             user_bytes,
-            debt_bytes: self.backlog.debt_bytes(),
-            write_rate: self.backlog.write_rate().map(WriteRate::statistics),
+            debt_bytes: self.writes.backlog.debt_bytes(),
+            write_rate: self.writes.backlog.write_rate().map(WriteRate::statistics),
             stalls: StallCause::ALL
                 .iter()
-                .map(|&cause| (cause, self.stalls.of(cause)))
+                .map(|&cause| (cause, self.metrics.stalls.of(cause)))
                 .collect(),
-            longest_stall: self.stalls.longest(),
-            flushes: self.counters.flushes.load(Ordering::Relaxed),
-            merges: self.counters.merges.load(Ordering::Relaxed),
-            setbacks: self.counters.setbacks.load(Ordering::Relaxed),
-            strangers_refused: self.counters.strangers_refused.load(Ordering::Relaxed),
-            merged_entries: self.counters.merged_entries.load(Ordering::Relaxed),
-            dropped_entries: self.counters.dropped_entries.load(Ordering::Relaxed),
-            slices: self.counters.slices.load(Ordering::Relaxed),
-            moves: self.counters.moves.load(Ordering::Relaxed),
-            removals: self.counters.removals.load(Ordering::Relaxed),
+            longest_stall: self.metrics.stalls.longest(),
+            flushes: self.metrics.counters.flushes.load(Ordering::Relaxed),
+            merges: self.metrics.counters.merges.load(Ordering::Relaxed),
+            setbacks: self.metrics.counters.setbacks.load(Ordering::Relaxed),
+            strangers_refused: self
+                .metrics
+                .counters
+                .strangers_refused
+                .load(Ordering::Relaxed),
+            merged_entries: self.metrics.counters.merged_entries.load(Ordering::Relaxed),
+            dropped_entries: self
+                .metrics
+                .counters
+                .dropped_entries
+                .load(Ordering::Relaxed),
+            slices: self.metrics.counters.slices.load(Ordering::Relaxed),
+            moves: self.metrics.counters.moves.load(Ordering::Relaxed),
+            removals: self.metrics.counters.removals.load(Ordering::Relaxed),
             tables_to_delete: self.tables_to_delete() as u64,
             retries,
             last_error,
             polls_reads: self
                 .options
                 .poll_reads
-                .then(|| self.options.direct_io && self.storage.can_poll()),
+                .then(|| self.options.direct_io && self.files.storage.can_poll()),
             poisoned: self.poisoned(),
             reserve_bytes: self.reserve_bytes(),
             lacks_reserve: self.lacks_reserve(),
-            snapshots: self.snapshots.len(),
+            snapshots: self.reads.snapshots.len(),
             oldest_snapshot: self.oldest_snapshot_of(&view.version),
-            recovery: self.recovery.clone(),
+            recovery: self.metrics.recovery.clone(),
         }
     }
 }
@@ -462,7 +470,7 @@ impl Store {
         &self,
         duplicates: impl Fn(&KeyspaceLevels) -> Vec<LevelDuplicates>,
     ) -> LevelsReport {
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let keyspaces = version.keyspaces.values();
         let keyspaces = keyspaces.map(|levels| KeyspaceReport {
             id: levels.id.number(),
@@ -470,20 +478,20 @@ impl Store {
             levels: sub_level_reports(levels),
             duplicates: duplicates(levels),
             debt_bytes: described_by(&self.options, self.form_of(levels), false).debt_bytes(levels),
-            merges: self.jobs.merges_of(levels.id),
+            merges: self.compactor.jobs.merges_of(levels.id),
         });
         LevelsReport {
             keyspaces: keyspaces.collect(),
             tables_to_delete: self.tables_to_delete() as u64,
-            compactions: self.compactions.kept(&version),
+            compactions: self.metrics.compactions.kept(&version),
         }
     }
 }
 
 impl Store {
     fn read_amplification(&self) -> Option<f64> {
-        let gets = self.counters.sampled_gets.load(Ordering::Relaxed);
-        let asked = self.counters.tables_asked.load(Ordering::Relaxed);
+        let gets = self.metrics.counters.sampled_gets.load(Ordering::Relaxed);
+        let asked = self.metrics.counters.tables_asked.load(Ordering::Relaxed);
         (gets > 0).then(|| asked as f64 / gets as f64)
     }
 }

@@ -9,20 +9,20 @@ use crate::levels::Version;
 impl Store {
     /// Returns the view of the present version.
     pub(crate) fn seen_superseded(&self) -> Seen {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         let keyspaces = view.version.keyspaces.values();
         Seen {
             set_back: keyspaces
-                .flat_map(|levels| self.monitor.set_back_tables(levels))
+                .flat_map(|levels| self.compactor.monitor.set_back_tables(levels))
                 .collect(),
-            snapshots: self.snapshots.stripes(|| self.visible()),
+            snapshots: self.reads.snapshots.stripes(|| self.visible()),
         }
     }
 
     /// Returns the oldest snapshot, with the superseded versions that it keeps in all keyspaces.
     pub(crate) fn oldest_snapshot_of(&self, version: &Version) -> Option<OldestSnapshot> {
         let tables = version.tables().map(|(_, table)| &**table);
-        let sequence = self.snapshots.oldest()?;
+        let sequence = self.reads.snapshots.oldest()?;
         Some(OldestSnapshot::of(sequence, tables))
     }
 }
@@ -49,7 +49,7 @@ mod tests {
         }
         db.flush().unwrap();
         let store = db.store();
-        let version = Arc::clone(&store.view.load().version);
+        let version = Arc::clone(&store.reads.view.load().version);
         let levels = version.keyspace(KeyspaceId::DEFAULT).unwrap();
         let (output, table) = levels.tables().next().unwrap();
         assert!(store.seen_superseded().set_back.is_empty());
@@ -65,7 +65,7 @@ mod tests {
         };
         let ended = Ended::whole(levels.id, choice);
         let nothing_dropped = ended.past_without_drops(100);
-        store.monitor.compare(&ended, &nothing_dropped);
+        store.compactor.monitor.compare(&ended, &nothing_dropped);
         let set_back = store.seen_superseded().set_back;
         assert!(set_back.into_iter().eq([table.number]));
     }

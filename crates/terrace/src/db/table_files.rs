@@ -57,10 +57,10 @@ impl Store {
         purpose: Purpose,
     ) -> TableFiles<'_> {
         let home = TableHome {
-            directory: &*self.directory,
+            directory: &*self.files.directory,
             name_of: table_name,
-            next_table: &self.next_table,
-            hash_seed: self.hash_seed,
+            next_table: &self.files.next_table,
+            hash_seed: self.writes.hash_seed,
             randomness: &self.options.randomness,
             direct: self.options.direct_io,
         };
@@ -79,8 +79,8 @@ impl Store {
 
     /// Removes a finished file of a keyspace that was dropped meanwhile.
     pub(crate) fn remove_unlisted(&self, number: u64) {
-        self.tables.remove(number);
-        let _ = self.directory.remove(&table_name(number));
+        self.files.tables.remove(number);
+        let _ = self.files.directory.remove(&table_name(number));
     }
 
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not

@@ -77,12 +77,12 @@ impl Store {
     /// at a close: nobody would delete their files.
     pub(crate) fn most_bytes_along(&self, oldest_bytes: u64, to_flush_bytes: u64) -> u64 {
         let most_bytes = most_bytes_taken_along(self.options.arena_bytes, oldest_bytes);
-        if most_bytes == 0 || self.closing.load(Ordering::Acquire) {
+        if most_bytes == 0 || self.lifecycle.closing.load(Ordering::Acquire) {
             return 0;
         }
         let flushed_bytes = in_tables(to_flush_bytes).max(self.unflushed_table_bytes());
         let needed_bytes = flushed_bytes.saturating_add(most_bytes);
-        let free_bytes = self.directory.free_space_bytes().unwrap_or(0);
+        let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
         if free_bytes >= needed_bytes {
             most_bytes
         } else {
@@ -104,7 +104,7 @@ impl Store {
         let written = range_of(memtable, keyspace)?;
         let choose = |claims: &[Claim]| {
             // After the board: claimed tables may be listed at two places, never at none.
-            let version = Arc::clone(&self.view.load().version);
+            let version = Arc::clone(&self.reads.view.load().version);
             let levels = version.keyspace(keyspace)?;
             let level0 = levels.sub_levels().filter(|(place, _)| place.level == 0);
             if level0.count() >= self.options.level0_merge {
@@ -124,7 +124,7 @@ impl Store {
             );
             Some((claim, (choice, version)))
         };
-        let ((choice, version), reserved) = self.jobs.reserve_chosen(keyspace, choose)?;
+        let ((choice, version), reserved) = self.compactor.jobs.reserve_chosen(keyspace, choose)?;
         Some(TakenAlong {
             keyspace,
             choice,
@@ -155,7 +155,7 @@ impl Store {
             }
             Err(error) if error.is_no_space() => Err(error),
             Err(error) => {
-                self.events.record(EventKind::StepFailed {
+                self.metrics.events.record(EventKind::StepFailed {
                     worker: "terrace-flush".to_owned(),
                     error,
                 });
@@ -184,7 +184,7 @@ impl Store {
         let sources: Vec<Box<dyn Cursor + Send + '_>> =
             vec![Box::new(memtable.cursor(keyspace)), Box::new(tables)];
         let mut versions = MergingCursor::new(sources);
-        let now = self.clock.unix_seconds();
+        let now = self.lifecycle.clock.unix_seconds();
         let oldest_tombstone = self.oldest_tombstone(choice.inputs.iter());
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Flush)

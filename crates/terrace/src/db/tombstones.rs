@@ -93,7 +93,7 @@ impl Store {
 
     /// Of the present version. Files may be read.
     pub(crate) fn seen_tombstones(&self, arenas: RangesInArenas) -> Arc<Seen> {
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let ranges = self.hidden_by_ranges(&version);
         let mut hidden_from = ranges.from;
         let in_arenas = self.hidden_by_arenas(self.oldest_snapshot(), arenas);
@@ -105,16 +105,16 @@ impl Store {
             });
         }
         Arc::new(Seen {
-            now_seconds: self.clock.unix_seconds(),
-            opened_seconds: self.opened_seconds,
+            now_seconds: self.lifecycle.clock.unix_seconds(),
+            opened_seconds: self.lifecycle.opened_seconds,
             oldest_snapshot: self.oldest_snapshot(),
             hidden: ranges.entries,
             hidden_from,
             // Anew: files may have been read meanwhile.
-            paid_for: Arc::new(
-                self.passed_over
-                    .paid_for(&self.view.load().version, self.clock.unix_seconds()),
-            ),
+            paid_for: Arc::new(self.compactor.passed_over.paid_for(
+                &self.reads.view.load().version,
+                self.lifecycle.clock.unix_seconds(),
+            )),
         })
     }
 
@@ -144,17 +144,17 @@ impl Store {
     ) -> Option<u64> {
         let with = inputs.filter(|input| input.table.has_tombstones());
         with.map(|input| input.table.oldest_tombstone_seconds)
-            .map(|seconds| seconds.unwrap_or(self.opened_seconds))
+            .map(|seconds| seconds.unwrap_or(self.lifecycle.opened_seconds))
             .min()
     }
 
     pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let stripes = self.snapshots.stripes(|| self.visible());
+        let stripes = self.reads.snapshots.stripes(|| self.visible());
         stripes.first().copied().unwrap_or(0)
     }
 
     fn hidden_by_ranges(&self, version: &Arc<Version>) -> HiddenByRanges {
-        let mut known = self.seen_tombstones.hidden.lock();
+        let mut known = self.compactor.seen_tombstones.hidden.lock();
         if Weak::as_ptr(&known.version) == Arc::as_ptr(version) {
             return known.ranges.clone();
         }
@@ -182,7 +182,7 @@ impl Store {
                             pairs.insert(name, pair);
                         }
                         // What cannot be read counts for nothing until the levels change.
-                        Err(error) => self.background.compaction_met(error),
+                        Err(error) => self.lifecycle.background.compaction_met(error),
                     }
                 }
                 hidden.insert(table.number, entries);
@@ -211,7 +211,7 @@ impl Store {
         let seen = before.get(&name).filter(|pair| pair.is_of(tables));
         let (entries, hidden_from) = match seen {
             Some(pair) => (pair.entries, pair.hidden_from),
-            None => match table.open(&self.tables)?.range_tombstones() {
+            None => match table.open(&self.files.tables)?.range_tombstones() {
                 Some(ranges) => match hidden_from(ranges, &table.bounds, older) {
                     Some(from) => (older.entries, Some(from)),
                     None => (self.entries_under(ranges, &table.bounds, older)?, None),
@@ -248,20 +248,20 @@ impl Store {
             return Ok(0);
         }
         let options = CursorOptions::uncached(Purpose::Compaction);
-        let keys = older.open(&self.tables)?.sampled_keys(options)?;
+        let keys = older.open(&self.files.tables)?.sampled_keys(options)?;
         let inside = keys.iter().filter(|key| is_hidden(key)).count() as u64;
         Ok(older.entries.saturating_mul(inside) / (keys.len() as u64).max(1))
     }
 
     /// Wakes the merges after some time or the end of a snapshot, unless no table can have become due by that.
     pub(crate) fn look_at_tables(&self) {
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         let mut tables = version.tables().map(|(_, table)| table);
         if tables.any(|table| table.has_tombstones() || table.superseded.is_some()) {
-            self.background.compaction_wanted(self);
+            self.lifecycle.background.compaction_wanted(self);
         }
         if self.lacks_reserve() {
-            self.background.deletion_wanted(self);
+            self.lifecycle.background.deletion_wanted(self);
         }
     }
 }
@@ -328,7 +328,7 @@ mod tests {
         };
         assert!((5..=20).contains(&counted), "{counted}");
         // What nobody would count.
-        let mut known = db.store().seen_tombstones.hidden.lock();
+        let mut known = db.store().compactor.seen_tombstones.hidden.lock();
         known.pairs.values_mut().for_each(|pair| pair.entries = 77);
         drop(known);
         db.put(b"x", b"beside them").unwrap();
@@ -336,6 +336,14 @@ mod tests {
         assert_eq!(hidden(&db), [77]);
         db.keyspace("default").unwrap().compact_range(..).unwrap();
         assert_eq!(hidden(&db), [0u64; 0]);
-        assert!(db.store().seen_tombstones.hidden.lock().pairs.is_empty());
+        assert!(
+            db.store()
+                .compactor
+                .seen_tombstones
+                .hidden
+                .lock()
+                .pairs
+                .is_empty()
+        );
     }
 }

@@ -81,9 +81,9 @@ pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result
 
 fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usize, usize)) {
     let store = db.store();
-    let path = &*store.path;
-    report.recovery = store.recovery.clone();
-    let view = store.view.load_full();
+    let path = &*store.files.path;
+    report.recovery = store.metrics.recovery.clone();
+    let view = store.reads.view.load_full();
     let version = &view.version;
     for memtable in &view.memtables {
         if let Err(error) = memtable.arena().verify() {
@@ -96,7 +96,9 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
         if store.is_inherited() {
             return;
         }
-        let checked = table.open(&store.tables).and_then(|reader| reader.verify());
+        let checked = table
+            .open(&store.files.tables)
+            .and_then(|reader| reader.verify());
         match checked {
             Ok(check) => {
                 report.tables += 1;
@@ -116,7 +118,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
                 let table = version.table_with(&violation);
                 let file = table.map_or_else(
                     || path.to_path_buf(),
-                    |table| store.directory.shown(&table_name(table.number)),
+                    |table| store.files.directory.shown(&table_name(table.number)),
                 );
                 report.found(path, Error::corruption(&file, 0, violation.to_string()));
             }

@@ -107,17 +107,17 @@ impl Store {
         }
         self.check_size(&batch)?;
         if let Some(of_batch) = batch.opening() {
-            self.opening.check(of_batch)?;
+            self.lifecycle.opening.check(of_batch)?;
         }
         // On a full disk deletes wait for nobody.
         let no_stall =
-            options.no_stall && !(self.reserve.lets_deletes_pass() && batch.makes_room());
-        if no_stall && self.stalls.is_stalled() {
+            options.no_stall && !(self.files.reserve.lets_deletes_pass() && batch.makes_room());
+        if no_stall && self.metrics.stalls.is_stalled() {
             return Err(Error::WouldStall);
         }
         let request = Request {
             batch,
-            sync: options.sync || self.durability == Durability::PowerSafe,
+            sync: options.sync || self.writes.durability == Durability::PowerSafe,
             no_stall,
             condition,
         };
@@ -141,24 +141,25 @@ impl Store {
 
     fn submit(&self, request: Request) -> Result<()> {
         let commit = |group: &mut Group<'_>| self.guard("commit", || self.commit(group));
-        self.queue
-            .submit(request, || self.events.may_wait(), commit)
+        self.writes
+            .queue
+            .submit(request, || self.metrics.events.may_wait(), commit)
     }
 
     #[cold]
     fn submit_drawn(&self, request: Request, drawn: Drawn) -> Result<()> {
         if drawn == Drawn::Timed {
-            return self.latencies.write.time(|| self.submit(request));
+            return self.metrics.latencies.write.time(|| self.submit(request));
         }
-        let _watched = self.time_profile.watch(Path::Write, Stage::Queue);
+        let _watched = self.metrics.time_profile.watch(Path::Write, Stage::Queue);
         self.submit(request)
     }
 
     /// Runs `action` as the only leader.
     pub(crate) fn as_leader<T>(&self, action: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        self.events.may_wait()?;
+        self.metrics.events.may_wait()?;
         let lead = || action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?);
-        self.queue.alone(|| self.guard("leader", lead))
+        self.writes.queue.alone(|| self.guard("leader", lead))
     }
 
     /// Has the caller lead, if nobody else leads or waits for it; `None` if somebody does, or if the caller
@@ -170,17 +171,19 @@ impl Store {
         &self,
         action: impl FnOnce(&mut Writer) -> Result<T>,
     ) -> Option<Result<T>> {
-        self.events.may_wait().ok()?;
+        self.metrics.events.may_wait().ok()?;
         let lead = || {
             self.check_writable()?;
             action(self.writer()?.lock().as_mut().ok_or(Error::Closed)?)
         };
-        self.queue.alone_if_idle(|| self.guard("leader", lead))
+        self.writes
+            .queue
+            .alone_if_idle(|| self.guard("leader", lead))
     }
 
     /// Takes the leader's role away for good: no write comes after this.
     pub(crate) fn as_leader_to_close(&self) -> Option<Writer> {
-        self.queue.alone(|| self.writer.lock().take())
+        self.writes.queue.alone(|| self.writes.writer.lock().take())
     }
 
     fn commit(&self, group: &mut Group<'_>) -> Result<()> {
@@ -188,7 +191,7 @@ impl Store {
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
-        let passes = self.reserve.lets_deletes_pass() && group.makes_room();
+        let passes = self.files.reserve.lets_deletes_pass() && group.makes_room();
         let mut makes_room = passes;
         self.write_deletes_at_least(passes, |admission, error| {
             if let Some(error) = error {
@@ -197,10 +200,12 @@ impl Store {
             }
             self.write_group(writer, group, admission)
         })?;
-        self.visible.store(writer.last_sequence, Ordering::Release);
+        self.reads
+            .visible
+            .store(writer.last_sequence, Ordering::Release);
         if makes_room {
             // Only now a range of these hides tables.
-            self.background.compaction_wanted(self);
+            self.lifecycle.background.compaction_wanted(self);
         }
         at(Stage::Queue);
         Ok(())
@@ -215,13 +220,13 @@ impl Store {
         mut write: impl FnMut(Admission, Option<&Error>) -> Result<()>,
     ) -> Result<()> {
         if passes {
-            self.reserve.count_passed();
+            self.files.reserve.count_passed();
             return write(Admission::Deletes, None);
         }
         match write(Admission::All, None) {
             // No part of it was written.
             Err(error) if error.is_no_space() => {
-                self.reserve.met_full_disk();
+                self.files.reserve.met_full_disk();
                 write(Admission::Deletes, Some(&error))
             }
             written => written,
@@ -253,7 +258,7 @@ impl Store {
 
     /// Whether a request may be written behind `earlier`, which its group holds before it.
     fn judge(&self, writer: &Writer, request: &Request, earlier: &[&WriteBatch]) -> Result<()> {
-        let view = self.view.load();
+        let view = self.reads.view.load();
         for &keyspace in request.batch.other_keyspaces() {
             live(&view.version, keyspace)?;
         }
@@ -315,7 +320,8 @@ impl Store {
         at(Stage::ArenaCopy);
         let stored = self.store_frame(writer, &frame, admission)?;
         writer.last_sequence = last_sequence;
-        self.counters
+        self.metrics
+            .counters
             .user_bytes
             .fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
         if sync {
@@ -328,7 +334,7 @@ impl Store {
             // The frame is stored but cannot be read: nothing may be written on top of it.
             .map_err(|error| self.poison(error))?;
         self.forward(payload, first_sequence..=last_sequence);
-        self.empty_stretches.tell(payload, first_sequence);
+        self.reads.empty_stretches.tell(payload, first_sequence);
         Ok(())
     }
 
@@ -361,7 +367,7 @@ impl Store {
     /// Makes every write so far survive a power cut, the oldest arena first: recovery ends at the
     /// first gap, so a persisted frame behind an unpersisted arena would be lost with it.
     fn persist_all(&self, writer: &mut Writer) -> Result<()> {
-        self.persist_on_seal.store(true, Ordering::Relaxed);
+        self.writes.persist_on_seal.store(true, Ordering::Relaxed);
         self.persist_arenas(writer)
     }
 
@@ -376,16 +382,18 @@ impl Store {
 
     fn persist_arenas(&self, writer: &mut Writer) -> Result<()> {
         self.check_directory_is_there()?;
-        let view = self.view.load();
+        let view = self.reads.view.load();
         let mut oldest_first = view.memtables.iter().rev();
         let persist = || oldest_first.try_for_each(|table| table.arena().persist());
         let persisted = {
-            let _persist = self.time_profile.exact(Path::Write, Stage::Persist);
-            self.latencies.sync.time(persist)
+            let _persist = self.metrics.time_profile.exact(Path::Write, Stage::Persist);
+            self.metrics.latencies.sync.time(persist)
         };
         persisted.map_err(|error| self.persist_failed(error))?;
         writer.persisted = writer.last_sequence;
-        self.persisted.store(writer.persisted, Ordering::Release);
+        self.writes
+            .persisted
+            .store(writer.persisted, Ordering::Release);
         Ok(())
     }
 
@@ -401,13 +409,21 @@ impl Store {
     #[cold]
     fn roll_over_for(&self, writer: &mut Writer, payload_bytes: usize, records: u32) -> Result<()> {
         let fresh = if self.fits_next_arena(payload_bytes, records) {
-            let _stall = self.stalls.begin();
-            let _held_back = self.time_profile.exact(Path::Write, Stage::HeldBack);
+            let _stall = self.metrics.stalls.begin();
+            let _held_back = self
+                .metrics
+                .time_profile
+                .exact(Path::Write, Stage::HeldBack);
             let began = Instant::now();
             let spare = self.take_spare();
-            self.stalls
+            self.metrics
+                .stalls
                 .add_if_long(StallCause::SealedArenas, began.elapsed());
-            MemTable::new(spare?, self.options.arena_index_bytes, self.hash_seed)
+            MemTable::new(
+                spare?,
+                self.options.arena_index_bytes,
+                self.writes.hash_seed,
+            )
         } else {
             self.arena_for_batch(payload_bytes, records)?
         };
@@ -446,8 +462,8 @@ impl Store {
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.spare_was_taken(fresh.arena());
         self.settle_loan(filled_sixteenths);
-        self.background.spare_wanted(self);
-        self.background.flush_wanted(self);
+        self.lifecycle.background.spare_wanted(self);
+        self.lifecycle.background.flush_wanted(self);
         Ok(())
     }
 }

@@ -97,7 +97,7 @@ impl Search {
         let source = match held {
             Some(source) => source,
             none => {
-                let view = self.store.view.load_full();
+                let view = self.store.reads.view.load_full();
                 let options = self.options.of_tables();
                 let source = self.store.source(view, self.keyspace, options)?;
                 none.insert(Box::new(source))
@@ -119,7 +119,10 @@ impl Search {
             self.store.settle_boundary();
         }
         if is_merge_due {
-            self.store.background.compaction_wanted(&self.store);
+            self.store
+                .lifecycle
+                .background
+                .compaction_wanted(&self.store);
         }
         if self.due.is_any() {
             self.begin_due();
@@ -170,7 +173,7 @@ impl Search {
     fn tell_of_stretch(&self, seen: Keys) {
         let snapshot = self.snapshot.sequence();
         if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
-            let stretches = &self.store.empty_stretches;
+            let stretches = &self.store.reads.empty_stretches;
             let written = || self.store.written_if_idle();
             stretches.offer(self.keyspace, seen, snapshot, written);
         }
@@ -180,6 +183,7 @@ impl Search {
     fn stretch_at(&self, versions: &Versions) -> Option<Arc<Stretch>> {
         let (key, snapshot) = (versions.key().user_key, self.snapshot.sequence());
         self.store
+            .reads
             .empty_stretches
             .around(self.keyspace, key, snapshot)
     }

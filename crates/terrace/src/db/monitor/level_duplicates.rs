@@ -39,7 +39,7 @@ impl Store {
     /// Of each level from the top.
     pub(crate) fn level_duplicates(&self, levels: &KeyspaceLevels) -> Vec<LevelDuplicates> {
         // Not waited for: who holds it may be reading.
-        let watched = self.monitor.keyspaces.try_lock();
+        let watched = self.compactor.monitor.keyspaces.try_lock();
         let unions = watched.and_then(|watched| Some(watched.get(&levels.id)?.unions.clone()));
         let unions = unions.unwrap_or_default();
         let numbers = (0u8..).zip(&levels.levels);
@@ -71,7 +71,7 @@ impl Store {
                 Some(known) => keys.unite(known),
                 None => {
                     for table in &sub_level.tables {
-                        let open = table.open(&self.tables).ok()?;
+                        let open = table.open(&self.files.tables).ok()?;
                         keys.unite(&open.key_sketch(Purpose::Other).ok()?);
                     }
                 }

@@ -70,17 +70,18 @@ impl Store {
 
     /// What merges of these runs of the present version would drop.
     pub(crate) fn known_of(&self, runs: impl Fn(&KeyspaceLevels) -> Vec<Run>) -> Known {
-        let mut keyspaces = self.monitor.keyspaces.lock();
+        let mut keyspaces = self.compactor.monitor.keyspaces.lock();
         // Not before: whoever waits for the lock is not to go back to what was listed then.
-        let version = Arc::clone(&self.view.load().version);
+        let version = Arc::clone(&self.reads.view.load().version);
         // After the version, so that all snapshots of what is in it are among them.
-        let snapshots = self.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.visible());
         keyspaces.retain(|id, _| version.keyspaces.contains_key(id));
         let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
             let watched = keyspaces.entry(levels.id).or_default();
             let is_current = |known: &Arc<KnownKeyspace>| {
                 // Of what a merge wrote into nothing was known; when it has left that is looked at.
-                known.is_of(levels, &snapshots) && known.busy == self.jobs.outputs_of(levels.id)
+                known.is_of(levels, &snapshots)
+                    && known.busy == self.compactor.jobs.outputs_of(levels.id)
             };
             let known = match watched.known.take() {
                 Some(known) if is_current(&known) => known,
@@ -96,7 +97,8 @@ impl Store {
         };
         let known = version.keyspaces.values().map(of_keyspace).collect();
         let memory_bytes = keyspaces.values().map(Watched::memory_bytes).sum();
-        self.monitor
+        self.compactor
+            .monitor
             .memory_bytes
             .store(memory_bytes, Ordering::Relaxed);
         Known::new(known)
@@ -104,7 +106,7 @@ impl Store {
 
     /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
     pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
-        Sketches::read(levels, &self.tables)
+        Sketches::read(levels, &self.files.tables)
     }
 
     fn look_at(
@@ -120,16 +122,16 @@ impl Store {
             .iter()
             .flat_map(|run| run.sub_levels().iter().map(|(place, _)| place.sub_level))
             .collect();
-        let busy = self.jobs.outputs_of(levels.id);
+        let busy = self.compactor.jobs.outputs_of(levels.id);
         let is_asked = |number: u64| asked.contains(&number);
         watched.unions.bring_up_to_date(
             levels,
             is_asked,
             |number| busy.contains(&number),
-            &self.tables,
+            &self.files.tables,
         );
         let duplicates = watched.unions.of_runs(levels, &runs);
-        let mut setbacks = self.monitor.setbacks.lock();
+        let mut setbacks = self.compactor.monitor.setbacks.lock();
         setbacks.forget_all_but(levels);
         let is_set_back = |run: &Run| setbacks.is_set_back(levels.id, run);
         let tried = runs.iter().filter(|run| !is_set_back(run));
@@ -145,9 +147,10 @@ impl Store {
         drop(setbacks);
         // Needed for what snapshots keep.
         if snapshots.len() > 1 {
-            let read = watched
-                .samples
-                .bring_up_to_date(levels, &self.tables, self.hash_seed);
+            let read =
+                watched
+                    .samples
+                    .bring_up_to_date(levels, &self.files.tables, self.writes.hash_seed);
             if read.is_err() {
                 watched.samples = Samples::default();
             }
@@ -238,7 +241,7 @@ mod tests {
 
     fn parts_of_level1(db: &Db) -> KnownParts {
         let _ = db.store().known_duplicates();
-        let keyspaces = db.store().monitor.keyspaces.lock();
+        let keyspaces = db.store().compactor.monitor.keyspaces.lock();
         let known = keyspaces[&KeyspaceId::DEFAULT].known.as_ref().unwrap();
         let run = Run::of_level(&known.levels, 1).unwrap();
         known.parts[&run.name()].clone()

@@ -128,8 +128,8 @@ pub(crate) fn start(store: &Arc<Store>) -> Result<Box<dyn Attendant>> {
 
 impl Server {
     fn start(store: &Arc<Store>) -> Result<Server> {
-        let directory = Arc::clone(&store.directory);
-        let failed = |error| no_inspection(store.directory.shown(SOCKET), error);
+        let directory = Arc::clone(&store.files.directory);
+        let failed = |error| no_inspection(store.files.directory.shown(SOCKET), error);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let (listener, socket) = address::listen(&*directory).map_err(failed)?;
         let listener = TurnsAway(listener);
@@ -137,7 +137,7 @@ impl Server {
         listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store: Arc::downgrade(store),
-            mark: store.mark,
+            mark: store.lifecycle.mark,
             turns: Turns::default(),
             state: Mutex::default(),
             closed: Condvar::new(),
@@ -217,7 +217,7 @@ impl Shared {
 
     fn count_stranger(&self) {
         if let Some(store) = self.store.upgrade() {
-            let strangers = &store.counters.strangers_refused;
+            let strangers = &store.metrics.counters.strangers_refused;
             strangers.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -362,7 +362,7 @@ impl Shared {
             let Some(store) = self.store.upgrade() else {
                 return Ok(());
             };
-            let events = store.events.kept_after(last);
+            let events = store.metrics.events.kept_after(last);
             drop(store);
             for event in &events {
                 tell(stream, Told::Event(event))?;
