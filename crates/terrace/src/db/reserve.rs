@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
 use crate::db::files::RESERVE;
@@ -194,14 +194,10 @@ impl Store {
         state.held_bytes = 0;
         state.gone_since = Some(Instant::now());
         drop(state);
-        if !is_given_back {
-            return false;
+        if is_given_back {
+            self.has_given_space(&*self.files.directory);
         }
-        // Before the sync, btrfs gives nothing back.
-        if let Err(error) = self.files.directory.sync() {
-            self.poison(error.into());
-        }
-        true
+        is_given_back
     }
 
     /// Waits for one more step of the merges, and gives the space of their inputs back at once. A table
@@ -213,8 +209,18 @@ impl Store {
             return false;
         }
         self.delete_now();
-        // Before the sync, btrfs gives nothing back.
-        match self.files.directory.sync() {
+        self.has_given_space(&*self.files.directory)
+    }
+
+    /// Removes the files of arenas that are free. Returns false if that failed.
+    pub(crate) fn gives_free_slots(&self) -> bool {
+        self.remove_free_slots().is_ok()
+            && self.has_given_space(&*self.manifest_log.arena_directory)
+    }
+
+    /// Syncs a directory of removed files: before, btrfs gives nothing back.
+    fn has_given_space(&self, directory: &dyn Directory) -> bool {
+        match directory.sync() {
             Ok(()) => true,
             Err(error) => {
                 self.poison(error.into());

@@ -340,8 +340,8 @@ impl Store {
 
     /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
     /// same place and numbers. On a file system that copies on write a frame needs free space, even in
-    /// an arena that has room for it. Deletes may use the reserve for that, and what a deleted range
-    /// before them gives back.
+    /// an arena that has room for it. Deletes may use the reserve for that, then the space of arenas that
+    /// are free, then that of a deleted range before them.
     #[inline]
     fn store_frame(
         &self,
@@ -357,10 +357,14 @@ impl Store {
         };
         match admission {
             Admission::All => store(),
-            Admission::Deletes => match self.with_reserve(store) {
-                Err(error) if error.is_no_space() && self.wait_for_given_space() => store(),
-                stored => stored,
-            },
+            Admission::Deletes => {
+                let ways = [Store::gives_free_slots, Store::wait_for_given_space];
+                ways.iter()
+                    .fold(self.with_reserve(store), |stored, gives| match stored {
+                        Err(error) if error.is_no_space() && gives(self) => store(),
+                        stored => stored,
+                    })
+            }
         }
     }
 
