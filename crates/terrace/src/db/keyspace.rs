@@ -39,7 +39,7 @@ impl Drop for Owner {
 /// Keys and values are bytes; keys are ordered bytewise. Empty keys and values are allowed. A handle
 /// stays good when the keyspace gets another name. After
 /// [`Db::drop_keyspace`](crate::Db::drop_keyspace) reads and writes are refused with
-/// [`Error::NoKeyspace`].
+/// [`Error::NoKeyspace`](crate::Error::NoKeyspace).
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ impl Keyspace {
     /// The value that a key had when the snapshot was taken.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; [`Error::InvalidArgument`] if the
+    /// As [`Keyspace::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
     /// snapshot is another store's.
     pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
         self.get_with(key, &ReadOptions::at(snapshot))
@@ -189,8 +189,8 @@ impl Keyspace {
     /// An iterator, not yet positioned.
     ///
     /// # Errors
-    /// [`Error::Closed`], or
-    /// [`Error::InvalidArgument`] if the snapshot is another store's.
+    /// [`Error::Closed`](crate::Error::Closed), or
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the snapshot is another store's.
     pub fn iter(&self, options: IterOptions) -> Result<DbIterator> {
         DbIterator::new(Arc::clone(self.own_store()?), self.id, options)
     }
@@ -227,7 +227,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `to` is before `from`, or a key is
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `to` is before `from`, or a key is
     /// longer than 65,535 bytes; otherwise as [`Db::write`](crate::Db::write).
     pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
@@ -251,7 +251,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::delete_range`]; [`Error::InvalidArgument`] for a range that begins behind a key of
+    /// As [`Keyspace::delete_range`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for
+    /// a range that begins behind a key of
     /// 65,535 bytes, which is excluded.
     pub fn delete_within<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
@@ -321,7 +322,7 @@ impl Keyspace {
     /// The options of the keyspace from now on, for tables written from now on.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for an option out of its range or
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an option out of its range or
     /// the default keyspace, which has the options that the store is opened with; otherwise as
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
@@ -332,7 +333,7 @@ impl Keyspace {
     /// appear all at once. Fastest where no key of the range is there yet.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`], or as [`Db::write`](crate::Db::write).
+    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace), or as [`Db::write`](crate::Db::write).
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
@@ -355,7 +356,7 @@ impl Keyspace {
     /// tombstone is left as it is.
     ///
     /// # Errors
-    /// A merge's failure; [`Error::NoKeyspace`].
+    /// A merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
     pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
         self.own_store()?.compact_range(self.id, range)

@@ -9,7 +9,8 @@ impl WriteBatch {
     /// [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
     ///
     /// # Errors
-    /// As [`WriteBatch::put`]; [`Error::InvalidArgument`] if the batch holds writes to keyspaces of
+    /// As [`WriteBatch::put`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
+    /// batch holds writes to keyspaces of
     /// another open store.
     pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
         self.use_opening(keyspace.opening())?;
