@@ -1,6 +1,6 @@
 //! A value where it lies in a block of entries. Cursors hand it on without a copy.
 //!
-//! What a block holds beside values is known to `table/block.rs` alone.
+//! The rest of a block's contents is known to `table/block.rs` alone.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -15,6 +15,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Returns bytes of the contents; none for a range that leaves them.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.contents.get(range).unwrap_or_default()
     }

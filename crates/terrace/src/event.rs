@@ -10,7 +10,7 @@ use crate::stall_cause::StallCause;
 use crate::things::{Numbered, things};
 use crate::{Error, KeyspaceId};
 
-/// Is told of everything that a store does in the background. See
+/// Receives the events of a store. See
 /// [`Options::event_listener`](crate::Options::event_listener).
 pub trait EventListener: fmt::Debug + Send + Sync {
     /// Receives an event in the thread that caused it. The thread goes on when this returns.
@@ -31,15 +31,15 @@ pub trait EventListener: fmt::Debug + Send + Sync {
 pub struct Event {
     /// From 1 on, in the order in which events were recorded.
     pub number: u64,
-    /// When.
+    /// Time of the event.
     pub time: SystemTime,
-    /// The name of the thread that did it; empty if it has none.
+    /// Name of the thread; empty if it has none.
     pub thread: String,
-    /// What.
+    /// The event itself.
     pub kind: EventKind,
 }
 
-/// What happened. Bytes are those of table files; keys are user keys.
+/// Kind of an event, with its details. Bytes are those of table files; keys are user keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -100,8 +100,8 @@ pub enum EventKind {
         /// Bytes written.
         written_bytes: u64,
     },
-    /// A slice was thrown away, and those behind it with it. What is left of the merge is decided
-    /// anew.
+    /// A slice was thrown away, and those behind it with it. The policy decides again about the rest
+    /// of the merge.
     SliceFailed {
         /// The number of the merge.
         job: u64,
@@ -165,9 +165,9 @@ pub enum EventKind {
     },
     /// Writers waited and could not go on before.
     WritersStopped {
-        /// What for.
+        /// Cause of the wait.
         cause: StallCause,
-        /// How long.
+        /// Length of the wait.
         time: Duration,
     },
     /// A step in the background failed; it is repeated, unless the store refuses writes since.

@@ -1,4 +1,4 @@
-//! What a keyspace can be given of its own: the form of its tables and levels.
+//! Options of a keyspace: the form of its tables and levels.
 
 use serde::{Deserialize, Serialize};
 

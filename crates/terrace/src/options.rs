@@ -1,4 +1,4 @@
-//! What a store can be told when it is opened: settings (data) and components (objects).
+//! Options of an opening: settings (data) and components (objects).
 
 mod check;
 mod compaction;

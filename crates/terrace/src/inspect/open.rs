@@ -11,8 +11,8 @@ use crate::{Db, Options, Result};
 
 impl Db {
     /// Opens the store in a directory, making one if there is none and
-    /// [`Options::create_if_missing`] says so. After a crash this brings back what was acknowledged:
-    /// [`Statistics::recovery`](crate::Statistics::recovery) says what was found.
+    /// [`Options::create_if_missing`] says so. After a crash this brings back all acknowledged writes:
+    /// [`Statistics::recovery`](crate::Statistics::recovery) has the findings.
     ///
     /// # Errors
     /// [`Error::Busy`](crate::Error::Busy) if the store is open elsewhere,

@@ -18,10 +18,10 @@ pub enum PersistMethod {
     /// One `pwrite` for each commit group; one fdatasync persists. On any file system.
     Written,
     /// Stores into the mapped file: no system call for a write, one fdatasync persists. On ext4, xfs
-    /// and tmpfs; elsewhere opening is an error that says what to do.
+    /// and tmpfs; elsewhere opening is an error with advice.
     Mapped,
     /// Stores into persistent memory; writing cache lines back persists. On ext4 and xfs mounted
-    /// with `-o dax=always`; elsewhere opening is an error that says what to do.
+    /// with `-o dax=always`; elsewhere opening is an error with advice.
     Dax,
 }
 

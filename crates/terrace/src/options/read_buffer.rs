@@ -1,4 +1,4 @@
-//! What the read buffer can be told when a store is opened.
+//! Options of the read buffer.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,16 @@
-//! Loads simulated without a store: what a compaction policy would write, and the space that it would
-//! take, for a load of any size.
+//! Simulates loads without a store: the bytes that a compaction policy would write, and the space that it
+//! would take, for a load of any size.
 //!
-//! The policies are those of a store; what is made up is what tables hold. The figures are those of a
-//! store whose merges take no time, unless [`Simulation::speeds`] says how fast it is. Compared with real
-//! stores they are within a tenth (`tests/simulation.rs`).
+//! The policies are those of a store; only the contents of tables are made up. The figures are those of a
+//! store whose merges take no time, unless [`Simulation::speeds`] gives speeds. Compared with real stores
+//! they are within a tenth (`tests/simulation.rs`).
 //!
-//! `description` says what is simulated and `outcome` what comes of it. `load` knows how many distinct keys
-//! there are among some writes, `content` what tables hold of them, `known` what a policy would be told of
-//! that. `form` has the sizes of tables and arenas, `levels` is the store, `board` its merges in time, `run`
-//! lets it all go. `trie` is of another kind.
+//! `description` has the inputs of a simulation and `outcome` its results. `load` counts distinct keys
+//! among writes, `content` their share in each table, and `known` the part of it that a policy sees. `form`
+//! has the sizes of tables and arenas, `levels` is the store, `board` its merges in time, and `run` drives
+//! them. `trie` is a tree of another kind.
 //!
-//! What is not simulated: snapshots, reads and the merges that scans pay for, deleted ranges, several
+//! A simulation leaves out snapshots, reads and the merges that scans pay for, deleted ranges, several
 //! keyspaces, compression, estimates that err, and clusters of updates, without which no range is merged
 //! alone.
 
