@@ -589,7 +589,11 @@ fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
 /// A file system that copies on write needs space for the note of a close, even in its old file.
 #[test]
 fn a_close_without_space_for_its_note_succeeds_where_arenas_survive() {
-    for durability in [Durability::CrashSafe, Durability::Volatile] {
+    for (durability, region_dir) in [
+        (Durability::CrashSafe, None),
+        (Durability::CrashSafe, Some("/arenas".into())),
+        (Durability::Volatile, None),
+    ] {
         let disk = SimulatedStorage::new(1, CrashSwitch::new());
         let writes = FaultFilter::everything().operations(&[Operation::Write]);
         let edits = FaultPlan::new(writes.purpose(Purpose::Manifest));
@@ -597,6 +601,7 @@ fn a_close_without_space_for_its_note_succeeds_where_arenas_survive() {
         let with = |storage: Arc<dyn Storage>| Options {
             storage,
             durability: Some(durability),
+            region_dir: region_dir.clone(),
             ..options(&disk, small())
         };
         let db = Db::open("/store", with(Arc::new(failing))).unwrap();
@@ -605,13 +610,35 @@ fn a_close_without_space_for_its_note_succeeds_where_arenas_survive() {
         let closed = db.close();
         assert!(edits.failures() > 0);
         drop(db);
+        // The table of its rows needs the edit, and another region directory the note.
+        match durability == Durability::Volatile || region_dir.is_some() {
+            true => assert!(closed.unwrap_err().is_no_space()),
+            false => closed.unwrap(),
+        }
         if durability == Durability::Volatile {
-            // The table of its rows needs the edit.
-            assert!(closed.unwrap_err().is_no_space());
             continue;
         }
-        closed.unwrap();
         let db = Db::open("/store", with(Arc::new(disk.clone()))).unwrap();
         assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     }
+}
+
+#[test]
+fn a_close_without_space_to_wipe_a_failed_frame_out_succeeds() {
+    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+    let (db, frames) = store_whose_frames_fail(&disk);
+    disk.remove(Path::new("/store/RESERVE")).unwrap();
+    db.put(&key(10_000), &value(10_000)).unwrap();
+    frames.fail_from(frames.count(), Fault::NoSpace);
+    assert!(
+        db.put(&key(10_001), &value(10_001))
+            .unwrap_err()
+            .is_no_space()
+    );
+    let before = frames.failures();
+    db.close().unwrap();
+    assert!(frames.failures() > before, "the frame was to be wiped out");
+    drop(db);
+    let db = Db::open("/store", options(&disk, small())).unwrap();
+    check(&db, |_| true, 10_001);
 }

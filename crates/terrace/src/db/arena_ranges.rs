@@ -12,6 +12,7 @@
 //! be gone, but no older version may come back. So a table waits until no older one overlaps it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::db::Store;
 use crate::db::view::View;
@@ -112,6 +113,23 @@ impl Store {
                 .map(|()| hidden)
                 .unwrap_or_default(),
         }
+    }
+
+    /// Removes the tables that ranges hide whole, those in arenas included, and their files. Waits for no
+    /// compaction. Returns whether there were such tables.
+    pub(crate) fn remove_all_hidden_tables(&self) -> Result<bool> {
+        let removals = || self.metrics.counters.removals.load(Ordering::Relaxed);
+        let before = removals();
+        let version = Arc::clone(&self.reads.view.load().version);
+        self.files.reserve.met_full_disk();
+        for &keyspace in version.keyspaces.keys() {
+            self.remove_hidden_tables(keyspace)?;
+        }
+        drop(version);
+        self.delete_now();
+        // Before the sync, btrfs gives nothing back.
+        self.files.directory.sync()?;
+        Ok(removals() > before)
     }
 
     /// Makes the ranges that hide tables survive a power cut, before any of these tables goes.

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::db::Store;
 use crate::db::flush::ToFlush;
 use crate::db::write::Writer;
-use crate::levels::{ArenaEnd, CleanClose, Edit};
+use crate::levels::{ArenaEnd, ArenaHome, CleanClose, Edit};
 use crate::sync::atomic::Ordering;
 use crate::thread_start;
 
@@ -77,12 +77,17 @@ impl Store {
         if let Some(cause) = self.poisoned() {
             return Err(cause);
         }
+        let can_persist = self.writes.region.description().can_persist;
         // Frames that failed are wiped out: the next opening looks for none behind the noted end.
-        let sealed = writer.active.arena().seal();
-        sealed.map_err(|error| self.persist_failed(error))?;
+        let sealed = self.seal(&writer.active);
+        if let Err(error) = &sealed
+            && !(error.is_no_space() && can_persist)
+        {
+            return sealed;
+        }
         let view = self.reads.view.load_full();
         let oldest_first: Vec<_> = view.memtables.iter().rev().cloned().collect();
-        if !self.writes.region.description().can_persist {
+        if !can_persist {
             let retired = oldest_first
                 .iter()
                 .map(|table| table.arena().generation())
@@ -97,9 +102,11 @@ impl Store {
         self.writes
             .persisted
             .store(writer.last_sequence, Ordering::Release);
-        match self.note_clean_close(&writer) {
-            // All writes survive. Without the note the next opening searches the arenas, as after a kill.
-            Err(error) if error.is_no_space() => Ok(()),
+        // All writes survive. Without the note the next opening searches the arenas, as after a kill. A
+        // region directory may be exchanged only after a note.
+        let needs_note = matches!(self.manifest_log.arena_home, ArenaHome::Region { .. });
+        match sealed.and_then(|()| self.note_clean_close(&writer)) {
+            Err(error) if error.is_no_space() && !needs_note && self.poisoned().is_none() => Ok(()),
             noted => noted,
         }
     }

@@ -57,7 +57,7 @@ use crate::options::ForwardPolicy;
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::ReadBuffer;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::{BlockCache, TableCache, TableLimit};
 use crate::time_profile::{TimeProfiler, TimedStorage};
 use crate::write_buffer::arena_size::first_arena_bytes;
@@ -345,22 +345,6 @@ impl Store {
             }
             begun => begun,
         }
-    }
-
-    /// Returns whether there were tables to remove. Their files are gone when this returns.
-    fn remove_all_hidden_tables(&self) -> Result<bool> {
-        let removals = || self.metrics.counters.removals.load(Ordering::Relaxed);
-        let before = removals();
-        let version = Arc::clone(&self.reads.view.load().version);
-        self.files.reserve.met_full_disk();
-        for &keyspace in version.keyspaces.keys() {
-            self.remove_hidden_tables(keyspace)?;
-        }
-        drop(version);
-        while self.deletion_step()? {}
-        // Before the sync, btrfs gives nothing back.
-        self.files.directory.sync()?;
-        Ok(removals() > before)
     }
 
     fn make_first_arena(&self, first_bytes: u64) -> Result<()> {

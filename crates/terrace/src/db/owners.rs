@@ -6,7 +6,8 @@
 //! any of them; under it nothing is but the history of compactions, the last of all. The state of a
 //! worker is locked under any of them, and nothing under it. Readers take none of them, but that they
 //! try the loan's and `writer`. An event listener runs without them. One exception: a leader that was
-//! stopped tells of it while it leads and holds `writer`: there the listener may not wait.
+//! stopped, or that removed tables on a full disk, tells of it while it leads and holds `writer`:
+//! there the listener may not wait.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
 use crate::db::files::RESERVE;
@@ -194,39 +194,27 @@ impl Store {
         state.held_bytes = 0;
         state.gone_since = Some(Instant::now());
         drop(state);
-        if is_given_back {
-            self.has_given_space(&*self.files.directory);
-        }
-        is_given_back
-    }
-
-    /// Waits for one more step of the merges, and gives the space of their inputs back at once. A table
-    /// that a deleted range hides is such an input, and needs no merge. Returns false if no space came
-    /// of it.
-    pub(crate) fn wait_for_given_space(&self) -> bool {
-        let has_gone_on = self.lifecycle.background.wait_for_compaction(self);
-        if !has_gone_on.is_ok_and(|has_gone_on| has_gone_on) || self.check_process().is_err() {
+        if !is_given_back {
             return false;
         }
-        self.delete_now();
-        self.has_given_space(&*self.files.directory)
+        // Before the sync, btrfs gives nothing back.
+        if let Err(error) = self.files.directory.sync() {
+            self.poison(error.into());
+        }
+        true
+    }
+
+    /// Removes tables that deleted ranges hide. Returns false if there is none, or if a listener asks: its
+    /// thread may be the one that removes some.
+    pub(crate) fn gives_hidden_tables(&self) -> bool {
+        let may_wait = self.metrics.events.may_wait().is_ok();
+        may_wait && self.remove_all_hidden_tables().is_ok_and(|removed| removed)
     }
 
     /// Removes the files of arenas that are free. Returns false if that failed.
     pub(crate) fn gives_free_slots(&self) -> bool {
-        self.remove_free_slots().is_ok()
-            && self.has_given_space(&*self.manifest_log.arena_directory)
-    }
-
-    /// Syncs a directory of removed files: before, btrfs gives nothing back.
-    fn has_given_space(&self, directory: &dyn Directory) -> bool {
-        match directory.sync() {
-            Ok(()) => true,
-            Err(error) => {
-                self.poison(error.into());
-                false
-            }
-        }
+        // Before the sync, btrfs gives nothing back.
+        self.remove_free_slots().is_ok() && self.manifest_log.arena_directory.sync().is_ok()
     }
 
     /// Returns true if a full disk took the reserve and it was not made again.

@@ -341,7 +341,7 @@ impl Store {
     /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
     /// same place and numbers. On a file system that copies on write a frame needs free space, even in
     /// an arena that has room for it. Deletes may use the reserve for that, then the space of arenas that
-    /// are free, then that of a deleted range before them.
+    /// are free, then that of tables under a deleted range before them. They wait for no compaction.
     #[inline]
     fn store_frame(
         &self,
@@ -358,7 +358,7 @@ impl Store {
         match admission {
             Admission::All => store(),
             Admission::Deletes => {
-                let ways = [Store::gives_free_slots, Store::wait_for_given_space];
+                let ways = [Store::gives_free_slots, Store::gives_hidden_tables];
                 ways.iter()
                     .fold(self.with_reserve(store), |stored, gives| match stored {
                         Err(error) if error.is_no_space() && gives(self) => store(),
@@ -451,15 +451,24 @@ impl Store {
         self.roll_over(writer, Arc::new(fresh))
     }
 
+    /// Ends an arena, and wipes a failed frame out. That may need space, on a file system that copies on
+    /// write.
+    pub(crate) fn seal(&self, active: &MemTable) -> Result<()> {
+        self.with_reserve(|| {
+            let sealed = active.arena().seal();
+            sealed.map_err(|error| self.persist_failed(error))
+        })
+    }
+
     /// Seals the active arena and goes on in another one.
     ///
     /// # Errors
     /// Nothing has changed: the active arena holds a failed frame that cannot be wiped out yet.
     pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) -> Result<()> {
         let filled_sixteenths = 16 - writer.active.free_sixteenths().min(16);
-        if let Err(error) = writer.active.arena().seal() {
+        if let Err(error) = self.seal(&writer.active) {
             self.give_up(&fresh);
-            return Err(self.persist_failed(error));
+            return Err(error);
         }
         writer.active = Arc::clone(&fresh);
         writer.asks_below_sixteenths = SPARE_BELOW_SIXTEENTHS;
