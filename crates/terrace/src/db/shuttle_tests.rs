@@ -152,7 +152,7 @@ impl Stage {
     /// Holds one view for long, and looks at all that it lists.
     fn pin(&self) -> Result<()> {
         let store = self.store();
-        let view = store.view.load_full();
+        let view = store.reads.view.load_full();
         while !self.is_over() {
             thread::yield_now();
             for (_, table) in view.version.tables() {
@@ -196,7 +196,7 @@ impl Stage {
 
     /// The generation that a slot holds on its medium.
     fn generation(&self, slot: u64) -> u64 {
-        let slots = self.store().region.slots().unwrap();
+        let slots = self.store().writes.region.slots().unwrap();
         let slot = slots.into_iter().find(|info| info.number == slot).unwrap();
         match slot.header {
             HeaderState::Intact(header) => header.generation,
@@ -209,13 +209,13 @@ impl Stage {
         self.db.close().unwrap();
         let store = self.store();
         // A closed store leaves to the next opening what its readers held until then.
-        let listed = store.view.load().version.tables().count() + store.tables_to_delete();
+        let listed = store.reads.view.load().version.tables().count() + store.tables_to_delete();
         let files = self.storage.list(Path::new(PATH)).unwrap();
         let files = files.iter().filter(|file| file.name.ends_with(".table"));
         assert_eq!(files.count(), listed);
-        assert_eq!(store.pins.pinned(), (0, 0));
-        assert_eq!(store.region.pinned_slots(), 0);
-        assert_eq!(store.snapshots.len(), 0);
+        assert_eq!(store.reads.pins.pinned(), (0, 0));
+        assert_eq!(store.writes.region.pinned_slots(), 0);
+        assert_eq!(store.reads.snapshots.len(), 0);
     }
 }
 
