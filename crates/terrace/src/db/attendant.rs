@@ -1,4 +1,4 @@
-//! A service beside an open store, which the store knows no more of than its start and its end.
+//! A service beside an open store. The store knows its start and its end alone.
 
 use std::sync::Arc;
 

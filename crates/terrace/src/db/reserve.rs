@@ -204,7 +204,7 @@ impl Store {
         true
     }
 
-    /// Removes tables that deleted ranges hide. Returns false if there is none, or if a listener asks: its
+    /// Removes tables that deleted ranges hide. Returns false if there is none, or in a listener's call: its
     /// thread may be the one that removes some.
     pub(crate) fn gives_hidden_tables(&self) -> bool {
         let may_wait = self.metrics.events.may_wait().is_ok();
