@@ -69,6 +69,23 @@ impl ToFlush<'_> {
     }
 }
 
+/// The tables that a flush wrote, and their bytes.
+#[derive(Clone, Copy)]
+struct Totals {
+    tables: usize,
+    bytes: u64,
+}
+
+impl Totals {
+    fn of(tables: &[Vec<TableMeta>]) -> Self {
+        let tables = tables.iter().flatten();
+        Totals {
+            tables: tables.clone().count(),
+            bytes: tables.map(|table| table.size_bytes).sum(),
+        }
+    }
+}
+
 impl Store {
     /// The flush worker's step: the oldest sealed arena goes to tables.
     pub(crate) fn flush_step(&self) -> Result<bool> {
@@ -148,82 +165,89 @@ impl Store {
         });
         let began = Instant::now();
         let mut files = Vec::new();
-        let (mut table_count, mut written_bytes) = (0, 0);
         let mut along = Along::new(most_bytes);
         let written = self.write_tables(memtables, &mut files, &mut along);
         at(Stage::Install);
         let installed = written.and_then(|tables| {
-            for table in tables.iter().flatten() {
-                table_count += 1;
-                written_bytes += table.size_bytes;
-            }
-            let mut ledger = self.manifest_log.ledger.lock();
-            // Dropped while its tables were written.
-            let is_dropped =
-                |table: &TableMeta| ledger.state.version.keyspace(table.keyspace).is_none();
-            let (mut listed, mut unlisted) = (Vec::new(), Vec::new());
-            for tables in tables {
-                let (of_dropped, tables): (Vec<_>, Vec<_>) =
-                    tables.into_iter().partition(is_dropped);
-                listed.push(tables);
-                unlisted.extend(of_dropped);
-            }
-            let names = self
-                .compactor
-                .next_sub_level
-                .fetch_add(listed.len() as u64, Ordering::Relaxed);
-            let edit = flush_edit(
-                &ledger,
-                names,
-                listed,
-                &along.taken,
-                generations,
-                last_sequence,
-            );
-            self.record(&mut ledger, edit)?;
-            let version = Arc::clone(&ledger.state.version);
-            let flushed_sequence = ledger.state.flushed_sequence;
-            self.change_view(|view| {
-                view.version = version;
-                view.flushed_sequence = flushed_sequence;
-                let is_flushed = |table: &Arc<MemTable>| {
-                    let mut flushed = memtables.held().iter();
-                    flushed.any(|flushed| Arc::ptr_eq(flushed, table))
-                };
-                view.memtables.retain(|table| !is_flushed(table));
-            });
-            self.lend_what_is_left();
-            for table in unlisted {
-                self.remove_unlisted(table.number);
-            }
-            Ok(())
+            let totals = Totals::of(&tables);
+            self.install_flush(memtables, tables, &along.taken, generations, last_sequence)?;
+            Ok(totals)
         });
         for files in files {
             // The outcome is the same for all; each only keeps or removes its own.
             let _ = self.settle_files(files, installed.clone());
         }
-        installed?;
+        self.count_flush(arenas, installed?, began);
+        self.free_arenas(memtables.held());
+        self.release_sources();
+        Ok(())
+    }
+
+    /// Lists the tables of a flush by one edit, and shows them to readers in place of their MemTables.
+    fn install_flush(
+        &self,
+        memtables: ToFlush<'_>,
+        tables: Vec<Vec<TableMeta>>,
+        taken: &[TakenAlong<'_>],
+        generations: Vec<u64>,
+        last_sequence: SequenceNumber,
+    ) -> Result<()> {
+        let mut ledger = self.manifest_log.ledger.lock();
+        let (listed, unlisted) = split_off_dropped(&ledger, tables);
+        let names = self
+            .compactor
+            .next_sub_level
+            .fetch_add(listed.len() as u64, Ordering::Relaxed);
+        let edit = flush_edit(&ledger, names, listed, taken, generations, last_sequence);
+        self.record(&mut ledger, edit)?;
+        self.show_flush(&ledger, memtables.held());
+        self.lend_what_is_left();
+        for table in unlisted {
+            self.remove_unlisted(table.number);
+        }
+        Ok(())
+    }
+
+    /// Gives readers the version of the ledger, without the MemTables that it has in tables.
+    fn show_flush(&self, ledger: &Ledger, flushed: &[Arc<MemTable>]) {
+        let version = Arc::clone(&ledger.state.version);
+        let flushed_sequence = ledger.state.flushed_sequence;
+        self.change_view(|view| {
+            view.version = version;
+            view.flushed_sequence = flushed_sequence;
+            let is_flushed = |table: &Arc<MemTable>| {
+                let mut flushed = flushed.iter();
+                flushed.any(|flushed| Arc::ptr_eq(flushed, table))
+            };
+            view.memtables.retain(|table| !is_flushed(table));
+        });
+    }
+
+    /// Counts a flush that is installed, and tells of it unless it had no arena.
+    fn count_flush(&self, arenas: usize, written: Totals, began: Instant) {
         if arenas > 0 {
             self.metrics.latencies.flush.record(began.elapsed());
             self.metrics.events.record(EventKind::FlushEnded {
                 arenas,
-                tables: table_count,
-                written_bytes,
+                tables: written.tables,
+                written_bytes: written.bytes,
             });
         }
         self.metrics
             .counters
             .flushes
             .fetch_add(arenas as u64, Ordering::Relaxed);
-        for table in memtables.held() {
+    }
+
+    /// Pins flushed MemTables for the readers that have them, and recycles their arenas.
+    fn free_arenas(&self, flushed: &[Arc<MemTable>]) {
+        for table in flushed {
             self.reads.pins.flushed(table);
         }
         // An opening recycles its slots itself: they may be in another directory, and are open.
-        for table in memtables.held() {
+        for table in flushed {
             self.recycle(table.arena().slot());
         }
-        self.release_sources();
-        Ok(())
     }
 
     /// One table for each keyspace that each MemTable touches, synced with its name. Several
@@ -421,6 +445,21 @@ pub(crate) fn write_memtable(
         &never,
         sink,
     )
+}
+
+/// Splits off the tables of keyspaces that were dropped while the tables were written.
+fn split_off_dropped(
+    ledger: &Ledger,
+    flushed: Vec<Vec<TableMeta>>,
+) -> (Vec<Vec<TableMeta>>, Vec<TableMeta>) {
+    let is_dropped = |table: &TableMeta| ledger.state.version.keyspace(table.keyspace).is_none();
+    let (mut listed, mut unlisted) = (Vec::new(), Vec::new());
+    for tables in flushed {
+        let (of_dropped, tables): (Vec<_>, Vec<_>) = tables.into_iter().partition(is_dropped);
+        listed.push(tables);
+        unlisted.extend(of_dropped);
+    }
+    (listed, unlisted)
 }
 
 /// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first
