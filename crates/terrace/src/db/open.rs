@@ -3,67 +3,41 @@
 //!
 //! The writes in arenas go to tables before the first new one (`recovered_arenas.rs`).
 
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+mod owners;
 
-use terrace_storage::{
-    Clock, CountingStorage, Directory, Lock, LockKind, OpenMode, OpenOptions, Storage,
-};
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_region::Region;
+use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage};
 
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
-use crate::db::arenas::Arenas;
 use crate::db::attendant::Attendance;
-use crate::db::background::Background;
 use crate::db::backlog::Backlog;
-use crate::db::commit_queue::{CommitQueue, GroupLimits};
-use crate::db::compaction_history::CompactionHistory;
-use crate::db::deletions::Deletions;
-use crate::db::empty_stretch::EmptyStretches;
-use crate::db::events::{EventLog, trace};
-use crate::db::fork::Counted;
-use crate::db::jobs::Jobs;
-use crate::db::latencies::Latencies;
-use crate::db::ledger::Ledger;
-use crate::db::level0_probes::Level0Probes;
-use crate::db::monitor::Monitor;
-use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
+use crate::db::events::trace;
 use crate::db::ownership::{Ownership, with_socket};
-use crate::db::passed_over::PassedOver;
 use crate::db::persist_timer::Timer;
-use crate::db::pins::Pins;
-use crate::db::recover::check_evidence;
-use crate::db::region_home;
+use crate::db::recover::{RecoveredWrites, check_evidence};
+use crate::db::region_home::{self, Given, Homes};
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files};
-use crate::db::reserve::Reserve;
 use crate::db::snapshot::SnapshotList;
-use crate::db::sources::Sources;
 use crate::db::sparing_storage::SparingStorage;
-use crate::db::stalls::Stalls;
-use crate::db::statistics::Counters;
-use crate::db::tombstones::{SeenTombstones, pause_between_looks};
-use crate::db::unlisted::of_missing_arena;
-use crate::db::view::{PresentView, View};
-use crate::db::visitors::Visitors;
+use crate::db::tombstones::pause_between_looks;
+use crate::db::unlisted::{Unlisted, of_missing_arena};
 use crate::db::wait_for_lock::wait_for_lock;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory, fork};
 use crate::guard::catch;
 use crate::levels::{
-    Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
+    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
 use crate::opening::Opening;
-use crate::options::ForwardPolicy;
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::ReadBuffer;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::{BlockCache, TableCache, TableLimit};
-use crate::time_profile::{TimeProfiler, TimedStorage};
+use crate::time_profile::TimedStorage;
 use crate::write_buffer::arena_size::first_arena_bytes;
-use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::room::Room;
 use crate::{Error, Result};
 
 impl Store {
@@ -95,12 +69,7 @@ impl Store {
         options.check()?;
         let mark = fork::mark(path)?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
-        let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
-        let medium: Arc<dyn Storage> = Arc::new(SparingStorage(medium));
-        let medium = match &write_rate {
-            Some(write_rate) => write_rate.limit(medium),
-            None => medium,
-        };
+        let medium = medium(&options, write_rate.as_ref());
         let storage = Arc::new(CountingStorage::new(medium).owned_by(mark));
         let (directory, exists) = directory::prepare(&*storage, path, &options, has_waited)?;
         if let Some(attendance) = attendance {
@@ -114,189 +83,93 @@ impl Store {
         // Another process may have made the store before this one got the lock.
         let exists = exists || directory::has_been_made(&*directory, &options)?;
         fork::check_threads(&options)?;
-        let Opened {
-            manifest,
-            reader_lock,
-            state,
-            manifest_tail,
-        } = open_manifest(&directory, &options, exists)
+        let mut opened = open_manifest(&directory, &options, exists)
             .map_err(|error| with_socket(&*directory, error))?;
-        let obsolete = Arc::clone(state.version.obsolete());
+        let backlog = Backlog::of(&opened.state.version, &options, write_rate);
+        let Found {
+            durability,
+            home,
+            locks,
+            recovered,
+            unlisted,
+            region,
+        } = find(
+            &storage,
+            &directory,
+            region_dir,
+            &options,
+            &mut opened,
+            exists,
+        )?;
 
-        let backlog = Backlog::of(&state.version, &options, write_rate);
-
-        let stored = Durability::of(state.identity.domain);
-        let durability = options.durability.unwrap_or(stored);
-        refuse_volatile_files(durability, &options)?;
-        directory::check_tables(&*directory, &state)?;
-        let homes = region_home::settle(&*storage, &directory, region_dir, &options, &state)?;
-        let read_as = if durability.same_region_as(stored) {
-            durability
-        } else {
-            stored
-        };
-        let recovered = recover_from(&storage, &homes.old, &options, &state, read_as);
-        let (old_region, mut recovered) = recovered.map_err(|error| {
-            of_missing_arena(error, &*directory, &state, manifest_tail.as_ref())
-        })?;
-        recovered.report.clean_close = state.clean_close.is_some() || !exists;
-        recovered.report.manifest_tail = manifest_tail;
-        let unlisted = recovered.look_for_unlisted(&*directory, &state)?;
-        recovered.report.unlisted_tables = unlisted.names(!options.read_only);
-        let region = match old_region {
-            Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
-            _ => {
-                let store_id = state.identity.store_id;
-                let directory = &homes.directory;
-                let region = open_region(&storage, directory, store_id, &options, durability)?;
-                let foreign_files = check_evidence(&region, &state)?;
-                if !homes.old.are_in(directory) {
-                    recovered.report.foreign_files.extend(foreign_files);
-                }
-                region
-            }
-        };
-
+        let state = &opened.state;
         // A new owner has no reader for the writes in arenas until they are in tables.
-        let mut memtables = match options.read_only {
-            true => {
-                let loaded = recovered.load();
-                loaded.map_err(|error| error.with_loss(state.loss()))?
-            }
+        let memtables = match options.read_only {
+            true => readable(&recovered, state)?,
             false => Vec::new(),
         };
-        memtables.reverse();
         let arenas_leave_bytes = lendable_bytes(&options, region.description());
-        let read_buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
-        let arena_loan = ArenaLoan::new(read_buffer.as_ref());
+        let buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
+        let loan = ArenaLoan::new(buffer.as_ref());
         let opening = Opening::new();
         let snapshots = Arc::new(SnapshotList::new(mark));
         let store = Arc::new(Store {
             default_form: options.keyspace_form(),
-            writes: Writes {
-                queue: CommitQueue::new(group_limits(&options), mark),
-                writer: Mutex::new(None),
-                durability,
-                hash_seed: state.identity.hash_seed,
-                region,
-                arenas: Mutex::new(Arenas::default()),
-                arena_loan,
-                backlog,
-                persisted: AtomicU64::new(state.persisted_until),
-                persist_on_seal: AtomicBool::new(false),
-                removed_for: AtomicU64::new(0),
-            },
-            reads: Reads {
-                view: PresentView::new(View::new(
-                    memtables,
-                    Arc::clone(&state.version),
-                    state.flushed_sequence,
-                    Room {
-                        arena_bytes: options.arena_bytes,
-                        max_arenas: options.max_arenas,
-                    },
-                )),
-                visible: AtomicU64::new(recovered.last_sequence),
-                snapshots: Arc::clone(&snapshots),
-                pins: Pins::new(options.pinned_bytes),
-                sources: Sources::default(),
-                read_buffer,
-                empty_stretches: EmptyStretches::default(),
-            },
-            compactor: Compactor {
-                jobs: Jobs::default(),
-                monitor: Monitor::default(),
-                seen_tombstones: SeenTombstones::default(),
-                level0_probes: Level0Probes::new(options.direct_io),
-                passed_over: PassedOver::default(),
-                next_sub_level: AtomicU64::new(state.next_sub_level),
-            },
-            metrics: Metrics {
-                events: EventLog::new(options.event_listener.clone(), opening, mark),
-                compactions: CompactionHistory::default(),
-                stalls: Stalls::default(),
-                counters: Counters::default(),
-                latencies: Latencies::default(),
-                time_profile: Arc::new(TimeProfiler::default()),
-                recovery: recovered.report.clone(),
-            },
-            files: Files {
-                path: path.to_path_buf(),
-                file_system: directory.file_system()?,
-                tables: open_tables(&directory, &options)?,
-                next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
-                obsolete,
-                deletions: Deletions::default(),
-                reserve: Reserve::default(),
-                visitors: Visitors::default(),
-                directory,
-                storage,
-            },
-            lifecycle: Lifecycle {
-                mark,
-                opening,
-                opened_seconds: clock.unix_seconds(),
-                clock,
-                background: Background::new(options.background, options.compaction_threads),
-                persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
-                tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tables)
-                    .with_bell(Arc::clone(snapshots.bell())),
-                poison: OnceLock::new(),
-                untold_poison: AtomicBool::new(false),
-                closed: AtomicBool::new(false),
-                closing: AtomicBool::new(false),
-                close_outcome: Mutex::new(None),
-                counted: Mutex::new(Some(Counted::new(mark))),
-                attendant: Mutex::new(None),
-                ownership,
-                locks: Mutex::new(reader_lock.into_iter().chain(homes.lock).collect()),
-            },
-            manifest_log: ManifestLog {
-                ledger: Mutex::new(Ledger {
-                    manifest,
-                    state,
-                    unused: Vec::new(),
-                    loss: recovered.report.region_loss,
-                    opening_bits: Some(options.randomness.u64()),
-                }),
-                arena_home: homes.new,
-                arena_directory: homes.directory,
-            },
+            writes: owners::writes(&options, mark, state, durability, region, loan, backlog),
+            reads: owners::reads(&options, state, memtables, &recovered, buffer, &snapshots),
+            compactor: owners::compactor(&options, state),
+            metrics: owners::metrics(&options, mark, opening, &recovered),
+            files: owners::files(path, &options, directory, storage, state, &unlisted)?,
+            lifecycle: owners::lifecycle(
+                &options, clock, mark, opening, &snapshots, ownership, locks,
+            ),
+            manifest_log: owners::manifest_log(&options, opened, &recovered, home),
             options,
         });
         trace::opened(path, durability, &store.metrics.recovery);
         store.weigh_blocks(&store.reads.view.load().version);
         if !store.options.read_only {
             store.prepare_for_writes();
-            store.find_reserve()?;
-            store.check_persist_every()?;
-            // Before the manifest is written, which will show no dropped end any more.
-            unlisted.keep(&*store.files.directory)?;
-            // Before new tables: a table that was being written at the crash has the next number.
-            store.remove_orphans()?;
-            let recovered_bytes = recovered.bytes();
-            let first_bytes = first_arena_bytes(recovered_bytes, store.options.arena_bytes);
-            // Slots that have become too small go at the place that frees the others.
-            store.writes.region.keep_from(first_bytes);
-            store.guard("recovery", || store.finish_recovery(recovered))?;
-            let first_bytes = store.affordable_first(first_bytes)?;
-            store.guard("recovery", || store.begin_writing(first_bytes))?;
-            let started = store.guard("start threads", || {
-                store.lifecycle.background.start(&store)?;
-                store.start_timers()?;
-                store.start_attendant(attendance)
-            });
-            if let Err(error) = started {
-                // Threads that did start hold the store, and with it the lock.
-                let _ = store.close();
-                return Err(error);
-            }
-            store.lifecycle.background.spare_wanted(&store);
-            store.lifecycle.background.flush_wanted(&store);
-            store.lifecycle.background.compaction_wanted(&store);
-            store.lifecycle.background.deletion_wanted(&store);
+            store.become_writable(recovered, &unlisted)?;
+            store.start_threads(attendance)?;
         }
         Ok(store)
+    }
+
+    /// Puts the finds of an opening at their places in files, and makes the first arena.
+    fn become_writable(&self, recovered: RecoveredWrites, unlisted: &Unlisted) -> Result<()> {
+        self.find_reserve()?;
+        self.check_persist_every()?;
+        // Before the manifest is written, which will show no dropped end any more.
+        unlisted.keep(&*self.files.directory)?;
+        // Before new tables: a table that was being written at the crash has the next number.
+        self.remove_orphans()?;
+        let recovered_bytes = recovered.bytes();
+        let first_bytes = first_arena_bytes(recovered_bytes, self.options.arena_bytes);
+        // Slots that have become too small go at the place that frees the others.
+        self.writes.region.keep_from(first_bytes);
+        self.guard("recovery", || self.finish_recovery(recovered))?;
+        let first_bytes = self.affordable_first(first_bytes)?;
+        self.guard("recovery", || self.begin_writing(first_bytes))
+    }
+
+    /// Starts the threads and the attendant, and wakes each worker. Closes the store if one cannot start.
+    fn start_threads(self: &Arc<Self>, attendance: Option<Attendance>) -> Result<()> {
+        let started = self.guard("start threads", || {
+            self.lifecycle.background.start(self)?;
+            self.start_timers()?;
+            self.start_attendant(attendance)
+        });
+        if let Err(error) = started {
+            // Threads that did start hold the store, and with it the lock.
+            let _ = self.close();
+            return Err(error);
+        }
+        self.lifecycle.background.spare_wanted(self);
+        self.lifecycle.background.flush_wanted(self);
+        self.lifecycle.background.compaction_wanted(self);
+        self.lifecycle.background.deletion_wanted(self);
+        Ok(())
     }
 
     fn start_timers(self: &Arc<Self>) -> Result<()> {
@@ -372,6 +245,16 @@ impl Store {
     }
 }
 
+/// Returns the caller's storage with the layers that time it, spare its descriptors and limit its rate.
+fn medium(options: &Options, write_rate: Option<&WriteRate>) -> Arc<dyn Storage> {
+    let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
+    let medium: Arc<dyn Storage> = Arc::new(SparingStorage(medium));
+    match write_rate {
+        Some(write_rate) => write_rate.limit(medium),
+        None => medium,
+    }
+}
+
 /// The manifest of an existing store, or of a new one.
 struct Opened {
     /// `None` for a reader.
@@ -423,20 +306,86 @@ fn open_manifest(
     })
 }
 
-fn open_tables(directory: &Arc<dyn Directory>, options: &Options) -> Result<Arc<TableCache>> {
-    let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
-    let is_for_good = options.read_buffer.policy != ForwardPolicy::Resident;
-    let blocks = Arc::new(blocks.lending(read_buffer_bytes(options), is_for_good));
-    Ok(Arc::new(TableCache::new(
-        Arc::clone(directory),
-        OpenOptions {
-            direct: options.direct_io,
-            polled: options.poll_reads,
-            ..OpenOptions::buffered(OpenMode::Read)
-        },
-        TableLimit::of(options.max_open_tables),
-        blocks,
-    )?))
+/// The finds of an opening beside the manifest, and the region for its writes.
+struct Found {
+    durability: Durability,
+    /// The place of new arenas, and its directory.
+    home: (ArenaHome, Arc<dyn Directory>),
+    /// A reader's lock on the manifest, and that on the region directory.
+    locks: Vec<Box<dyn Lock>>,
+    recovered: RecoveredWrites,
+    unlisted: Unlisted,
+    region: Region,
+}
+
+/// Finds the writes in the arenas that the manifest names, and tables that it does not name.
+fn find(
+    storage: &Arc<CountingStorage>,
+    directory: &Arc<dyn Directory>,
+    region_dir: Option<Given>,
+    options: &Options,
+    opened: &mut Opened,
+    exists: bool,
+) -> Result<Found> {
+    let state = &opened.state;
+    let stored = Durability::of(state.identity.domain);
+    let durability = options.durability.unwrap_or(stored);
+    refuse_volatile_files(durability, options)?;
+    directory::check_tables(&**directory, state)?;
+    let homes = region_home::settle(&**storage, directory, region_dir, options, state)?;
+    let read_as = if durability.same_region_as(stored) {
+        durability
+    } else {
+        stored
+    };
+    let recovered = recover_from(storage, &homes.old, options, state, read_as);
+    let (old_region, mut recovered) = recovered.map_err(|error| {
+        of_missing_arena(error, &**directory, state, opened.manifest_tail.as_ref())
+    })?;
+    recovered.report.clean_close = state.clean_close.is_some() || !exists;
+    recovered.report.manifest_tail = opened.manifest_tail.take();
+    let unlisted = recovered.look_for_unlisted(&**directory, state)?;
+    recovered.report.unlisted_tables = unlisted.names(!options.read_only);
+    let region = match old_region {
+        Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,
+        _ => new_region(storage, &homes, options, state, durability, &mut recovered)?,
+    };
+    let locks = opened.reader_lock.take().into_iter().chain(homes.lock);
+    Ok(Found {
+        durability,
+        home: (homes.new, homes.directory),
+        locks: locks.collect(),
+        recovered,
+        unlisted,
+        region,
+    })
+}
+
+/// Opens the region in the new home, where nothing of the old one can be used. Reports the files there
+/// that are not the store's.
+fn new_region(
+    storage: &Arc<CountingStorage>,
+    homes: &Homes,
+    options: &Options,
+    state: &ManifestState,
+    durability: Durability,
+    recovered: &mut RecoveredWrites,
+) -> Result<Region> {
+    let store_id = state.identity.store_id;
+    let region = open_region(storage, &homes.directory, store_id, options, durability)?;
+    let foreign_files = check_evidence(&region, state)?;
+    if !homes.old.are_in(&homes.directory) {
+        recovered.report.foreign_files.extend(foreign_files);
+    }
+    Ok(region)
+}
+
+/// Loads the recovered writes, the youngest first, for the readers of a store that nobody writes.
+fn readable(recovered: &RecoveredWrites, state: &ManifestState) -> Result<Vec<Arc<MemTable>>> {
+    let loaded = recovered.load();
+    let mut memtables = loaded.map_err(|error| error.with_loss(state.loss()))?;
+    memtables.reverse();
+    Ok(memtables)
 }
 
 /// The most that the read buffer takes.
@@ -449,15 +398,4 @@ fn read_buffer(options: &Options, hash_seed: u64, lent_bytes: u64) -> Option<Rea
     (capacity_bytes > 0).then(|| {
         ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed).borrowing(lent_bytes)
     })
-}
-
-/// A group stops growing where a larger one would make its first writer wait for no gain, and well
-/// before a group of small batches would need an arena of its own.
-fn group_limits(options: &Options) -> GroupLimits {
-    const MAX_GROUP_BYTES: u64 = 1 << 20;
-    let records = options.arena_index_bytes / MAX_ENTRY_BYTES / 4;
-    GroupLimits {
-        bytes: MAX_GROUP_BYTES.min(options.arena_bytes / 4) as usize,
-        records: u32::try_from(records).unwrap_or(u32::MAX),
-    }
 }
