@@ -1,0 +1,146 @@
+//! A report of the tables of a store, each in its place.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SequenceNumber;
+use crate::compaction::policy::described_by;
+use crate::db::compaction_history::Compaction;
+use crate::db::jobs::under_way::MergeUnderWay;
+use crate::db::monitor::LevelDuplicates;
+use crate::db::{Store, report_forms};
+use crate::levels::{FIRST_FLUSH_AGE, KeyspaceLevels, Place, SubLevel, Table};
+
+/// Every table, in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LevelsReport {
+    /// In the order of their numbers.
+    pub keyspaces: Vec<KeyspaceReport>,
+    /// Tables that nobody lists any more, whose files are still to be deleted.
+    #[serde(default)]
+    pub tables_to_delete: u64,
+    /// The last merges and moves since the store was opened, in the order in which they ended; see
+    /// [`Db::compactions`](crate::Db::compactions).
+    #[serde(default)]
+    pub compactions: Vec<Compaction>,
+}
+
+/// The levels of one keyspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KeyspaceReport {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its levels from the top, each with its sub-levels from the youngest.
+    #[serde(with = "report_forms::levels")]
+    pub levels: Vec<Vec<SubLevelReport>>,
+    /// Of the same levels how many versions and keys each has; empty unless it was asked for, as
+    /// [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
+    #[serde(default)]
+    pub duplicates: Vec<LevelDuplicates>,
+    /// Bytes that its merges still have to write until every level is within its target, estimated.
+    #[serde(default)]
+    pub debt_bytes: u64,
+    /// Its merges under way.
+    #[serde(default)]
+    pub merges: Vec<MergeUnderWay>,
+}
+
+/// One sub-level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SubLevelReport {
+    /// Its name.
+    pub number: u64,
+    /// Larger is younger.
+    pub age: u64,
+    /// The flush or bulk load that the oldest of its writes came with, counted from 1; `None` if it is
+    /// the one sub-level that the leveled policy keeps in a level, older than all others.
+    #[serde(default)]
+    pub oldest_flush: Option<u64>,
+    /// Its tables in key order.
+    pub tables: Vec<TableReport>,
+}
+
+/// One table. Serialised, a key that is not UTF-8 is in hexadecimal, under a name that says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "report_forms::TableForm", try_from = "report_forms::TableForm")]
+#[non_exhaustive]
+pub struct TableReport {
+    /// The number in its file's name.
+    pub number: u64,
+    /// Bytes of its file.
+    pub size_bytes: u64,
+    /// Versions in the file.
+    pub entries: u64,
+    /// Those that are tombstones.
+    pub tombstones: u64,
+    /// Deleted ranges in the file, beside the versions.
+    pub range_tombstones: u64,
+    /// The first key listed.
+    pub smallest: Vec<u8>,
+    /// The last key listed.
+    pub largest: Vec<u8>,
+    /// The bounds are narrower than the file.
+    pub narrowed: bool,
+    /// The lowest and highest sequence number.
+    pub sequences: (SequenceNumber, SequenceNumber),
+}
+
+impl Store {
+    /// Every table in its place; `duplicates` says what is told of the levels' contents.
+    pub(crate) fn levels_report(
+        &self,
+        duplicates: impl Fn(&KeyspaceLevels) -> Vec<LevelDuplicates>,
+    ) -> LevelsReport {
+        let version = Arc::clone(&self.reads.view.load().version);
+        let keyspaces = version.keyspaces.values();
+        let keyspaces = keyspaces.map(|levels| KeyspaceReport {
+            id: levels.id.number(),
+            name: levels.name.clone(),
+            levels: sub_level_reports(levels),
+            duplicates: duplicates(levels),
+            debt_bytes: described_by(&self.options, self.form_of(levels), false).debt_bytes(levels),
+            merges: self.compactor.jobs.merges_of(levels.id),
+        });
+        LevelsReport {
+            keyspaces: keyspaces.collect(),
+            tables_to_delete: self.tables_to_delete() as u64,
+            compactions: self.metrics.compactions.kept(&version),
+        }
+    }
+}
+
+fn sub_level_reports(levels: &KeyspaceLevels) -> Vec<Vec<SubLevelReport>> {
+    let mut reports = vec![Vec::new(); levels.levels.len()];
+    for (place, sub_level) in levels.sub_levels() {
+        if let Some(of_level) = reports.get_mut(usize::from(place.level)) {
+            of_level.push(report(place, sub_level));
+        }
+    }
+    reports
+}
+
+fn report(place: Place, sub_level: &SubLevel) -> SubLevelReport {
+    let table = |table: &Arc<Table>| TableReport {
+        number: table.number,
+        size_bytes: table.size_bytes,
+        entries: table.entries,
+        tombstones: table.tombstones,
+        range_tombstones: table.range_tombstones,
+        smallest: table.bounds.smallest.clone(),
+        largest: table.bounds.largest.clone(),
+        narrowed: table.narrowed,
+        sequences: (table.min_sequence, table.max_sequence),
+    };
+    SubLevelReport {
+        number: sub_level.number,
+        age: sub_level.age,
+        oldest_flush: (place.flush_age() + 1).checked_sub(FIRST_FLUSH_AGE),
+        tables: sub_level.tables.iter().map(table).collect(),
+    }
+}
