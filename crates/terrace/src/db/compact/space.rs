@@ -1,0 +1,72 @@
+//! The space that merges take beside unflushed arenas.
+
+use crate::compaction::slices::table_bytes_within;
+use crate::db::Store;
+use crate::levels::KeyspaceLevels;
+use crate::{Error, Result};
+
+impl Store {
+    /// Returns the size of tables that a keyspace gets at present.
+    pub(crate) fn table_bytes_of(&self, levels: &KeyspaceLevels) -> Result<u64> {
+        let free_bytes = self.files.directory.free_space_bytes()?;
+        Ok(table_bytes_within(
+            self.form_of(levels).table_bytes,
+            free_bytes,
+        ))
+    }
+
+    /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
+    pub(super) fn check_space(&self, needed_bytes: u64) -> Result<()> {
+        let needed_bytes = self.beside_unflushed(needed_bytes);
+        match self.is_free(needed_bytes)? {
+            true => Ok(()),
+            false => Err(self.no_space(needed_bytes)),
+        }
+    }
+
+    pub(super) fn has_space(&self, needed_bytes: u64) -> Result<bool> {
+        self.is_free(self.beside_unflushed(needed_bytes))
+    }
+
+    /// Adds the room in tables that unflushed arenas need, for flushes come first.
+    fn beside_unflushed(&self, needed_bytes: u64) -> u64 {
+        needed_bytes.saturating_add(self.unflushed_table_bytes())
+    }
+
+    fn is_free(&self, needed_bytes: u64) -> Result<bool> {
+        let is_free =
+            || -> Result<bool> { Ok(self.files.directory.free_space_bytes()? >= needed_bytes) };
+        if is_free()? {
+            return Ok(true);
+        }
+        self.delete_now();
+        if is_free()? {
+            return Ok(true);
+        }
+        // Btrfs gives nothing back before.
+        self.files.directory.sync()?;
+        is_free()
+    }
+
+    fn no_space(&self, needed_bytes: u64) -> Error {
+        Error::NoSpace {
+            path: self.files.path.clone(),
+            needed_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_merge_leaves_the_room_that_unflushed_arenas_need_in_tables() {
+        let db = Db::open("/store", Options::in_memory()).unwrap();
+        db.put(b"a", b"").unwrap();
+        let unflushed_bytes = db.store().unflushed_table_bytes();
+        assert!(unflushed_bytes > 0);
+        let needed_bytes = db.store().beside_unflushed(1000);
+        assert!(needed_bytes >= 1000 + unflushed_bytes, "{needed_bytes}");
+    }
+}
