@@ -10,22 +10,22 @@
 //! then at the version sees claims that are too large for a moment and never too small.
 
 mod asked_for;
+mod board;
+mod job;
 pub(crate) mod under_way;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::asked_for::AskedFor;
 pub(crate) use self::asked_for::Reserved;
-use self::under_way::Progress;
+use self::board::Board;
+use self::job::Job;
+pub(crate) use self::job::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::compaction::claim::Claim;
 use crate::compaction::explain::UnderWay;
-use crate::compaction::policy::{Choice, Input};
+use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::compaction::space::Space;
 use crate::compaction::table_ends::End;
-use crate::db::table_files::NewFiles;
-use crate::levels::{KeyRange, TableMeta};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
@@ -34,181 +34,6 @@ use crate::{Error, KeyspaceId, Result};
 pub(crate) struct Jobs {
     board: Mutex<Board>,
     changed: Condvar,
-}
-
-#[derive(Default)]
-struct Board {
-    last_id: u64,
-    jobs: Vec<Job>,
-    /// Merges that have no space beside those under way, until one of these gives some back.
-    put_off: Vec<(KeyspaceId, Claim)>,
-    /// Steps that changed something, failed, or found that nothing is left to do.
-    rounds: u64,
-    /// How the last of them ended.
-    last: Option<Result<bool>>,
-    closed: bool,
-    last_ticket: u64,
-    asked_for: Vec<AskedFor>,
-    /// Places that are about to be taken, by ticket.
-    reserved: Vec<(u64, KeyspaceId, Claim)>,
-}
-
-/// A choice that is being carried out.
-struct Job {
-    id: u64,
-    keyspace: KeyspaceId,
-    /// Without the inputs that end in what is installed.
-    choice: Arc<Choice>,
-    claim: Claim,
-    /// In key order; none before the job is divided, and none for a move.
-    slices: Vec<Slice>,
-    /// Where the tables of its outputs had better end.
-    ends: Arc<[End]>,
-    space: Space,
-    /// All that it needs is kept free of other merges; if not, it goes on as long as there is room for a slice.
-    is_reserved: bool,
-    /// The first slice that nobody has taken.
-    next: usize,
-    /// The first slice that is not installed.
-    installed: usize,
-    /// Slices from here on are not to be built or installed any more.
-    end: usize,
-    /// Slices that workers are building.
-    building: usize,
-    progress: Progress,
-    built: BTreeMap<usize, BuiltSlice>,
-}
-
-/// A choice that its worker is to begin.
-pub(crate) struct Begun {
-    pub(crate) job: u64,
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) choice: Arc<Choice>,
-}
-
-/// A slice that its worker is to build.
-#[derive(Clone)]
-pub(crate) struct SliceWork {
-    pub(crate) job: u64,
-    pub(crate) keyspace: KeyspaceId,
-    /// With the inputs that have keys of the slice.
-    pub(crate) choice: Arc<Choice>,
-    pub(crate) number: usize,
-    pub(crate) slice: Slice,
-    pub(crate) ends: Arc<[End]>,
-    /// Bytes that this slice is expected to write.
-    pub(crate) expected_bytes: u64,
-    /// Bytes of the inputs that go with its edit.
-    pub(crate) given_back_bytes: u64,
-}
-
-/// A slice whose outputs are written and wait for their edit.
-pub(crate) struct BuiltSlice {
-    pub(crate) work: SliceWork,
-    /// Versions of the inputs that it was made of.
-    pub(crate) read_versions: u64,
-    pub(crate) tables: Vec<TableMeta>,
-    pub(crate) files: NewFiles,
-}
-
-/// What a worker does next.
-pub(crate) enum Work {
-    Begin(Begun),
-    Build(SliceWork),
-}
-
-/// A job that is no longer on the board.
-pub(crate) struct Ended {
-    pub(crate) job: u64,
-    pub(crate) keyspace: KeyspaceId,
-    /// Of its inputs those that are left.
-    pub(crate) choice: Arc<Choice>,
-    /// The keys of all of its inputs.
-    pub(crate) range: KeyRange,
-    pub(crate) progress: Progress,
-    pub(crate) installed: usize,
-    pub(crate) slices: usize,
-}
-
-impl Ended {
-    /// Returns a merge of one slice that was installed whole, for tests.
-    #[cfg(test)]
-    pub(crate) fn whole(keyspace: KeyspaceId, choice: Choice) -> Self {
-        Ended {
-            job: 1,
-            keyspace,
-            progress: Progress::begun(1, &choice),
-            range: KeyRange::inclusive("", "~"),
-            choice: Arc::new(choice),
-            installed: 1,
-            slices: 1,
-        }
-    }
-
-    /// Returns its entry in the history, if it dropped none of `entries`, for tests.
-    #[cfg(test)]
-    pub(crate) fn past_without_drops(&self, entries: u64) -> crate::Compaction {
-        crate::Compaction {
-            entries,
-            dropped: 0,
-            setback: true,
-            ..self.progress.began.past()
-        }
-    }
-
-    /// Whether every slice was installed.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.installed == self.slices
-    }
-
-    /// The versions that went in.
-    pub(crate) fn entries(&self) -> u64 {
-        self.progress.entries(self.is_whole())
-    }
-}
-
-impl Job {
-    fn claim(&self) -> Claim {
-        match self.slices.get(self.installed) {
-            Some(slice) => self.claim.clone().beginning_at(slice),
-            None => self.claim.clone(),
-        }
-    }
-
-    fn reserved_bytes(&self) -> u64 {
-        match self.is_reserved {
-            true => self.space.needed_from(self.installed),
-            false => 0,
-        }
-    }
-
-    /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
-    /// of half the store would else need the space of all of them until its end.
-    fn let_go(&mut self, installed: &Slice) {
-        self.choice = self.part(|input| !installed.ends_behind(&input.table.bounds));
-    }
-
-    /// The choice with some of its inputs.
-    fn part(&self, is_in: impl Fn(&Input) -> bool) -> Arc<Choice> {
-        let inputs = self.choice.inputs.iter().filter(|input| is_in(input));
-        Arc::new(Choice {
-            inputs: inputs.cloned().collect(),
-            ..(*self.choice).clone()
-        })
-    }
-
-    /// One that may be built now: where there is room for one at a time only, the one before is installed first.
-    fn has_waiting_slice(&self) -> bool {
-        self.next < self.end && (self.is_reserved || self.next == self.installed)
-    }
-
-    fn take_slice(&mut self) -> Option<(usize, Slice)> {
-        let number = self.next;
-        let slice = self.slices.get(number).filter(|_| number < self.end)?;
-        self.next += 1;
-        self.building += 1;
-        Some((number, slice.clone()))
-    }
 }
 
 impl Jobs {
@@ -494,115 +319,6 @@ fn shown(claim: &Claim, reason: String) -> UnderWay {
         output_level: claim.output().level,
         installed_slices: 0,
         slices: 0,
-    }
-}
-
-impl Board {
-    /// The claims of the jobs under way, and of those asked for that wait and count.
-    fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
-        let asked = self.asked_for.iter().filter(|asked| counts(asked));
-        self.begun()
-            .chain(asked.filter_map(|asked| asked.waiting.clone()))
-            .chain(self.put_off.iter().cloned())
-            .collect()
-    }
-
-    /// The claims of the jobs under way, and on places that are about to be taken.
-    fn begun(&self) -> impl Iterator<Item = (KeyspaceId, Claim)> {
-        let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
-        let reserved = self.reserved.iter();
-        jobs.chain(reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone())))
-    }
-
-    /// Takes a job off the board and keeps others from choosing it again. Not one that was asked for: who waits
-    /// for it begins it again.
-    fn put_off(&mut self, id: u64) {
-        let Some(at) = self.jobs.iter().position(|job| job.id == id) else {
-            return;
-        };
-        let job = self.jobs.remove(at);
-        if !self.asked_for.iter().any(|asked| asked.job == id) {
-            self.put_off.push((job.keyspace, job.claim));
-        }
-    }
-
-    /// What is reserved for all jobs but one.
-    fn reserved_beside(&self, job: u64) -> u64 {
-        let others = self.jobs.iter().filter(|other| other.id != job);
-        others.map(Job::reserved_bytes).sum()
-    }
-
-    fn job(&mut self, id: u64) -> Option<&mut Job> {
-        self.jobs.iter_mut().find(|job| job.id == id)
-    }
-
-    fn begin(&mut self, keyspace: KeyspaceId, choice: Choice) -> Option<Work> {
-        self.last_id += 1;
-        let choice = Arc::new(choice);
-        self.jobs.push(Job {
-            id: self.last_id,
-            keyspace,
-            claim: Claim::of(&choice)?,
-            choice: Arc::clone(&choice),
-            slices: Vec::new(),
-            ends: Arc::default(),
-            space: Space::default(),
-            is_reserved: false,
-            next: 0,
-            installed: 0,
-            end: 0,
-            building: 0,
-            progress: Progress::begun(self.last_id, &choice),
-            built: BTreeMap::new(),
-        });
-        Some(Work::Begin(Begun {
-            job: self.last_id,
-            keyspace,
-            choice,
-        }))
-    }
-
-    fn take_slice(&mut self, at: usize) -> Option<Work> {
-        let job = self.jobs.get_mut(at)?;
-        let (number, slice) = job.take_slice()?;
-        let choice = job.part(|input| slice.overlaps(&input.table.bounds));
-        let (expected_bytes, given_back_bytes) = job.space.of_slice(number);
-        Some(Work::Build(SliceWork {
-            job: job.id,
-            keyspace: job.keyspace,
-            choice,
-            number,
-            slice,
-            ends: Arc::clone(&job.ends),
-            expected_bytes,
-            given_back_bytes,
-        }))
-    }
-
-    fn release(&mut self, work: &SliceWork) {
-        if let Some(job) = self.job(work.job) {
-            job.building -= 1;
-        }
-    }
-
-    /// Takes the job off the board if nothing of it is left to be built or installed.
-    fn end_if_done(&mut self, id: u64) -> Option<Ended> {
-        let done = |job: &Job| job.id == id && job.installed >= job.end && job.building == 0;
-        let at = self.jobs.iter().position(done)?;
-        let job = self.jobs.remove(at);
-        self.put_off.clear();
-        if let Some(asked) = self.asked_for.iter_mut().find(|asked| asked.job == id) {
-            asked.is_complete = job.installed == job.slices.len();
-        }
-        Some(Ended {
-            job: job.id,
-            keyspace: job.keyspace,
-            range: job.claim.range().clone(),
-            progress: job.progress,
-            installed: job.installed,
-            slices: job.slices.len(),
-            choice: job.choice,
-        })
     }
 }
 

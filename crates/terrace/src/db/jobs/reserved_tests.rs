@@ -1,7 +1,7 @@
 //! What is reserved for merges that are under way at the same time.
 
 use super::*;
-use crate::compaction::policy::{ChoiceKind, Reason};
+use crate::compaction::policy::{ChoiceKind, Input, Reason};
 use crate::levels::testing::{added, levels, sub_level_place, version};
 
 /// A merge of two tables of a hundred bytes in one slice.
