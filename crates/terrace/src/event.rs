@@ -250,78 +250,10 @@ impl fmt::Display for EventKind {
                 things(*tables, "table"),
                 things(*written_bytes, "byte")
             ),
-            EventKind::MergeBegun {
-                job,
-                keyspace,
-                reason,
-                input_levels,
-                output_level,
-                tables,
-                input_bytes,
-                slices,
-            } => write!(
-                f,
-                "merge {job} begun: keyspace {keyspace}, {} of {} with {} into level \
-                 {output_level} in {}, because {}",
-                things(*tables, "table"),
-                Numbered("level", input_levels),
-                things(*input_bytes, "byte"),
-                things(*slices, "slice"),
-                Escaped::message(reason)
-            ),
-            EventKind::SliceBegun {
-                job,
-                slice,
-                from,
-                to,
-            } => {
-                write!(f, "slice {slice} of merge {job} begun")?;
-                if let Some(from) = from {
-                    write!(f, " from {}", from.escape_ascii())?;
-                }
-                if let Some(to) = to {
-                    write!(f, " up to {}", to.escape_ascii())?;
-                }
-                Ok(())
-            }
-            EventKind::SliceInstalled {
-                job,
-                slice,
-                tables,
-                input_bytes,
-                written_bytes,
-            } => write!(
-                f,
-                "slice {slice} of merge {job} installed: {} to {} with {}",
-                things(*input_bytes, "byte"),
-                things(*tables, "table"),
-                things(*written_bytes, "byte")
-            ),
-            EventKind::SliceFailed { job, slice, error } => {
-                write!(f, "slice {slice} of merge {job} thrown away: {error}")
-            }
-            EventKind::MergeEnded {
-                job,
-                installed,
-                slices,
-                written_bytes,
-                entries,
-                predicted_dropped,
-                dropped,
-                setback,
-            } => {
-                write!(
-                    f,
-                    "merge {job} ended with {installed} of {}: {}, {dropped} of {} dropped",
-                    things(*slices, "slice"),
-                    things(*written_bytes, "byte"),
-                    things(*entries, "entry")
-                )?;
-                if let Some(predicted) = predicted_dropped {
-                    write!(f, " of {predicted} predicted")?;
-                }
-                f.write_str(if *setback { ", a setback" } else { "" })
-            }
+            EventKind::MergeBegun { .. } | EventKind::MergeEnded { .. } => self.fmt_merge(f),
+            EventKind::SliceBegun { .. }
+            | EventKind::SliceInstalled { .. }
+            | EventKind::SliceFailed { .. } => self.fmt_slice(f),
             EventKind::TablesMoved {
                 keyspace,
                 tables,
@@ -362,6 +294,94 @@ impl fmt::Display for EventKind {
                 "the event listener panicked and is not called any more: {}",
                 Escaped::message(message)
             ),
+        }
+    }
+}
+
+impl EventKind {
+    /// Writes the text of an event of a whole merge. `fmt` passes no other kind.
+    fn fmt_merge(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EventKind::MergeBegun {
+                job,
+                keyspace,
+                reason,
+                input_levels,
+                output_level,
+                tables,
+                input_bytes,
+                slices,
+            } => write!(
+                f,
+                "merge {job} begun: keyspace {keyspace}, {} of {} with {} into level \
+                 {output_level} in {}, because {}",
+                things(*tables, "table"),
+                Numbered("level", input_levels),
+                things(*input_bytes, "byte"),
+                things(*slices, "slice"),
+                Escaped::message(reason)
+            ),
+            EventKind::MergeEnded {
+                job,
+                installed,
+                slices,
+                written_bytes,
+                entries,
+                predicted_dropped,
+                dropped,
+                setback,
+            } => {
+                write!(
+                    f,
+                    "merge {job} ended with {installed} of {}: {}, {dropped} of {} dropped",
+                    things(*slices, "slice"),
+                    things(*written_bytes, "byte"),
+                    things(*entries, "entry")
+                )?;
+                if let Some(predicted) = predicted_dropped {
+                    write!(f, " of {predicted} predicted")?;
+                }
+                f.write_str(if *setback { ", a setback" } else { "" })
+            }
+            other => f.write_str(other.name()),
+        }
+    }
+
+    /// Writes the text of an event of one slice. `fmt` passes no other kind.
+    fn fmt_slice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EventKind::SliceBegun {
+                job,
+                slice,
+                from,
+                to,
+            } => {
+                write!(f, "slice {slice} of merge {job} begun")?;
+                if let Some(from) = from {
+                    write!(f, " from {}", from.escape_ascii())?;
+                }
+                if let Some(to) = to {
+                    write!(f, " up to {}", to.escape_ascii())?;
+                }
+                Ok(())
+            }
+            EventKind::SliceInstalled {
+                job,
+                slice,
+                tables,
+                input_bytes,
+                written_bytes,
+            } => write!(
+                f,
+                "slice {slice} of merge {job} installed: {} to {} with {}",
+                things(*input_bytes, "byte"),
+                things(*tables, "table"),
+                things(*written_bytes, "byte")
+            ),
+            EventKind::SliceFailed { job, slice, error } => {
+                write!(f, "slice {slice} of merge {job} thrown away: {error}")
+            }
+            other => f.write_str(other.name()),
         }
     }
 }
