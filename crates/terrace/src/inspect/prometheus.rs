@@ -26,6 +26,7 @@ impl Statistics {
         self.write_read_buffer(&mut text);
         self.write_levels(&mut text);
         self.write_work(&mut text);
+        self.write_stalls(&mut text);
         self.write_io(&mut text);
         self.write_latencies(&mut text);
         text.0
@@ -266,6 +267,10 @@ impl Statistics {
         }
         text.gauge("tables_to_delete", "Tables whose files wait to be deleted.");
         text.sample("tables_to_delete", &[], self.tables_to_delete);
+    }
+
+    /// Writes the time that writers and merges were held back.
+    fn write_stalls(&self, text: &mut Text) {
         text.counter(
             "stall_seconds_total",
             "Time that writers were held back, by cause.",
