@@ -18,6 +18,14 @@ impl Options {
     /// Refuses values that no store can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
         self.keyspace_form().check()?;
+        self.check_numbers()?;
+        self.check_ratios()?;
+        self.check_background()?;
+        self.check_arenas()
+    }
+
+    /// Checks the numbers that have a least and a largest value alone.
+    fn check_numbers(&self) -> Result<()> {
         check_ranges(&[
             ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
             (
@@ -89,7 +97,10 @@ impl Options {
             ("cache_bytes", self.cache_bytes, 0, 1 << 44),
             ("pinned_bytes", self.pinned_bytes, 0, 1 << 44),
             ("manifest_bytes", self.manifest_bytes, 1 << 10, 1 << 30),
-        ])?;
+        ])
+    }
+
+    fn check_ratios(&self) -> Result<()> {
         if !(1.01..=100.0).contains(&self.dedup_threshold) {
             return Err(Error::invalid(format!(
                 "dedup_threshold is {}; it must be from 1.01 to 100",
@@ -102,6 +113,11 @@ impl Options {
                 self.least_score
             )));
         }
+        Ok(())
+    }
+
+    /// Checks the rate of background work, and the interval of its persists.
+    fn check_background(&self) -> Result<()> {
         if let Some(rate) = self.background_bytes_per_second
             && rate < LEAST_BYTES_PER_SECOND
         {
@@ -117,6 +133,11 @@ impl Options {
                 "persist_every must be longer than nothing, and needs Background::Threads",
             ));
         }
+        Ok(())
+    }
+
+    /// Checks the place and the size of arenas beyond their ranges.
+    fn check_arenas(&self) -> Result<()> {
         if self.region_dir.is_some()
             && (self.region.is_some() || self.durability == Some(Durability::Volatile))
         {
