@@ -297,19 +297,11 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             sub_levels,
             score,
             due_at,
-        } => {
-            let ends = [sub_levels.first(), sub_levels.last()];
-            let ends = ends
-                .into_iter()
-                .flatten()
-                .map(|(_, age)| label(explained, *age));
-            let ends: Vec<String> = ends.collect();
-            [
-                format!("merge {}: score", ends.join(" to ")),
-                format!("{score:.3}"),
-                format!("{due_at:.3}"),
-            ]
-        }
+        } => [
+            format!("merge {}: score", ends_of(explained, sub_levels)),
+            format!("{score:.3}"),
+            format!("{due_at:.3}"),
+        ],
         Measured::OtherPolicy { level, sub_levels } => [
             format!("level {level}: of another policy"),
             things(*sub_levels as u64, "sub-level"),
@@ -319,29 +311,17 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             level,
             percent,
             due_at,
-        } => [
-            format!("level {level}: tombstones"),
-            format!("{percent} %"),
-            format!("{due_at} %"),
-        ],
+        } => of_level(*level, "tombstones", [*percent, *due_at], "%"),
         Measured::Superseded {
             level,
             percent,
             due_at,
-        } => [
-            format!("level {level}: superseded versions"),
-            format!("{percent} %"),
-            format!("{due_at} %"),
-        ],
+        } => of_level(*level, "superseded versions", [*percent, *due_at], "%"),
         Measured::TombstoneAge {
             level,
             seconds,
             due_at,
-        } => [
-            format!("level {level}: oldest tombstone"),
-            format!("{seconds} s"),
-            format!("{due_at} s"),
-        ],
+        } => of_level(*level, "oldest tombstone", [*seconds, *due_at], "s"),
         Measured::PassedOver { level } => [
             format!("level {level}: tombstones in the way of iterators"),
             "paid for".to_owned(),
@@ -358,6 +338,26 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             String::new(),
         ],
     }
+}
+
+/// Returns the first and the last sub-level of a run, by their labels.
+fn ends_of(explained: &KeyspaceExplanation, run: &[(u8, u64)]) -> String {
+    let ends = [run.first(), run.last()];
+    let ends = ends
+        .into_iter()
+        .flatten()
+        .map(|(_, age)| label(explained, *age));
+    let ends: Vec<String> = ends.collect();
+    ends.join(" to ")
+}
+
+/// Returns a measure of a level whose numbers have a unit.
+fn of_level(level: u8, what: &str, [has, due_at]: [u64; 2], unit: &str) -> [String; 3] {
+    [
+        format!("level {level}: {what}"),
+        format!("{has} {unit}"),
+        format!("{due_at} {unit}"),
+    ]
 }
 
 fn weighed(explained: &KeyspaceExplanation) -> String {
