@@ -95,6 +95,14 @@ fn at<'a>(object: &'a Value, field: &str) -> &'a Value {
     object.get(field).unwrap_or(&Value::Null)
 }
 
+fn shown(value: &Value) -> String {
+    escape(value.as_str().unwrap_or_default().as_bytes())
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
 fn health(status: &Value) -> String {
     match (at(status, "refuses_changes"), at(status, "failure")) {
         (Value::String(why), _) => {
@@ -106,8 +114,6 @@ fn health(status: &Value) -> String {
 }
 
 fn as_text(status: &Value) -> String {
-    let shown = |value: &Value| escape(value.as_str().unwrap_or_default().as_bytes());
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
     let mut text = Sections::default();
     text.heading("Server");
     text.line("subsystem", shown(at(status, "subsystem")));
@@ -130,67 +136,75 @@ fn as_text(status: &Value) -> String {
     }
     text.line("connections", count(number(at(status, "connections"))));
     for namespace in at(status, "namespaces").as_array().into_iter().flatten() {
-        let (used, size) = (
-            number(at(namespace, "used_bytes")),
-            number(at(namespace, "size_bytes")),
-        );
-        let nsid = number(at(namespace, "nsid"));
-        text.heading(&format!(
-            "Namespace {nsid}: {}",
-            shown(at(namespace, "name"))
-        ));
-        text.line("kind", shown(at(namespace, "kind")));
-        text.line(
-            "a store survives",
-            match at(namespace, "domain").as_str() {
-                Some("crash-safe") => "the death of the process",
-                _ => "a power cut",
-            },
-        );
-        if at(namespace, "kind").as_str() == Some("blocks") {
-            text.line("size", bytes(size));
-            continue;
-        }
-        let percent = used.saturating_mul(100).checked_div(size).unwrap_or(0);
-        text.line(
-            "in use",
-            format!("{} of {}, {percent} %", bytes(used), bytes(size)),
-        );
-        if let Some(keys) = at(namespace, "keys").as_u64() {
-            text.line("holds", things(keys, "key"));
-        }
-        if number(at(namespace, "damaged_reads")) > 0 {
-            text.line(
-                "damaged values read",
-                count(number(at(namespace, "damaged_reads"))),
-            );
-        }
+        show_namespace(&mut text, namespace);
     }
     for host in at(status, "hosts").as_array().into_iter().flatten() {
-        text.heading(&format!("Host {}", shown(at(host, "nqn"))));
-        text.line("identifier", shown(at(host, "host_id")));
-        text.line("address", shown(at(host, "address")));
-        text.line(
-            "authenticated",
-            match at(host, "authenticated").as_bool() == Some(true) {
-                true => "yes",
-                false => "no",
-            },
-        );
-        text.line("connected for", time(number(at(host, "connected_s"))));
-        let (queues, in_flight) = (number(at(host, "queues")), number(at(host, "in_flight")));
-        text.line("queues", format!("{queues}, {in_flight} in flight"));
-        text.line("answers", count(number(at(host, "answers"))));
-        let (received, sent) = (
-            number(at(host, "received_bytes")),
-            number(at(host, "sent_bytes")),
-        );
-        text.line(
-            "sent and received",
-            format!("{} and {}", bytes(received), bytes(sent)),
-        );
+        show_host(&mut text, host);
     }
     text.into_text()
+}
+
+fn show_namespace(text: &mut Sections, namespace: &Value) {
+    let (used, size) = (
+        number(at(namespace, "used_bytes")),
+        number(at(namespace, "size_bytes")),
+    );
+    let nsid = number(at(namespace, "nsid"));
+    text.heading(&format!(
+        "Namespace {nsid}: {}",
+        shown(at(namespace, "name"))
+    ));
+    text.line("kind", shown(at(namespace, "kind")));
+    text.line(
+        "a store survives",
+        match at(namespace, "domain").as_str() {
+            Some("crash-safe") => "the death of the process",
+            _ => "a power cut",
+        },
+    );
+    if at(namespace, "kind").as_str() == Some("blocks") {
+        text.line("size", bytes(size));
+        return;
+    }
+    let percent = used.saturating_mul(100).checked_div(size).unwrap_or(0);
+    text.line(
+        "in use",
+        format!("{} of {}, {percent} %", bytes(used), bytes(size)),
+    );
+    if let Some(keys) = at(namespace, "keys").as_u64() {
+        text.line("holds", things(keys, "key"));
+    }
+    if number(at(namespace, "damaged_reads")) > 0 {
+        text.line(
+            "damaged values read",
+            count(number(at(namespace, "damaged_reads"))),
+        );
+    }
+}
+
+fn show_host(text: &mut Sections, host: &Value) {
+    text.heading(&format!("Host {}", shown(at(host, "nqn"))));
+    text.line("identifier", shown(at(host, "host_id")));
+    text.line("address", shown(at(host, "address")));
+    text.line(
+        "authenticated",
+        match at(host, "authenticated").as_bool() == Some(true) {
+            true => "yes",
+            false => "no",
+        },
+    );
+    text.line("connected for", time(number(at(host, "connected_s"))));
+    let (queues, in_flight) = (number(at(host, "queues")), number(at(host, "in_flight")));
+    text.line("queues", format!("{queues}, {in_flight} in flight"));
+    text.line("answers", count(number(at(host, "answers"))));
+    let (received, sent) = (
+        number(at(host, "received_bytes")),
+        number(at(host, "sent_bytes")),
+    );
+    text.line(
+        "sent and received",
+        format!("{} and {}", bytes(received), bytes(sent)),
+    );
 }
 
 /// Returns a number of seconds as people tell it.
