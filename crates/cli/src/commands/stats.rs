@@ -80,15 +80,18 @@ fn progress(before: &Statistics, now: &Statistics, elapsed: Duration) -> String 
 
 /// The part that means something in a store that has just been opened to be read.
 fn as_text(statistics: &Statistics) -> String {
-    let Statistics {
-        sequences,
-        arenas,
-        memory,
-        recovery,
-        ..
-    } = statistics;
     let mut text = Sections::default();
+    durability(&mut text, statistics);
+    sequence_numbers(&mut text, statistics);
+    levels(&mut text, statistics);
+    upkeep(&mut text, statistics);
+    work(&mut text, statistics);
+    memory(&mut text, statistics);
+    last_opening(&mut text, statistics);
+    text.into_text()
+}
 
+fn durability(text: &mut Sections, statistics: &Statistics) {
     text.heading("Durability");
     text.line("an acknowledged write", survives(statistics));
     text.line(
@@ -101,12 +104,17 @@ fn as_text(statistics: &Statistics) -> String {
     for loss in &statistics.region_losses {
         text.line("region lost", loss.to_string());
     }
+}
 
+fn sequence_numbers(text: &mut Sections, statistics: &Statistics) {
+    let sequences = &statistics.sequences;
     text.heading("Sequence numbers");
     text.line("visible", count(sequences.visible));
     text.line("in tables", count(sequences.flushed));
     text.line("safe from a power cut", count(sequences.persisted));
+}
 
+fn levels(text: &mut Sections, statistics: &Statistics) {
     text.heading("Levels");
     for (level, totals) in statistics.levels.iter().enumerate() {
         if totals.tables > 0 {
@@ -122,7 +130,10 @@ fn as_text(statistics: &Statistics) -> String {
     if statistics.levels.iter().all(|level| level.tables == 0) {
         text.line("no tables", "everything is in arenas");
     }
+}
 
+/// Adds the lines that say how far work on files is behind, below those of the levels.
+fn upkeep(text: &mut Sections, statistics: &Statistics) {
     if statistics.debt_bytes > 0 {
         text.line("merges still to write", bytes(statistics.debt_bytes));
     }
@@ -153,67 +164,6 @@ fn as_text(statistics: &Statistics) -> String {
         );
         text.line("background writes", shown);
     }
-    work(&mut text, statistics);
-
-    text.heading("Memory");
-    text.line("arenas", bytes(memory.arena_bytes));
-    text.line("their indexes", bytes(memory.index_bytes));
-    text.line("block cache", bytes(memory.block_cache_bytes));
-    text.line("table metadata", bytes(memory.table_metadata_bytes));
-    if memory.sketch_bytes > 0 {
-        text.line("sketches of levels", bytes(memory.sketch_bytes));
-    }
-    text.line("read buffer", read_buffer(statistics));
-    if let Some(polled) = statistics.polls_reads {
-        let shown = if polled {
-            "on the processor"
-        } else {
-            "asleep: no direct_io, no io_uring for this process, or one processor only"
-        };
-        text.line("reads of tables wait", shown);
-    }
-
-    text.heading("Last opening");
-    text.line(
-        "closed in order before",
-        if recovery.clean_close { "yes" } else { "no" },
-    );
-    text.line("next generation", count(arenas.next_generation));
-    let taken = format!(
-        "{} in {} of {}",
-        count(recovery.writes),
-        things(recovery.frames as u64, "frame"),
-        things(recovery.arenas as u64, "arena"),
-    );
-    text.line("writes from arenas", taken);
-    if let Some((first, last)) = recovery.dropped {
-        text.line(
-            "dropped tail",
-            format!("writes {first} to {last}, never promised to be kept"),
-        );
-    }
-    if recovery.torn_tail {
-        text.line(
-            "torn tail",
-            "a frame behind the last write is not whole: cut short by the crash, or damaged",
-        );
-    }
-    if let Some(tail) = &recovery.manifest_tail {
-        text.line("manifest", tail.to_string());
-    }
-    for name in &recovery.unlisted_tables {
-        text.line("unlisted table", name.clone());
-    }
-    for file in &recovery.foreign_files {
-        text.line("left alone, not its own", shown(file));
-    }
-    if let Some(loss) = recovery.region_loss {
-        text.line("region missing", format!("accepted: {loss}"));
-    }
-    if let Some(error) = &statistics.last_error {
-        text.line("last failure", error.to_string());
-    }
-    text.into_text()
 }
 
 /// What an owner has done since it opened the store; nothing is to be said of a reader.
@@ -284,6 +234,71 @@ fn work(text: &mut Sections, statistics: &Statistics) {
     }
     if let Some(cause) = &statistics.poisoned {
         text.line("writes are refused", cause.to_string());
+    }
+}
+
+fn memory(text: &mut Sections, statistics: &Statistics) {
+    let memory = &statistics.memory;
+    text.heading("Memory");
+    text.line("arenas", bytes(memory.arena_bytes));
+    text.line("their indexes", bytes(memory.index_bytes));
+    text.line("block cache", bytes(memory.block_cache_bytes));
+    text.line("table metadata", bytes(memory.table_metadata_bytes));
+    if memory.sketch_bytes > 0 {
+        text.line("sketches of levels", bytes(memory.sketch_bytes));
+    }
+    text.line("read buffer", read_buffer(statistics));
+    if let Some(polled) = statistics.polls_reads {
+        let shown = if polled {
+            "on the processor"
+        } else {
+            "asleep: no direct_io, no io_uring for this process, or one processor only"
+        };
+        text.line("reads of tables wait", shown);
+    }
+}
+
+fn last_opening(text: &mut Sections, statistics: &Statistics) {
+    let recovery = &statistics.recovery;
+    text.heading("Last opening");
+    text.line(
+        "closed in order before",
+        if recovery.clean_close { "yes" } else { "no" },
+    );
+    text.line("next generation", count(statistics.arenas.next_generation));
+    let taken = format!(
+        "{} in {} of {}",
+        count(recovery.writes),
+        things(recovery.frames as u64, "frame"),
+        things(recovery.arenas as u64, "arena"),
+    );
+    text.line("writes from arenas", taken);
+    if let Some((first, last)) = recovery.dropped {
+        text.line(
+            "dropped tail",
+            format!("writes {first} to {last}, never promised to be kept"),
+        );
+    }
+    if recovery.torn_tail {
+        text.line(
+            "torn tail",
+            "a frame behind the last write is not whole: cut short by the crash, or damaged",
+        );
+    }
+    if let Some(tail) = &recovery.manifest_tail {
+        text.line("manifest", tail.to_string());
+    }
+    for name in &recovery.unlisted_tables {
+        text.line("unlisted table", name.clone());
+    }
+    for file in &recovery.foreign_files {
+        text.line("left alone, not its own", shown(file));
+    }
+    if let Some(loss) = recovery.region_loss {
+        text.line("region missing", format!("accepted: {loss}"));
+    }
+    if let Some(error) = &statistics.last_error {
+        text.line("last failure", error.to_string());
     }
 }
 
