@@ -17,11 +17,11 @@ use crate::{
 pub use crate::db::region_home::fuzz_region;
 pub use crate::inspect::socket::fuzz_request;
 pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
-pub use crate::options::toml_refusal::toml_refusal;
 pub use crate::randomness::Randomness;
 pub use crate::table::FilterBench;
 pub use crate::table::forging::forge_blocks;
 pub use crate::table::fuzz::{fuzz_block, fuzz_forged, fuzz_table};
+pub use crate::toml_text::toml_refusal;
 pub use crate::write_buffer::bench::IndexBench;
 pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
 

@@ -1,5 +1,7 @@
 //! Options of a keyspace: the form of its tables and levels.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Compression, MAX_BLOCK_BYTES};

@@ -31,6 +31,7 @@ mod cursor;
 mod db;
 mod error;
 mod event;
+pub mod explain;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -62,10 +63,11 @@ mod table;
 mod things;
 mod thread_start;
 mod time_profile;
+mod toml_text;
 mod write_buffer;
 
-pub use compaction::explain;
 pub use compaction::oldest_snapshot::OldestSnapshot;
+pub use compaction::policy::settings::CompactionPolicy;
 pub use db::compaction_history::{Compaction, CompactionKind};
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
@@ -89,8 +91,8 @@ pub use key::{KeyspaceId, SequenceNumber};
 pub use keyspace_options::KeyspaceOptions;
 pub use levels::ManifestTail;
 pub use options::{
-    Background, CompactionPolicy, Durability, FileAccess, ForwardPolicy, Options, PersistMethod,
-    ReadBufferOptions, ReadBufferStructure, RegionSource,
+    Background, Durability, FileAccess, ForwardPolicy, Options, PersistMethod, ReadBufferOptions,
+    ReadBufferStructure, RegionSource,
 };
 pub use read_buffer::ReadBufferStatistics;
 pub use region_loss::RegionLoss;

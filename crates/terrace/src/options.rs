@@ -1,12 +1,10 @@
 //! Options of an opening: settings (data) and components (objects).
 
 mod check;
-mod compaction;
 mod file_access;
 mod persist_method;
 mod read_buffer;
 mod text;
-pub(crate) mod toml_refusal;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
-pub use self::compaction::CompactionPolicy;
 pub use self::file_access::FileAccess;
 pub use self::persist_method::PersistMethod;
 pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+use crate::compaction::policy::settings::{CompactionPolicy, PolicySettings};
 use crate::event::EventListener;
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::Domain;
@@ -457,6 +455,18 @@ impl Options {
             table_bytes: self.table_bytes,
             level1_bytes: self.level1_bytes,
             level_ratio: self.level_ratio,
+        }
+    }
+
+    /// Returns the settings that the compaction policy goes by.
+    pub(crate) fn policy_settings(&self) -> PolicySettings {
+        PolicySettings {
+            policy: self.compaction_policy,
+            level0_merge: self.level0_merge,
+            level0_slowdown: self.level0_slowdown,
+            slice_bytes: self.slice_bytes,
+            dedup_threshold: self.dedup_threshold,
+            least_score: self.least_score,
         }
     }
 }

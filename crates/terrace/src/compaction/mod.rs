@@ -5,7 +5,6 @@ pub(crate) mod counted;
 pub(crate) mod debt;
 pub(crate) mod drop_rules;
 pub(crate) mod estimates;
-pub mod explain;
 pub(crate) mod legality;
 pub(crate) mod merge;
 pub(crate) mod oldest_snapshot;

@@ -49,7 +49,7 @@ impl Backlog {
     ) {
         let debt_bytes = |levels: &KeyspaceLevels| {
             let form = levels.options.as_deref().unwrap_or(default_form);
-            described_by(options, form, false).debt_bytes(levels)
+            described_by(&options.policy_settings(), form, false).debt_bytes(levels)
         };
         let (debt_bytes, level0_sub_levels) = debt::backlog(version, debt_bytes);
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);

@@ -135,7 +135,7 @@ impl Store {
     fn overdue(&self, version: &Version, claims: &[(KeyspaceId, Claim)], known: &Known) -> f64 {
         let keyspaces = version.keyspaces.values().map(|levels| {
             let claims = claims_of(claims, levels.id);
-            let policy = described_by(&self.options, self.form_of(levels), false);
+            let policy = described_by(&self.options.policy_settings(), self.form_of(levels), false);
             policy.overdue(levels, &claims, known)
         });
         keyspaces.fold(0.0, f64::max)

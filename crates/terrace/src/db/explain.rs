@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::compaction::claim::Claim;
-use crate::compaction::explain::keyspace::Asked;
-use crate::compaction::explain::record::describe;
-use crate::compaction::explain::{Description, Explanation, Settings, UnderWay};
 use crate::compaction::targets::Shape;
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::keyspaces::no_keyspace;
 use crate::db::monitor::Known;
 use crate::db::tombstones::SeenBeside;
+use crate::explain::keyspace::Asked;
+use crate::explain::record::describe;
+use crate::explain::{Description, Explanation, Settings, UnderWay};
 use crate::levels::KeyspaceLevels;
 use crate::{KeyspaceId, Result};
 

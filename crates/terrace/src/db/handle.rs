@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use terrace_storage::Clock;
 
-use crate::compaction::explain::{Description, Explanation};
 use crate::db::Store;
 use crate::db::attendant::Attendance;
 use crate::db::compaction_history::Compaction;
@@ -17,6 +16,7 @@ use crate::db::statistics::{LevelsReport, Statistics};
 use crate::db::verify::{VerifyReport, verify_live};
 use crate::db::write::WriteOptions;
 use crate::event::Event;
+use crate::explain::{Description, Explanation};
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::DEFAULT_NAME;
 use crate::options::Options;

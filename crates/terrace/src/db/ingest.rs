@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use terrace_storage::Purpose;
 
 use crate::compaction::merge::TableSink;
+use crate::compaction::policy::settings::CompactionPolicy;
 use crate::compaction::targets::{Shape, Targets};
 use crate::db::Store;
 use crate::db::keyspace::Keyspace;
@@ -28,7 +29,6 @@ use crate::db::write::Writer;
 use crate::guard::catch;
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
 use crate::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
-use crate::options::CompactionPolicy;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there

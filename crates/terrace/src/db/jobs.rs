@@ -21,11 +21,11 @@ use self::board::Board;
 use self::job::Job;
 pub(crate) use self::job::{Begun, BuiltSlice, Ended, SliceWork, Work};
 use crate::compaction::claim::Claim;
-use crate::compaction::explain::UnderWay;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::compaction::space::Space;
 use crate::compaction::table_ends::End;
+use crate::explain::UnderWay;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 

@@ -23,11 +23,11 @@ use std::sync::Arc;
 
 use crate::KeyspaceId;
 use crate::compaction::policy::leveled::scans_merge_bytes;
+use crate::compaction::policy::settings::CompactionPolicy;
 use crate::compaction::targets::Shape;
 use crate::db::Store;
 use crate::db::view::View;
 use crate::levels::KeyspaceLevels;
-use crate::options::CompactionPolicy;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 16;

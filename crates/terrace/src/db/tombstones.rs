@@ -126,7 +126,11 @@ impl Store {
         seen: &SeenBeside,
     ) -> Superseded<Box<dyn Policy>> {
         let tombstones = Tombstones {
-            inner: described_by(&self.options, self.form_of(levels), level0_is_paid_for),
+            inner: described_by(
+                &self.options.policy_settings(),
+                self.form_of(levels),
+                level0_is_paid_for,
+            ),
             percent: self.options.tombstone_percent,
             age_seconds: self.options.tombstone_age_seconds,
             seen: Arc::clone(&seen.tombstones),

@@ -1,20 +1,8 @@
 //! Settings as text: what an operator keeps in a file beside a store.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::options::toml_refusal::toml_refusal;
-use crate::options::{KeyspaceOptions, Options};
-use crate::{Error, Result};
-
-fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|error| Error::invalid(toml_refusal(text, &error)))
-}
-
-fn write(options: &impl Serialize) -> Result<String> {
-    toml::to_string(options)
-        .map_err(|error| Error::invalid(format!("the options cannot be TOML: {error}")))
-}
+use crate::Result;
+use crate::options::Options;
+use crate::toml_text::{read, write};
 
 impl Options {
     /// Settings written as TOML, one `name = value` for each field of [`Options`] that is not to
@@ -44,35 +32,6 @@ impl Options {
 
     /// The settings as [`Options::from_toml`] reads them. An option that is `None` has no line. A
     /// path that is not UTF-8 is in hexadecimal: `{ hex = "2fff" }`.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for a value that TOML has no form for; today there is none.
-    pub fn to_toml(&self) -> Result<String> {
-        write(self)
-    }
-}
-
-impl KeyspaceOptions {
-    /// Settings of a keyspace written as TOML, as those of a store in [`Options::from_toml`].
-    ///
-    /// ```
-    /// use terrace::{Compression, KeyspaceOptions};
-    /// let pictures = KeyspaceOptions::from_toml("block_bytes = 16384\ncompression = ['none']")?;
-    /// assert_eq!(pictures.block_bytes, 16 << 10);
-    /// assert_eq!(pictures.compression, [Compression::None]);
-    /// assert_eq!(KeyspaceOptions::from_toml(&pictures.to_toml()?)?, pictures);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`], naming the line, the option and what it accepts.
-    pub fn from_toml(text: &str) -> Result<Self> {
-        let options: KeyspaceOptions = read(text)?;
-        options.check()?;
-        Ok(options)
-    }
-
-    /// The settings as [`KeyspaceOptions::from_toml`] reads them.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a value that TOML has no form for; today there is none.
@@ -194,15 +153,6 @@ mod tests {
                 assert!(error.contains(name), "{text}: {error}");
             }
         }
-    }
-
-    #[test]
-    fn a_keyspace_says_what_it_does_not_accept() {
-        let refused = |text| KeyspaceOptions::from_toml(text).unwrap_err().to_string();
-        assert!(refused("level_ratio = 1").contains("level_ratio is 1; it must be from 2 to 1000"));
-        assert!(refused("cache_bytes = 1").contains("`block_bytes`"));
-        let text = KeyspaceOptions::default().to_toml().unwrap();
-        assert!(text.contains("level_ratio = 10\n"), "{text}");
     }
 
     #[test]

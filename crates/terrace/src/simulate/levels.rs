@@ -17,6 +17,7 @@ use super::load::{Load, Span};
 use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules;
 use crate::compaction::legality::{check_legal, older_elsewhere};
+use crate::compaction::policy::settings::CompactionPolicy;
 use crate::compaction::policy::tombstones::{Seen, Tombstones};
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
 use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
@@ -25,7 +26,6 @@ use crate::levels::{
     Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState,
     StructureError, TableAdded, TableMeta, TableMoved,
 };
-use crate::options::CompactionPolicy;
 use crate::{Error, KeyspaceId, Result};
 
 /// About the tables of a whole load, at most, where policies choose among tables.
@@ -80,7 +80,7 @@ impl SimulatedLevels {
         Ok(SimulatedLevels {
             load: Load::of(simulation),
             policy: Box::new(Tombstones {
-                inner: described_by(options, &keyspace, false),
+                inner: described_by(&options.policy_settings(), &keyspace, false),
                 percent: options.tombstone_percent,
                 // The time of tombstones is the calendar's, of which there is none here.
                 age_seconds: 0,

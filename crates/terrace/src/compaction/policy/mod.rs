@@ -6,6 +6,7 @@ mod inputs;
 pub(crate) mod leveled;
 pub(crate) mod removal;
 pub(crate) mod score;
+pub(crate) mod settings;
 pub(crate) mod superseded;
 pub(crate) mod tiered;
 pub(crate) mod tombstones;
@@ -17,6 +18,7 @@ use self::candidate::Candidate;
 use self::dedup::Dedup;
 use self::leveled::Leveled;
 use self::score::Score;
+use self::settings::{CompactionPolicy, PolicySettings};
 use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
@@ -24,7 +26,6 @@ use crate::compaction::run::Run;
 use crate::compaction::targets::Shape;
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
-use crate::options::{CompactionPolicy, Options};
 use crate::things::things;
 
 /// A way to keep the levels in shape.
@@ -62,10 +63,10 @@ pub(crate) trait Policy: Send + Sync {
     }
 }
 
-/// The policy that the options describe, for a keyspace of some form. `level0_is_paid_for` if scans
+/// Returns the policy that the settings describe, for a keyspace of some form. `level0_is_paid_for` if scans
 /// have asked level 0 so often that a merge of it is due.
 pub(crate) fn described_by(
-    options: &Options,
+    settings: &PolicySettings,
     form: &KeyspaceOptions,
     level0_is_paid_for: bool,
 ) -> Box<dyn Policy> {
@@ -73,34 +74,34 @@ pub(crate) fn described_by(
         |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
     let same_form_as_above = (0..LEVELS).map(same_form).collect();
     let tiered = |last_level, same_form_as_above| Tiered {
-        level0_merge: options.level0_merge,
+        level0_merge: settings.level0_merge,
         sub_levels: usize::try_from(form.level_ratio).unwrap_or(usize::MAX),
         last_level,
         same_form_as_above,
     };
-    match options.compaction_policy {
+    match settings.policy {
         CompactionPolicy::Leveled => Box::new(Leveled {
-            level0_merge: options.level0_merge,
+            level0_merge: settings.level0_merge,
             level0_is_paid_for,
             shape: Shape::of(form),
-            slice_bytes: options.slice_bytes,
+            slice_bytes: settings.slice_bytes,
             same_form_as_above,
         }),
         CompactionPolicy::Tiered => Box::new(tiered(LastLevel::Tiered, same_form_as_above)),
         CompactionPolicy::Dedup => Box::new(Dedup {
             tiered: tiered(LastLevel::Tiered, same_form_as_above),
-            threshold: options.dedup_threshold,
+            threshold: settings.dedup_threshold,
         }),
         CompactionPolicy::Score => {
             let tiered = tiered(LastLevel::Tiered, same_form_as_above);
-            let least_slowdown = options.level0_slowdown.saturating_sub(1).max(1);
+            let least_slowdown = settings.level0_slowdown.saturating_sub(1).max(1);
             let level0_merge = (tiered.level0_merge * score::LEVEL0_TIMES).min(least_slowdown);
             Box::new(Score {
                 tiered: Tiered {
                     level0_merge: level0_merge.max(tiered.level0_merge),
                     ..tiered
                 },
-                least_score: options.least_score,
+                least_score: settings.least_score,
             })
         }
         CompactionPolicy::Lazy => {

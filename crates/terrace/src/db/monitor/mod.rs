@@ -63,7 +63,7 @@ impl Store {
             return Known::default();
         }
         self.known_of(|levels| {
-            let policy = described_by(&self.options, self.form_of(levels), false);
+            let policy = described_by(&self.options.policy_settings(), self.form_of(levels), false);
             policy.runs(levels)
         })
     }

@@ -104,7 +104,8 @@ impl Store {
             name: levels.name.clone(),
             levels: sub_level_reports(levels),
             duplicates: duplicates(levels),
-            debt_bytes: described_by(&self.options, self.form_of(levels), false).debt_bytes(levels),
+            debt_bytes: described_by(&self.options.policy_settings(), self.form_of(levels), false)
+                .debt_bytes(levels),
             merges: self.compactor.jobs.merges_of(levels.id),
         });
         LevelsReport {

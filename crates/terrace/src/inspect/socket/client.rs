@@ -24,8 +24,8 @@ use super::administration::{Administration, Outcome, check_name, check_path};
 use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
 };
-use crate::compaction::explain::{Description, Explanation};
 use crate::db::files::SOCKET;
+use crate::explain::{Description, Explanation};
 use crate::key::MAX_KEY_BYTES;
 use crate::levels::Bounds;
 use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};

@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use super::administration::{
     Administration, Outcome, RangeForm, check_name, path_form, path_of_form, required_name,
 };
-use crate::compaction::explain::Explanation;
 use crate::event::Event;
+use crate::explain::Explanation;
 use crate::{LevelsReport, Statistics};
 
 /// Raised when an old client could misread an answer, or an old owner a request.

@@ -1,4 +1,4 @@
-//! Which compaction policy a store has.
+//! Settings of a store that its compaction policy goes by.
 
 use std::fmt;
 
@@ -59,4 +59,22 @@ impl fmt::Display for CompactionPolicy {
             CompactionPolicy::Score => "score",
         })
     }
+}
+
+/// Settings of the compaction policy of a store; its keyspaces' own stand in
+/// [`KeyspaceOptions`](crate::KeyspaceOptions).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PolicySettings {
+    /// The policy.
+    pub(crate) policy: CompactionPolicy,
+    /// Sub-levels of level 0 that start a compaction.
+    pub(crate) level0_merge: usize,
+    /// Sub-levels of level 0 that slow writers down.
+    pub(crate) level0_slowdown: usize,
+    /// Maximum bytes of input of a subcompaction.
+    pub(crate) slice_bytes: u64,
+    /// Versions for each that a compaction would leave, from which on `Dedup` compacts.
+    pub(crate) dedup_threshold: f64,
+    /// Minimum gain for each byte written, for `Score`.
+    pub(crate) least_score: f64,
 }

@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::explain::description::{
-    Form, KeysForm, RunForm, SubLevelForm, UnderWayForm,
-};
-use crate::compaction::explain::keyspace::Asked;
-use crate::compaction::explain::{KeyspaceExplanation, Settings, UnderWay};
 use crate::compaction::legality::check_legal;
 use crate::compaction::parts::{Part, cells};
 use crate::compaction::policy::described_by;
+use crate::compaction::policy::settings::CompactionPolicy;
 use crate::compaction::run::Run;
+use crate::explain::description::{Form, KeysForm, RunForm, SubLevelForm, UnderWayForm};
+use crate::explain::keyspace::Asked;
+use crate::explain::{KeyspaceExplanation, Settings, UnderWay};
 use crate::key::MAX_KEY_BYTES;
 use crate::levels::{
     Edit, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER, KeyRange, KeyspaceCreated, KeyspaceLevels,
     Place, SubLevel, Table, TableAdded, TableMeta, Version,
 };
-use crate::options::{CompactionPolicy, Options};
+use crate::options::Options;
 use crate::serial::key_of_form;
 use crate::{Error, KeyspaceId, Result};
 
@@ -87,7 +86,11 @@ impl<'a> Described<'a> {
     pub(crate) fn explain(&self) -> Result<KeyspaceExplanation> {
         let levels = self.levels()?;
         let form = self.form.options.keyspace_form();
-        let policy = described_by(&self.form.options, &form, self.form.level0_is_paid_for);
+        let policy = described_by(
+            &self.form.options.policy_settings(),
+            &form,
+            self.form.level0_is_paid_for,
+        );
         let claims: Vec<Claim> = self.under_way.iter().map(|(c, _)| c.clone()).collect();
         if let Some(choice) = policy.pick(levels, &claims, &AsPolicyKnows(self)) {
             check_legal(levels, &choice).map_err(|broken| {

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use crate::SequenceNumber;
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::explain::{
-    ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanInput,
-    PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
-};
 use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::settings::CompactionPolicy;
 use crate::compaction::policy::{Choice, ChoiceKind, Policy};
 use crate::compaction::run::Run;
 use crate::compaction::targets::{Shape, Targets};
+use crate::explain::{
+    ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanInput,
+    PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
+};
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyspaceLevels, Place};
-use crate::options::{CompactionPolicy, Options};
+use crate::options::Options;
 
 /// So many of the runs that are not due are shown, the best.
 const RUNS_SHOWN: usize = 10;

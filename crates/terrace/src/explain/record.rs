@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::explain::UnderWay;
-use crate::compaction::explain::description::{
-    Description, Form, KeysForm, RunForm, SubLevelForm, TableForm, UnderWayForm,
-};
-use crate::compaction::explain::keyspace::Asked;
 use crate::compaction::parts::Part;
 use crate::compaction::run::Run;
+use crate::explain::UnderWay;
+use crate::explain::description::{
+    Description, Form, KeysForm, RunForm, SubLevelForm, TableForm, UnderWayForm,
+};
+use crate::explain::keyspace::Asked;
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyRange, KeyspaceLevels, SubLevel};
 use crate::options::Options;

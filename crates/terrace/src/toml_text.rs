@@ -1,6 +1,27 @@
-//! Why a text is not the TOML that is expected, on one line.
+//! Settings as TOML, and the reason on one line why a text is none.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use terrace_storage::Escaped;
+
+use crate::{Error, Result};
+
+/// Reads settings from TOML.
+///
+/// # Errors
+/// [`Error::InvalidArgument`], naming the line, the option and the values that it accepts.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| Error::invalid(toml_refusal(text, &error)))
+}
+
+/// Writes settings as TOML.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a value that TOML has no form for.
+pub(crate) fn write(settings: &impl Serialize) -> Result<String> {
+    toml::to_string(settings)
+        .map_err(|error| Error::invalid(format!("the options cannot be TOML: {error}")))
+}
 
 /// Returns the place, the line there and the reason. The error's own text has several lines, in
 /// which a hostile file could write some of its own.

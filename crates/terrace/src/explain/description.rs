@@ -4,12 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compaction::explain::described::Described;
-use crate::compaction::explain::{Explanation, KeyspaceExplanation};
+use crate::explain::described::Described;
+use crate::explain::{Explanation, KeyspaceExplanation};
 use crate::keyspace_options::check_ranges;
 use crate::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use crate::options::Options;
-use crate::options::toml_refusal::toml_refusal;
+use crate::toml_text::toml_refusal;
 use crate::{Error, Result};
 
 /// The longest description, in bytes.
