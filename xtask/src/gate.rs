@@ -170,6 +170,8 @@ fn documentation(root: &Path) -> Outcome {
 fn shuttle(root: &Path) -> Outcome {
     let build = [
         "-p",
+        "terrace-lsm",
+        "-p",
         "terrace",
         "--features",
         "shuttle",

@@ -11,7 +11,15 @@ use crate::tools::{has_nightly_sources, nightly};
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Where to look: what shares memory between threads, or has unsafe code.
-const TESTS: [&str; 5] = ["-p", "terrace-region", "-p", "terrace", "--lib"];
+const TESTS: [&str; 7] = [
+    "-p",
+    "terrace-region",
+    "-p",
+    "terrace-lsm",
+    "-p",
+    "terrace",
+    "--lib",
+];
 
 /// Parts of the names of the tests with several threads.
 const CONCURRENT: &[&str] = &[

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
+use terrace_lsm::things::{Numbered, things};
 use terrace_storage::Escaped;
 
 use crate::stall_cause::StallCause;
-use crate::things::{Numbered, things};
 use crate::{Error, KeyspaceId};
 
 /// Receives the events of a store. See

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::levels::check_age_rule;
+use terrace_lsm::sync::atomic::Ordering;
+use terrace_lsm::table::CursorOptions;
 use terrace_storage::{Clock, Purpose};
 
-use crate::key::Kind;
-use crate::levels::check_age_rule;
-use crate::sync::atomic::Ordering;
-use crate::table::CursorOptions;
 use crate::{
     Db, DbIterator, IterOptions, KeyspaceId, Options, ReadOptions, Result, Snapshot, Value,
     WriteBatch,
@@ -16,14 +16,14 @@ use crate::{
 
 pub use crate::db::region_home::fuzz_region;
 pub use crate::inspect::socket::fuzz_request;
-pub use crate::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
 pub use crate::randomness::Randomness;
-pub use crate::table::FilterBench;
-pub use crate::table::forging::forge_blocks;
-pub use crate::table::fuzz::{fuzz_block, fuzz_forged, fuzz_table};
-pub use crate::toml_text::toml_refusal;
 pub use crate::write_buffer::bench::IndexBench;
 pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
+pub use terrace_lsm::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
+pub use terrace_lsm::table::FilterBench;
+pub use terrace_lsm::table::forging::forge_blocks;
+pub use terrace_lsm::table::fuzz::{fuzz_block, fuzz_forged, fuzz_table};
+pub use terrace_lsm::toml_text::toml_refusal;
 
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId(2);

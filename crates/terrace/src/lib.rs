@@ -24,50 +24,25 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod block_value;
-mod coding;
-mod compaction;
-mod cursor;
 mod db;
-mod error;
 mod event;
 pub mod explain;
-#[cfg(test)]
-mod golden;
-mod guard;
 pub mod inspect;
 
 #[doc(hidden)]
 pub mod internal;
-mod key;
-mod key_prefixes;
-mod keyspace_options;
-mod levels;
-mod made_once;
-mod open_files;
 mod opening;
 mod options;
 mod parallel;
-mod peaks;
 mod persist_method;
 mod randomness;
-mod range_tombstones;
 mod read_buffer;
-mod region_loss;
 mod repair;
-mod serial;
 pub mod simulate;
 mod stall_cause;
-mod sync;
-mod table;
-mod things;
 mod thread_start;
-mod time_profile;
-mod toml_text;
 mod write_buffer;
 
-pub use compaction::oldest_snapshot::OldestSnapshot;
-pub use compaction::policy::settings::CompactionPolicy;
 pub use db::compaction_history::{Compaction, CompactionKind};
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
@@ -85,24 +60,26 @@ pub use db::statistics::{
 };
 pub use db::value::Value;
 pub use db::write::WriteOptions;
-pub use error::{Error, Result};
 pub use event::{Event, EventKind, EventListener};
-pub use key::{KeyspaceId, SequenceNumber};
-pub use keyspace_options::KeyspaceOptions;
-pub use levels::ManifestTail;
 pub use options::{
     Background, Durability, FileAccess, ForwardPolicy, Options, PersistMethod, ReadBufferOptions,
     ReadBufferStructure, RegionSource,
 };
 pub use read_buffer::ReadBufferStatistics;
-pub use region_loss::RegionLoss;
 pub use repair::{
     DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
 };
 pub use stall_cause::StallCause;
-pub use table::Compression;
+pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
+pub use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+pub use terrace_lsm::error::{Error, Result};
+pub use terrace_lsm::key::{KeyspaceId, SequenceNumber};
+pub use terrace_lsm::keyspace_options::KeyspaceOptions;
+pub use terrace_lsm::levels::ManifestTail;
+pub use terrace_lsm::region_loss::RegionLoss;
+pub use terrace_lsm::table::Compression;
+pub use terrace_lsm::time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
-pub use time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use write_buffer::batch::WriteBatch;
 
 /// The README's program compiles.

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::settings::{CompactionPolicy, PolicySettings};
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::Domain;
+use terrace_lsm::serial::paths;
+use terrace_lsm::table::Compression;
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
 pub use self::file_access::FileAccess;
 pub use self::persist_method::PersistMethod;
 pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
-use crate::compaction::policy::settings::{CompactionPolicy, PolicySettings};
 use crate::event::EventListener;
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::Domain;
 use crate::randomness::Randomness;
-use crate::serial::paths;
-use crate::table::Compression;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,8 +2,9 @@
 
 use std::thread;
 
+use terrace_lsm::guard::{catch, panicked};
+
 use crate::Result;
-use crate::guard::{catch, panicked};
 use crate::options::{Background, Options};
 use crate::thread_start::start_scoped;
 

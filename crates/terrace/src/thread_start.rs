@@ -2,9 +2,9 @@
 
 use std::thread::{Scope, ScopedJoinHandle};
 
+use terrace_lsm::sync::thread::{Builder, JoinHandle};
 use terrace_storage::NoThread;
 
-use crate::sync::thread::{Builder, JoinHandle};
 use crate::{Error, Result};
 
 /// Starts a thread.

@@ -149,7 +149,7 @@ fn bless() {
     }
     let changes = (0..30u8).flat_map(|at| [at, at * 3, 0, b'0' + at % 10]);
     save("forged", "many-blocks", &Vec::from_iter(changes));
-    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../lsm/tests/golden");
     let table = fs::read(golden.join("table-v2-ranges.bin")).unwrap();
     save("table", "ranges", &table);
     save("block", "ranges", range_tombstones(&table));

@@ -13,13 +13,13 @@
 
 use std::time::Duration;
 
+use terrace_lsm::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_lsm::sync::{Instant, Mutex};
 use terrace_region::Description;
 
 use crate::Options;
 use crate::db::Store;
 use crate::read_buffer::ReadBuffer;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Instant, Mutex};
 
 /// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
 const SLOW: Duration = Duration::from_secs(5);

@@ -14,11 +14,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{KeyspaceLevels, Table};
+use terrace_lsm::range_tombstones::{RangeTombstone, RangeTombstones};
+use terrace_lsm::sync::atomic::Ordering;
+
 use crate::db::Store;
 use crate::db::view::View;
-use crate::levels::{KeyspaceLevels, Table};
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::sync::atomic::Ordering;
 use crate::{Result, SequenceNumber};
 
 /// By the numbers of tables: the number from which on readers see nothing of them.
@@ -157,14 +158,15 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
+    use terrace_lsm::range_tombstones::testing::tombstone;
+
     use super::*;
-    use crate::levels::testing::{added, levels, sub_level_place, version};
-    use crate::range_tombstones::tests::tombstone;
 
     fn table_of(smallest: &str, largest: &str, max_sequence: SequenceNumber) -> Table {
         let mut meta = added(sub_level_place(1, 1), 1, smallest, largest).table;
         meta.max_sequence = max_sequence;
-        let version = version(vec![crate::levels::TableAdded {
+        let version = version(vec![terrace_lsm::levels::TableAdded {
             place: sub_level_place(1, 1),
             table: meta,
         }]);

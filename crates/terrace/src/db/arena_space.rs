@@ -4,10 +4,10 @@
 //! the tables of all arenas: acknowledged writes find room before a put is refused. Other programs
 //! may take that room; the reserve (`reserve.rs`) is for them.
 
+use terrace_lsm::levels::ArenaHome;
 use terrace_storage::Directory;
 
 use crate::db::Store;
-use crate::levels::ArenaHome;
 use crate::write_buffer::arena_size::{
     affordable_bytes, in_tables, needed_bytes, smallest_arena_bytes,
 };

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{ArenaIssued, Edit};
 use terrace_region::{Arena, Slot, capacity_for_payload};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
-use crate::levels::{ArenaIssued, Edit};
 use crate::write_buffer::arena_size::{
     SPARE_BELOW_SIXTEENTHS, ever_smaller, next_arena_bytes, smallest_arena_bytes,
 };

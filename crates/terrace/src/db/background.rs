@@ -17,11 +17,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_lsm::sync::thread::{self, JoinHandle, ThreadId};
+use terrace_lsm::sync::{Condvar, Mutex};
+
 use crate::db::Store;
 use crate::event::EventKind;
 use crate::options;
-use crate::sync::thread::{self, JoinHandle, ThreadId};
-use crate::sync::{Condvar, Mutex};
 use crate::thread_start;
 use crate::{Error, Result};
 

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use terrace_lsm::compaction::debt;
+use terrace_lsm::compaction::policy::described_by;
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{KeyspaceLevels, Version};
+use terrace_lsm::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_lsm::sync::{Instant, thread};
+use terrace_lsm::time_profile::{Path, Stage};
+
 use crate::Result;
-use crate::compaction::debt;
-use crate::compaction::policy::described_by;
 use crate::db::Store;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::event::EventKind;
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{KeyspaceLevels, Version};
 use crate::options::{Background, Options};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Instant, thread};
-use crate::time_profile::{Path, Stage};
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::slowdown::{

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Condvar, Mutex};
+use terrace_lsm::sync::atomic::{AtomicBool, Ordering};
+use terrace_lsm::sync::{Condvar, Mutex};
 
 /// The bell. One thread waits for it.
 #[derive(Debug, Default)]

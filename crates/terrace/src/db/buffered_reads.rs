@@ -3,15 +3,15 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use terrace_lsm::key::Tag;
+use terrace_lsm::levels::{KeyspaceLevels, Version as TablesVersion};
+use terrace_lsm::time_profile::{Stage, at};
 use terrace_region::release_free_memory;
 
 use crate::db::Store;
 use crate::db::read::Lookup;
 use crate::db::value::Value;
-use crate::key::Tag;
-use crate::levels::{KeyspaceLevels, Version as TablesVersion};
 use crate::read_buffer::{Found, Key, ReadBuffer, Version};
-use crate::time_profile::{Stage, at};
 use crate::{Compression, KeyspaceId, SequenceNumber};
 
 impl<'a> Lookup<'a> {

@@ -12,6 +12,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
+use terrace_lsm::sync::atomic::Ordering;
+use terrace_lsm::table::{another_table, read_properties, table_name};
 use terrace_storage::{
     Access, Directory, DirectoryEntry, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
@@ -19,10 +22,7 @@ use terrace_storage::{
 use crate::db::directory::open_if_there;
 use crate::db::ownership::lock_as_owner;
 use crate::db::{Store, files};
-use crate::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use crate::randomness::Randomness;
-use crate::sync::atomic::Ordering;
-use crate::table::{another_table, read_properties, table_name};
 use crate::{Error, Result, SequenceNumber};
 
 /// Read and written at a time where a file cannot be linked.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::levels::{ArenaEnd, ArenaHome, CleanClose, Edit};
+use terrace_lsm::sync::atomic::Ordering;
+
 use crate::Result;
 use crate::db::Store;
 use crate::db::flush::ToFlush;
 use crate::db::write::Writer;
-use crate::levels::{ArenaEnd, ArenaHome, CleanClose, Edit};
-use crate::sync::atomic::Ordering;
 use crate::thread_start;
 
 impl Store {

@@ -30,12 +30,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use terrace_lsm::sync::{Condvar, Instant, Mutex, MutexGuard, hint, thread};
 use terrace_storage::ForkMark;
 
 use self::leadership::Leadership;
 use crate::db::conflict::Condition;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Instant, Mutex, MutexGuard, hint, thread};
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
 

@@ -19,10 +19,12 @@ mod space;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::legality::check_legal;
-use crate::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
-use crate::compaction::targets::Shape;
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::legality::check_legal;
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
+use terrace_lsm::compaction::targets::Shape;
+use terrace_lsm::levels::{Edit, TableMoved, TableRemoved, Version};
+
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compaction_history::{Began, Compaction};
@@ -31,7 +33,6 @@ use crate::db::ledger::Ledger;
 use crate::db::monitor::Known;
 use crate::db::tombstones::SeenBeside;
 use crate::event::EventKind;
-use crate::levels::{Edit, TableMoved, TableRemoved, Version};
 use crate::{Error, KeyspaceId, Result};
 
 /// Returns the claims in a keyspace.
@@ -264,9 +265,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::levels::testing::added;
+    use terrace_lsm::levels::{Place, TableAdded};
+
     use super::*;
-    use crate::levels::testing::added;
-    use crate::levels::{Place, TableAdded};
     use crate::{Background, Db, KeyspaceOptions, Options};
 
     /// A table of a level: its smallest and its largest key, and its bytes.

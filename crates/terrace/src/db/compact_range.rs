@@ -9,17 +9,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::removal;
-use crate::compaction::policy::superseded::are_droppable;
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::removal;
+use terrace_lsm::compaction::policy::superseded::are_droppable;
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Input, Reason};
+use terrace_lsm::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
+use terrace_lsm::sync::thread;
+
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compact::claims_of;
 use crate::db::keyspaces::live;
-use crate::levels::{Bounds, KeyRange, KeyspaceLevels, Place};
 use crate::options::Background;
-use crate::sync::thread;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Most attempts on a full disk. Each reads the outputs of the one before again, so there are few.
@@ -214,9 +215,10 @@ fn output(levels: &KeyspaceLevels, inputs: impl Iterator<Item = Place>) -> Optio
 mod tests {
     use std::ops::Bound;
 
+    use terrace_lsm::compaction::legality::check_legal;
+    use terrace_lsm::levels::testing::{added, flush_place, levels, sub_level_place, version};
+
     use super::*;
-    use crate::compaction::legality::check_legal;
-    use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
 
     fn numbers(choice: &Choice) -> Vec<u64> {
         choice

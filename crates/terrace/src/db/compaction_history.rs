@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
+use terrace_lsm::levels::Version;
+use terrace_lsm::serial;
+use terrace_lsm::sync::{Instant, Mutex};
 
-use crate::compaction::policy::{Choice, ChoiceKind};
-use crate::levels::Version;
-use crate::sync::{Instant, Mutex};
-use crate::{KeyspaceId, serial};
+use crate::KeyspaceId;
 
 /// Compactions that a store remembers; the oldest go first.
 pub(crate) const KEPT: usize = 256;
@@ -161,10 +162,11 @@ impl CompactionHistory {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use terrace_lsm::compaction::estimates::Duplicates;
+    use terrace_lsm::compaction::policy::{Input, Reason};
+    use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
+
     use super::*;
-    use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{Input, Reason};
-    use crate::levels::testing::{added, levels, sub_level_place, version};
 
     fn compaction(job: u64) -> Compaction {
         let version = version(vec![

@@ -9,13 +9,14 @@
 //! The leader never reads a table: every write after the number is in the MemTables unless they
 //! have been flushed since, and then the answer is a conflict, too. The caller reads again.
 
+use terrace_lsm::key::{Kind, MAX_SEQUENCE};
+use terrace_lsm::table::key_hash;
+
 use crate::db::Store;
 use crate::db::read::ReadOptions;
 use crate::db::value::Value;
 use crate::db::view::View;
 use crate::db::write::WriteOptions;
-use crate::key::{Kind, MAX_SEQUENCE};
-use crate::table::key_hash;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::record::Records;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
@@ -114,7 +115,7 @@ impl Store {
     ) -> bool {
         let hash = key_hash(key, self.writes.hash_seed);
         let tables = view.memtables.iter().filter(|table| !table.is_empty());
-        let newest = |(tag, _): (crate::key::Tag, _)| tag.sequence() > sequence;
+        let newest = |(tag, _): (terrace_lsm::key::Tag, _)| tag.sequence() > sequence;
         tables
             .filter_map(|table| table.get(keyspace, key, hash, MAX_SEQUENCE))
             .any(newest)

@@ -8,12 +8,13 @@
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-use crate::cursor::Cursor;
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
+use terrace_lsm::levels::Bounds;
+
 use crate::db::Store;
 use crate::db::keyspaces::live;
 use crate::db::write::Writer;
-use crate::key::{Kind, MAX_KEY_BYTES};
-use crate::levels::Bounds;
 use crate::options::Durability;
 use crate::write_buffer::batch::{WriteBatch, check_key};
 use crate::{Error, KeyspaceId, Result};

@@ -18,15 +18,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_lsm::sync::atomic::{AtomicUsize, Ordering};
+use terrace_lsm::sync::{Mutex, thread};
+use terrace_lsm::table::table_name;
 use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
 
 use crate::Result;
 use crate::db::Store;
 use crate::event::EventKind;
 use crate::options::Background;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, thread};
-use crate::table::table_name;
 
 /// What one step gives back to the file system.
 const STEP_BYTES: u64 = 4 << 20;

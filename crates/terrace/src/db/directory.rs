@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::levels::ManifestState;
+use terrace_lsm::sync::atomic::Ordering;
+use terrace_lsm::table::table_name;
 use terrace_region::{HEADER_BYTES, Header, HeaderState};
 use terrace_storage::{
     Access, Directory, DirectoryEntry, ErrorKind, Escaped, OpenMode, OpenOptions, Purpose, Storage,
@@ -11,10 +14,7 @@ use terrace_storage::{
 
 use crate::db::unsupported_tables::stays;
 use crate::db::{Store, files};
-use crate::levels::ManifestState;
 use crate::options::Options;
-use crate::sync::atomic::Ordering;
-use crate::table::table_name;
 use crate::{Error, Result};
 
 /// Opens a directory; `None` if there is none.

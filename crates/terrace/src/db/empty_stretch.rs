@@ -22,10 +22,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::sync::{ArcSwap, Mutex};
+
 use crate::db::Store;
-use crate::key::Kind;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{ArcSwap, Mutex};
 use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 

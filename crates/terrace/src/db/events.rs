@@ -8,12 +8,12 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use terrace_lsm::sync::Mutex;
 use terrace_storage::ForkMark;
 
 use self::listener::Listener;
 use crate::event::{Event, EventKind, EventListener};
 use crate::opening::Opening;
-use crate::sync::Mutex;
 
 /// Events that a store keeps; the oldest go first.
 const KEPT: usize = 1000;

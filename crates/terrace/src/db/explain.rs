@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::targets::Shape;
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::targets::Shape;
+use terrace_lsm::levels::KeyspaceLevels;
+
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::keyspaces::no_keyspace;
@@ -12,7 +14,6 @@ use crate::db::tombstones::SeenBeside;
 use crate::explain::keyspace::Asked;
 use crate::explain::record::describe;
 use crate::explain::{Description, Explanation, Settings, UnderWay};
-use crate::levels::KeyspaceLevels;
 use crate::{KeyspaceId, Result};
 
 /// What is known at one moment.
@@ -92,11 +93,12 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::compaction::estimates::Duplicates;
+    use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Reason};
+    use terrace_lsm::levels::KeyRange;
+
     use super::*;
-    use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
     use crate::db::jobs::Ended;
-    use crate::levels::KeyRange;
     use crate::{Background, CompactionPolicy, Db, Options};
 
     fn write(db: &Db) {

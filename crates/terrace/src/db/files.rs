@@ -1,6 +1,6 @@
 //! The names of a store's files.
 
-use crate::key::MAX_SEQUENCE;
+use terrace_lsm::key::MAX_SEQUENCE;
 
 /// Taken by the owner, shared by readers.
 pub(crate) const LOCK: &str = "LOCK";

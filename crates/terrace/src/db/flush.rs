@@ -7,17 +7,22 @@
 //! number in tables on, and a younger arena's tables would hide an older one's frames from it.
 //!
 //! The oldest arena takes the youngest tables of level 0 along if they are tiny
-//! ([`tiny_tables`](crate::compaction::tiny_tables)): the same edit lists one table in their place.
+//! ([`tiny_tables`](terrace_lsm::compaction::tiny_tables)): the same edit lists one table in their place.
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
+use terrace_lsm::compaction::merge::merge;
+use terrace_lsm::compaction::slices::{Slice, table_bytes_within};
+use terrace_lsm::compaction::table_ends::TableEnds;
+use terrace_lsm::levels::{Edit, TableAdded, TableMeta};
+use terrace_lsm::range_tombstones::RangeTombstones;
+use terrace_lsm::sync::Instant;
+use terrace_lsm::sync::atomic::{AtomicBool, Ordering};
+use terrace_lsm::time_profile::{Path, Stage, at};
 use terrace_region::Placement;
 use terrace_storage::Purpose;
 
-use crate::compaction::drop_rules::{DropRules, Keys};
-use crate::compaction::merge::merge;
-use crate::compaction::slices::{Slice, table_bytes_within};
-use crate::compaction::table_ends::TableEnds;
 use crate::db::Store;
 use crate::db::ledger::Ledger;
 use crate::db::recover::TakenArena;
@@ -25,11 +30,6 @@ use crate::db::table_files::{NewFiles, TableFiles};
 use crate::db::taken_along::{Along, TakenAlong};
 use crate::db::write::Writer;
 use crate::event::EventKind;
-use crate::levels::{Edit, TableAdded, TableMeta};
-use crate::range_tombstones::RangeTombstones;
-use crate::sync::Instant;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::time_profile::{Path, Stage, at};
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber, parallel};
 

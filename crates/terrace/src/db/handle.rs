@@ -5,6 +5,9 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::DEFAULT_NAME;
+use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::Clock;
 
 use crate::db::Store;
@@ -17,10 +20,7 @@ use crate::db::verify::{VerifyReport, verify_live};
 use crate::db::write::WriteOptions;
 use crate::event::Event;
 use crate::explain::{Description, Explanation};
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::DEFAULT_NAME;
 use crate::options::Options;
-use crate::time_profile::TimeProfile;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{KeyspaceId, Result, SequenceNumber};
 

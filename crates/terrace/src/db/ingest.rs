@@ -16,19 +16,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+use terrace_lsm::compaction::targets::{Shape, Targets};
+use terrace_lsm::guard::catch;
+use terrace_lsm::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
+use terrace_lsm::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
 use terrace_storage::Purpose;
 
-use crate::compaction::merge::TableSink;
-use crate::compaction::policy::settings::CompactionPolicy;
-use crate::compaction::targets::{Shape, Targets};
 use crate::db::Store;
 use crate::db::keyspace::Keyspace;
 use crate::db::keyspaces::live;
 use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
-use crate::guard::catch;
-use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
-use crate::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
@@ -278,15 +278,17 @@ fn place_of<R>(
 
 /// The number of levels from the top that hold nothing in a range.
 fn free_depth(levels: &KeyspaceLevels, range: &KeyRange) -> u8 {
-    let is_free =
-        |level: &&crate::levels::Level| level.tables().all(|table| !table.bounds.overlaps(range));
+    let is_free = |level: &&terrace_lsm::levels::Level| {
+        level.tables().all(|table| !table.bounds.overlaps(range))
+    };
     levels.levels.iter().take_while(is_free).count() as u8
 }
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::levels::testing::{added, flush_place, levels, sub_level_place, version};
+
     use super::*;
-    use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
 
     #[test]
     fn a_base_above_younger_sub_levels_is_no_place() {

@@ -16,19 +16,20 @@ mod search;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::Versions;
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::InternalKey;
+use terrace_lsm::table::CursorOptions;
+use terrace_lsm::time_profile::{Drawn, Path, Stage, Watched, draw};
+
 use self::search::{
     RowValue, Search, after_versions_of, before_versions_of, seek_last_before, skip_key,
 };
-use crate::compaction::Versions;
-use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::fork::leak;
 use crate::db::passed_over::Due;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{SharedSource, Source};
-use crate::key::InternalKey;
-use crate::table::CursorOptions;
-use crate::time_profile::{Drawn, Path, Stage, Watched, draw};
 use crate::{Error, KeyspaceId, Result};
 
 /// What an iterator covers.

@@ -16,17 +16,18 @@ pub(crate) mod under_way;
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::compaction::space::Space;
+use terrace_lsm::compaction::table_ends::End;
+use terrace_lsm::sync::{Condvar, Mutex, MutexGuard};
+
 pub(crate) use self::asked_for::Reserved;
 use self::board::Board;
 use self::job::Job;
 pub(crate) use self::job::{Begun, BuiltSlice, Ended, SliceWork, Work};
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
-use crate::compaction::slices::Slice;
-use crate::compaction::space::Space;
-use crate::compaction::table_ends::End;
 use crate::explain::UnderWay;
-use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, KeyspaceId, Result};
 
 /// The jobs under way.

@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+
 use crate::db::Store;
 use crate::db::conflict::Change;
 use crate::db::fork::leak;
@@ -13,8 +16,6 @@ use crate::db::read::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::db::value::Value;
 use crate::db::write::WriteOptions;
-use crate::key::Kind;
-use crate::keyspace_options::KeyspaceOptions;
 use crate::opening::Opening;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{KeyspaceId, Result};

@@ -1,8 +1,9 @@
 //! Writes of a batch to keyspaces.
 
+use terrace_lsm::key::Kind;
+
 use crate::Result;
 use crate::db::keyspace::Keyspace;
-use crate::key::Kind;
 use crate::write_buffer::batch::WriteBatch;
 
 impl WriteBatch {

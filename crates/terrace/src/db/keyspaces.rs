@@ -16,11 +16,12 @@
 
 use std::sync::Arc;
 
-use crate::db::Store;
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{
     Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceLevels, KeyspaceRenamed, Version,
 };
+
+use crate::db::Store;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.

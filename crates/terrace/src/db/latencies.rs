@@ -2,17 +2,16 @@
 //!
 //! A get takes about a microsecond, so reading the clock twice and recording each would be felt.
 //! Gets and writes are therefore sampled: a few of each thread, drawn at random
-//! ([`draw`](crate::time_profile::draw)). What is rare, long and done in the background is recorded each
+//! ([`draw`](fn@terrace_lsm::time_profile::draw)). What is rare, long and done in the background is recorded each
 //! time. Nobody ever waits for a histogram: a sample that finds it in use is dropped.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-
-use crate::serial;
-use crate::sync::Instant;
-use crate::time_profile::TIMED_ONE_IN;
+use terrace_lsm::serial;
+use terrace_lsm::sync::Instant;
+use terrace_lsm::time_profile::TIMED_ONE_IN;
 
 /// What takes longer is recorded as this.
 const LONGEST_NANOSECONDS: u64 = 100_000_000_000;
@@ -41,7 +40,7 @@ impl Latencies {
     }
 }
 
-/// One histogram. Not of [`sync`](crate::sync)'s primitives: no caller's order depends on it.
+/// One histogram. Not of [`sync`](terrace_lsm::sync)'s primitives: no caller's order depends on it.
 #[derive(Debug)]
 pub(crate) struct Latency(Option<parking_lot::Mutex<Histogram<u64>>>);
 

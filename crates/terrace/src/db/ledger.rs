@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terrace_lsm::levels::{Edit, Manifest, ManifestError, ManifestState};
+use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::Arena;
 
 use crate::db::Store;
-use crate::levels::{Edit, Manifest, ManifestError, ManifestState};
-use crate::region_loss::RegionLoss;
 use crate::{Error, Result};
 
 /// The manifest and what it says.

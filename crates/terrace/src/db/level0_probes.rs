@@ -21,14 +21,15 @@
 use std::array;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::policy::leveled::scans_merge_bytes;
+use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+use terrace_lsm::compaction::targets::Shape;
+use terrace_lsm::levels::KeyspaceLevels;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+
 use crate::KeyspaceId;
-use crate::compaction::policy::leveled::scans_merge_bytes;
-use crate::compaction::policy::settings::CompactionPolicy;
-use crate::compaction::targets::Shape;
 use crate::db::Store;
 use crate::db::view::View;
-use crate::levels::KeyspaceLevels;
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 16;
 /// What a merge reads and writes while a scan probes a sub-level in memory, some 10 us with all that

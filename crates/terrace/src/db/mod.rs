@@ -76,16 +76,17 @@ pub(crate) mod write_rate;
 
 use std::sync::Arc;
 
+use terrace_lsm::guard::catch;
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::Ordering;
+
 use crate::db::events::trace;
 use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
 use crate::db::snapshot::Snapshot;
 use crate::db::view::View;
 use crate::db::write::Writer;
-use crate::guard::catch;
-use crate::keyspace_options::KeyspaceOptions;
 use crate::options::Options;
-use crate::sync::Mutex;
-use crate::sync::atomic::Ordering;
 use crate::{Error, Result, SequenceNumber};
 
 /// An open store: its settings, and the owners of all else. Each owner has its own locks; `owners.rs`

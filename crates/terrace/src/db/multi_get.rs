@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::table::{CursorOptions, TableReader, Unread};
+
 use crate::db::Store;
 use crate::db::read::{Lookup, ReadOptions};
 use crate::db::value::Value;
 use crate::db::view::View;
-use crate::table::{CursorOptions, TableReader, Unread};
 use crate::{KeyspaceId, Result};
 
 impl Store {

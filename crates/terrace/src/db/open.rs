@@ -8,6 +8,11 @@ mod owners;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::guard::catch;
+use terrace_lsm::levels::{
+    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
+};
+use terrace_lsm::time_profile::TimedStorage;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage};
 
@@ -28,14 +33,9 @@ use crate::db::wait_for_lock::wait_for_lock;
 use crate::db::write::Writer;
 use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory, fork};
-use crate::guard::catch;
-use crate::levels::{
-    ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
-};
 use crate::opening::Opening;
 use crate::options::{self, Durability, Options};
 use crate::read_buffer::ReadBuffer;
-use crate::time_profile::TimedStorage;
 use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};

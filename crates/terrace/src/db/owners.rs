@@ -12,6 +12,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::levels::{ArenaHome, ObsoleteTables};
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
+use terrace_lsm::table::TableCache;
+use terrace_lsm::time_profile::TimeProfiler;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, ForkMark, Lock};
 
@@ -45,14 +50,9 @@ use crate::db::tombstones::SeenTombstones;
 use crate::db::view::PresentView;
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
-use crate::levels::{ArenaHome, ObsoleteTables};
 use crate::opening::Opening;
 use crate::options::Durability;
 use crate::read_buffer::ReadBuffer;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::TableCache;
-use crate::time_profile::TimeProfiler;
 use crate::{Error, Result};
 
 /// The way of a write into an arena, up to its acknowledgement.

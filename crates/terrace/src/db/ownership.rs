@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use terrace_lsm::sync::Mutex;
 use terrace_storage::{Directory, ErrorKind, Lock, LockKind};
 
 use crate::db::files;
 use crate::db::files::SOCKET;
-use crate::sync::Mutex;
 use crate::{Error, Result};
 
 /// Attempts to lock a `LOCK` that took the place of the one held, and the pause between two.

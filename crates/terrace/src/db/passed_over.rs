@@ -14,16 +14,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use terrace_lsm::compaction::policy::tombstones::merge_bytes;
+use terrace_lsm::compaction::policy::{Choice, Reason};
+use terrace_lsm::levels::{KeyRange, KeyspaceLevels, Place, Table, Version};
+use terrace_lsm::sync::Mutex;
 use terrace_region::Arena;
 
-use crate::compaction::policy::tombstones::merge_bytes;
-use crate::compaction::policy::{Choice, Reason};
 use crate::db::Store;
 use crate::db::empty_stretch::Keys;
 use crate::db::view::View;
 use crate::db::write::Writer;
-use crate::levels::{KeyRange, KeyspaceLevels, Place, Table, Version};
-use crate::sync::Mutex;
 use crate::{KeyspaceId, Result};
 
 /// Bytes that a flush or a merge reads and writes while an iterator passes over a key.

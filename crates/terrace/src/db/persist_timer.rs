@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::thread::{self, JoinHandle};
+
 use crate::db::Store;
 use crate::db::bell::Bell;
 use crate::db::write::WriteOptions;
-use crate::sync::Mutex;
-use crate::sync::thread::{self, JoinHandle};
 use crate::thread_start;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};

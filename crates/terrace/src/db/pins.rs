@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicBool, Ordering};
+
 use crate::write_buffer::memtable::MemTable;
 
 /// Counts the flushed MemTables that values and iterators still hold, against a budget.

@@ -11,9 +11,10 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::levels::{SubLevel, Table};
+use terrace_lsm::range_tombstones::RangeTombstones;
+
 use crate::db::Store;
-use crate::levels::{SubLevel, Table};
-use crate::range_tombstones::RangeTombstones;
 use crate::{Result, SequenceNumber};
 
 /// The tombstone that decides for a key.

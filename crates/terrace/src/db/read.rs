@@ -7,9 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::block_value::TableValue;
-use crate::compaction::Versions;
-use crate::cursor::Cursor;
+use terrace_lsm::block_value::TableValue;
+use terrace_lsm::compaction::Versions;
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::{Kind, MAX_SEQUENCE, Tag};
+use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
+use terrace_lsm::range_tombstones::RangeTombstones;
+use terrace_lsm::table::{CursorOptions, TableCursor, TableReader, key_hash};
+use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
+
 use crate::db::Store;
 use crate::db::keyspaces::live;
 use crate::db::range_cover::RangeCover;
@@ -17,11 +23,6 @@ use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
 use crate::db::value::Value;
 use crate::db::view::View;
-use crate::key::{Kind, MAX_SEQUENCE, Tag};
-use crate::levels::{KeyspaceLevels, SubLevelCursor, Table};
-use crate::range_tombstones::RangeTombstones;
-use crate::table::{CursorOptions, TableCursor, TableReader, key_hash};
-use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 

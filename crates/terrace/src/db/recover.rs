@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::key::MAX_KEYSPACE;
+use terrace_lsm::levels::{LiveArena, ManifestState, ManifestTail};
+use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::{Arena, Expected, HeaderState, Placement, Recovered, Region, SlotInfo};
 use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::Unlisted;
-use crate::key::MAX_KEYSPACE;
-use crate::levels::{LiveArena, ManifestState, ManifestTail};
 use crate::options::Options;
-use crate::region_loss::RegionLoss;
 use crate::write_buffer::frame_check::FrameFaults;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
@@ -55,7 +55,7 @@ pub struct Recovery {
     pub region_loss: Option<RegionLoss>,
     /// Arenas in the directory that are another store's, or of a newer release. They prove nothing
     /// about this store: it leaves them alone. Move them away, or run repair.
-    #[serde(flatten, with = "crate::serial::paths::foreign_files")]
+    #[serde(flatten, with = "terrace_lsm::serial::paths::foreign_files")]
     pub foreign_files: Vec<PathBuf>,
 }
 
@@ -474,4 +474,53 @@ pub(crate) fn take(
         recovered.arenas.push(taken);
     }
     recovered
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::Statistics;
+
+    fn path() -> PathBuf {
+        OsStr::from_bytes(b"/a\xff").into()
+    }
+
+    #[test]
+    fn statistics_keep_a_path_that_is_not_text() {
+        let statistics = Statistics {
+            region_dir: Some(path()),
+            recovery: Recovery {
+                foreign_files: vec!["/b".into(), path()],
+                ..Recovery::default()
+            },
+            ..Statistics::default()
+        };
+        let json = serde_json::to_string(&statistics).unwrap();
+        let shown = "\"region_dir\":\"/a\u{fffd}\",\"region_dir_hex\":\"2f61ff\"";
+        assert!(json.contains(shown), "{json}");
+        let again: Statistics = serde_json::from_str(&json).unwrap();
+        assert_eq!(again.region_dir, statistics.region_dir);
+        let files = statistics.recovery.foreign_files;
+        assert_eq!(again.recovery.foreign_files, files);
+    }
+
+    #[test]
+    fn statistics_with_paths_of_text_have_no_other_names() {
+        let statistics = Statistics {
+            region_dir: Some("/a".into()),
+            ..Statistics::default()
+        };
+        let json = serde_json::to_string(&statistics).unwrap();
+        assert!(!json.contains("_hex"), "{json}");
+        assert!(json.contains("\"region_dir\":\"/a\""), "{json}");
+        let again: Statistics = serde_json::from_str(&json).unwrap();
+        assert_eq!(again.region_dir, statistics.region_dir);
+        let json = serde_json::to_string(&Statistics::default()).unwrap();
+        assert!(json.contains("\"region_dir\":null"), "{json}");
+    }
 }

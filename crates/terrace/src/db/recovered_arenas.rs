@@ -5,10 +5,11 @@
 //! between finds the state of before. Where space is short, each arena has an edit of its own, oldest
 //! first, as in a store that goes on. Arenas that find no room even so stay sealed, for a later flush.
 
+use terrace_lsm::levels::{ArenaHome, Edit};
+
 use crate::db::Store;
 use crate::db::flush::ToFlush;
 use crate::db::recover::{RecoveredWrites, TakenArena};
-use crate::levels::{ArenaHome, Edit};
 use crate::options::Durability;
 use crate::{Error, Result};
 

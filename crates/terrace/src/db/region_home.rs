@@ -15,17 +15,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_lsm::coding::Decoder;
+use terrace_lsm::levels::{ArenaHome, ManifestState, read_file};
 use terrace_region::{FRONT_BYTES, Front};
 use terrace_storage::{
     Access, Directory, ErrorKind, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::coding::Decoder;
 use crate::db::directory::{has_been_made, open_if_there};
 use crate::db::files;
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
-use crate::levels::{ArenaHome, ManifestState, read_file};
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
 

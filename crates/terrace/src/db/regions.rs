@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::levels::ManifestState;
 use terrace_region::Region;
 use terrace_storage::{CountingStorage, Directory};
 
 use crate::db::Store;
 use crate::db::recover::{RecoveredWrites, check_evidence, recover};
 use crate::db::region_home::OldArenas;
-use crate::levels::ManifestState;
 use crate::options::{Durability, Options};
 use crate::{Error, RegionLoss, Result};
 
@@ -86,7 +86,7 @@ impl Store {
     pub(crate) fn region_error(&self, error: terrace_region::Error) -> Error {
         let kept = self.reads.view.load().flushed_sequence;
         let promised = self.persisted().max(kept);
-        region_error(error).with_loss(RegionLoss { kept, promised })
+        region_error(error).with_loss(RegionLoss::new(kept, promised))
     }
 
     /// What a failed persist of an arena means: nothing may be written on top of it.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use terrace_lsm::serial::{key_form, key_of_form};
 
-use crate::serial::{key_form, key_of_form};
 use crate::{SequenceNumber, TableReport};
 
 /// Times that writers were held back, in seconds, under their causes.

@@ -11,13 +11,13 @@
 
 use std::time::Duration;
 
+use terrace_lsm::sync::atomic::{AtomicU32, Ordering};
+use terrace_lsm::sync::{Instant, Mutex};
 use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
 use crate::db::files::RESERVE;
 use crate::event::EventKind;
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Instant, Mutex};
 use crate::{Error, Result};
 
 /// The reserve is one part in this many of the bytes in tables.

@@ -11,14 +11,14 @@ mod naps;
 use std::path::Path;
 use std::sync::atomic::AtomicU64 as Count;
 
+use terrace_lsm::sync::thread;
+use terrace_lsm::table::table_name;
 use terrace_region::{HeaderState, MemoryKind, SimulatedMemory};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
 
 use self::naps::Naps;
 use super::*;
 use crate::options::RegionSource;
-use crate::sync::thread;
-use crate::table::table_name;
 use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
 
 /// Unless the environment says otherwise.

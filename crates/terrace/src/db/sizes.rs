@@ -3,12 +3,12 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use terrace_lsm::levels::{Bounds, Table};
+use terrace_lsm::table::CursorOptions;
 use terrace_storage::Purpose;
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
-use crate::levels::{Bounds, Table};
-use crate::table::CursorOptions;
 use crate::{KeyspaceId, Result};
 
 impl Store {

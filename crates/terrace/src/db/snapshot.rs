@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::sync::Mutex;
 use terrace_storage::ForkMark;
 
 use crate::SequenceNumber;
 use crate::db::bell::Bell;
-use crate::sync::Mutex;
 
 /// The live snapshots of a store: numbers with how often each is held.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::compaction::Versions;
+use terrace_lsm::compaction::Versions;
+use terrace_lsm::sync::{Mutex, MutexGuard};
+
 use crate::db::Store;
 use crate::db::range_cover::RangeCover;
 use crate::db::view::View;
-use crate::sync::{Mutex, MutexGuard};
 
 /// A merge of the versions in a view.
 pub(crate) struct Source {

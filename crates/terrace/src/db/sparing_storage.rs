@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::table::{makes_room, sparing};
 use terrace_storage::{
     Access, Directory, DirectoryLayer, Error, File, LayeredDirectory, Operation, Result, Storage,
 };
-
-use crate::table::{makes_room, sparing};
 
 /// A storage that closes spare tables when an opening finds no descriptor.
 #[derive(Debug)]

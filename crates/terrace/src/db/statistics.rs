@@ -8,19 +8,20 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
+use terrace_lsm::region_loss::RegionLoss;
+use terrace_lsm::serial;
+use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::IoStatistics;
 
 pub use self::levels_report::{KeyspaceReport, LevelsReport, SubLevelReport, TableReport};
-use crate::compaction::oldest_snapshot::OldestSnapshot;
 use crate::db::latencies::LatencyStatistics;
 use crate::db::recover::Recovery;
 use crate::db::report_forms;
 use crate::options::Durability;
 use crate::read_buffer::ReadBufferStatistics;
-use crate::region_loss::RegionLoss;
 use crate::stall_cause::StallCause;
-use crate::time_profile::TimeProfile;
-use crate::{Error, SequenceNumber, serial};
+use crate::{Error, SequenceNumber};
 
 /// What the store counts itself.
 #[derive(Debug, Default)]

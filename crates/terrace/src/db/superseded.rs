@@ -1,10 +1,11 @@
 //! The policies' view of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and the tables that
 //! are not to be tried again.
 
-use crate::compaction::oldest_snapshot::OldestSnapshot;
-use crate::compaction::policy::superseded::Seen;
+use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
+use terrace_lsm::compaction::policy::superseded::Seen;
+use terrace_lsm::levels::Version;
+
 use crate::db::Store;
-use crate::levels::Version;
 
 impl Store {
     /// Returns the view of the present version.
@@ -31,8 +32,9 @@ impl Store {
 mod tests {
     use std::sync::Arc;
 
-    use crate::compaction::estimates::Duplicates;
-    use crate::compaction::policy::{Choice, ChoiceKind, Reason};
+    use terrace_lsm::compaction::estimates::Duplicates;
+    use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Reason};
+
     use crate::db::jobs::Ended;
     use crate::{Background, Db, KeyspaceId, Options};
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::key::InternalKey;
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_name};
 use terrace_storage::{Directory, File, Purpose};
 
-use crate::compaction::merge::TableSink;
 use crate::db::Store;
-use crate::key::InternalKey;
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
 use crate::randomness::Randomness;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_name};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Finished files that wait to be made durable together.

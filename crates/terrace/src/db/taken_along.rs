@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
+use terrace_lsm::compaction::legality::{check_legal, older_elsewhere};
+use terrace_lsm::compaction::merge::merge;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::compaction::table_ends::TableEnds;
+use terrace_lsm::compaction::tiny_tables::{most_bytes_taken_along, taken_along};
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::cursor::MergingCursor;
+use terrace_lsm::levels::{KeyRange, TableMeta, TableRemoved, Version};
+use terrace_lsm::range_tombstones::{RangeTombstone, RangeTombstones};
+use terrace_lsm::sync::atomic::{AtomicBool, Ordering};
 use terrace_storage::Purpose;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::drop_rules::{DropRules, Keys};
-use crate::compaction::legality::{check_legal, older_elsewhere};
-use crate::compaction::merge::merge;
-use crate::compaction::policy::Choice;
-use crate::compaction::slices::Slice;
-use crate::compaction::table_ends::TableEnds;
-use crate::compaction::tiny_tables::{most_bytes_taken_along, taken_along};
-use crate::cursor::Cursor;
-use crate::cursor::MergingCursor;
 use crate::db::Store;
 use crate::db::jobs::Reserved;
 use crate::db::keyspaces::live;
 use crate::db::table_files::NewFiles;
 use crate::event::EventKind;
-use crate::levels::{KeyRange, TableMeta, TableRemoved, Version};
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write_buffer::arena_size::in_tables;
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result, SequenceNumber};

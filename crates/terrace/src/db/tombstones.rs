@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use terrace_lsm::compaction::policy::removal::hidden_from;
+use terrace_lsm::compaction::policy::superseded::{self, Superseded};
+use terrace_lsm::compaction::policy::tombstones::{Seen, Tombstones};
+use terrace_lsm::compaction::policy::{Input, Policy, described_by};
+use terrace_lsm::levels::{KeyRange, KeyspaceLevels, Table, Version};
+use terrace_lsm::range_tombstones::RangeTombstones;
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::table::CursorOptions;
 use terrace_storage::Purpose;
 
-use crate::compaction::policy::removal::hidden_from;
-use crate::compaction::policy::superseded::{self, Superseded};
-use crate::compaction::policy::tombstones::{Seen, Tombstones};
-use crate::compaction::policy::{Input, Policy, described_by};
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
-use crate::levels::{KeyRange, KeyspaceLevels, Table, Version};
 use crate::options::Options;
-use crate::range_tombstones::RangeTombstones;
-use crate::sync::Mutex;
-use crate::table::CursorOptions;
 use crate::{Result, SequenceNumber};
 
 /// The longest time between two looks.
@@ -281,8 +281,9 @@ pub(crate) fn pause_between_looks(options: &Options) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::levels::testing::{added, flush_place, levels, version};
+
     use super::*;
-    use crate::levels::testing::{added, flush_place, levels, version};
     use crate::{Background, Db};
 
     #[test]

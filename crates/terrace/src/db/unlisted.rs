@@ -9,11 +9,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{ManifestState, ManifestTail};
+use terrace_lsm::table::{BlockCache, TableReader, table_name};
 use terrace_storage::{Directory, Escaped};
 
 use crate::db::files;
-use crate::levels::{ManifestState, ManifestTail};
-use crate::table::{BlockCache, TableReader, table_name};
 use crate::{Error, Result, SequenceNumber};
 
 /// The tables in a store's directory that are kept, or are to be.

@@ -1,9 +1,9 @@
 //! Tables in the directory that no edit lists and that this release cannot judge.
 
+use terrace_lsm::table::read_properties;
 use terrace_storage::Directory;
 
 use crate::Error;
-use crate::table::read_properties;
 
 /// Whether an unlisted table stays: another release wrote it, or it cannot be read. Only a table
 /// that this release could have written is an orphan of a crash.

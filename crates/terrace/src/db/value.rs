@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::block_value::TableValue;
+use terrace_lsm::block_value::TableValue;
+
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 
 /// The value of a key. Dereferences to its bytes.

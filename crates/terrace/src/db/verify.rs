@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_lsm::levels::check_age_rule;
+use terrace_lsm::table::{CursorOptions, table_name};
 use terrace_storage::{Purpose, SystemClock};
 
-use crate::levels::check_age_rule;
 use crate::options::Options;
-use crate::table::{CursorOptions, table_name};
 use crate::{Db, Error, Recovery, Result};
 
 /// What a verification found.

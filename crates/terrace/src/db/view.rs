@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use terrace_lsm::levels::Version;
+use terrace_lsm::sync::{ArcSwap, Mutex};
 
 use crate::SequenceNumber;
-use crate::levels::Version;
-use crate::sync::{ArcSwap, Mutex};
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::room::{Room, Unflushed};
 

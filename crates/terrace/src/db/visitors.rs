@@ -4,7 +4,8 @@
 //! closed, another owner may have the directory, who gives the same numbers to other files. So each
 //! of them says when it touches files, and a close waits for those inside and lets nobody in again.
 
-use crate::sync::{Condvar, Mutex};
+use terrace_lsm::sync::{Condvar, Mutex};
+
 use crate::{Error, Result};
 
 #[derive(Default)]

@@ -11,6 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terrace_lsm::key::MAX_SEQUENCE;
+use terrace_lsm::sync::Instant;
+use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
 use terrace_region::{Appended, Frame};
 
 use crate::db::Store;
@@ -18,11 +21,8 @@ use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
-use crate::key::MAX_SEQUENCE;
 use crate::options::Durability;
 use crate::stall_cause::StallCause;
-use crate::sync::Instant;
-use crate::time_profile::{Drawn, Path, Stage, at, draw};
 use crate::write_buffer::arena_size::SPARE_BELOW_SIXTEENTHS;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::rate::{RateLimits, rate_limit};
 use terrace_storage::{Clock, LimitedStorage, RateLimiter, Storage};
 
-use crate::compaction::rate::{RateLimits, rate_limit};
 use crate::db::statistics::WriteRateStatistics;
 use crate::options::Options;
 

@@ -4,23 +4,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::legality::check_legal;
-use crate::compaction::parts::{Part, cells};
-use crate::compaction::policy::described_by;
-use crate::compaction::policy::settings::CompactionPolicy;
-use crate::compaction::run::Run;
-use crate::explain::description::{Form, KeysForm, RunForm, SubLevelForm, UnderWayForm};
-use crate::explain::keyspace::Asked;
-use crate::explain::{KeyspaceExplanation, Settings, UnderWay};
-use crate::key::MAX_KEY_BYTES;
-use crate::levels::{
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
+use terrace_lsm::compaction::legality::check_legal;
+use terrace_lsm::compaction::parts::{Part, cells};
+use terrace_lsm::compaction::policy::described_by;
+use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::key::MAX_KEY_BYTES;
+use terrace_lsm::levels::{
     Edit, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER, KeyRange, KeyspaceCreated, KeyspaceLevels,
     Place, SubLevel, Table, TableAdded, TableMeta, Version,
 };
+use terrace_lsm::serial::key_of_form;
+
+use crate::explain::description::{Form, KeysForm, RunForm, SubLevelForm, UnderWayForm};
+use crate::explain::keyspace::Asked;
+use crate::explain::{KeyspaceExplanation, Settings, UnderWay};
 use crate::options::Options;
-use crate::serial::key_of_form;
 use crate::{Error, KeyspaceId, Result};
 
 /// The most tables that a sub-level is divided into which has no list of them.

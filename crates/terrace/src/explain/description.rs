@@ -3,13 +3,13 @@
 //! of them is in `described`.
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::keyspace_options::check_ranges;
+use terrace_lsm::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
+use terrace_lsm::toml_text::toml_refusal;
 
 use crate::explain::described::Described;
 use crate::explain::{Explanation, KeyspaceExplanation};
-use crate::keyspace_options::check_ranges;
-use crate::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use crate::options::Options;
-use crate::toml_text::toml_refusal;
 use crate::{Error, Result};
 
 /// The longest description, in bytes.

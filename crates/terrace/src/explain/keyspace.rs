@@ -3,21 +3,22 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
+use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
+use terrace_lsm::compaction::policy::candidate::{Candidate, Measure, Standing};
+use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Policy};
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::compaction::targets::{Shape, Targets};
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{KeyspaceLevels, Place};
+
 use crate::SequenceNumber;
-use crate::compaction::claim::Claim;
-use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::oldest_snapshot::OldestSnapshot;
-use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
-use crate::compaction::policy::settings::CompactionPolicy;
-use crate::compaction::policy::{Choice, ChoiceKind, Policy};
-use crate::compaction::run::Run;
-use crate::compaction::targets::{Shape, Targets};
 use crate::explain::{
     ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanInput,
     PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{KeyspaceLevels, Place};
 use crate::options::Options;
 
 /// So many of the runs that are not due are shown, the best.

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::description::Description;
 use crate::CompactionPolicy;
-pub use crate::compaction::oldest_snapshot::OldestSnapshot;
+pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 
 /// What a store's policy would begin now, keyspace by keyspace. The first keyspace that has a choice is
 /// served first.

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
+use terrace_lsm::compaction::parts::Part;
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{KeyRange, KeyspaceLevels, SubLevel};
+use terrace_lsm::serial::key_form;
 
-use crate::compaction::claim::Claim;
-use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::parts::Part;
-use crate::compaction::run::Run;
 use crate::explain::UnderWay;
 use crate::explain::description::{
     Description, Form, KeysForm, RunForm, SubLevelForm, TableForm, UnderWayForm,
 };
 use crate::explain::keyspace::Asked;
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{KeyRange, KeyspaceLevels, SubLevel};
 use crate::options::Options;
-use crate::serial::key_form;
 use crate::{Error, Result};
 
 /// The options that policies of today go by; of others only those are written that have not their default.

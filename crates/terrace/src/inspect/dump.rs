@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{self, ManifestDump, manifest_number};
+use terrace_lsm::table::{BlockCache, BlockSummary, TableReader};
+use terrace_lsm::things::things;
 use terrace_region::{FRAMES_START, Header, HeaderState};
 use terrace_storage::{Escaped, OpenMode, OpenOptions, Purpose, Storage};
 
 use crate::db::files;
-use crate::levels::{self, ManifestDump, manifest_number};
-use crate::table::{BlockCache, BlockSummary, TableReader};
-use crate::things::things;
 use crate::{Error, Result};
 
 /// What a file is and holds.

@@ -1,10 +1,10 @@
 //! What each option accepts.
 
+use terrace_lsm::keyspace_options::check_ranges;
+use terrace_lsm::table::MAX_VALUE_BYTES;
 use terrace_region::CAPACITY_STEP_BYTES;
 
-use crate::keyspace_options::check_ranges;
 use crate::options::{Background, Durability, Options};
-use crate::table::MAX_VALUE_BYTES;
 use crate::{Error, Result};
 
 /// The largest arena and batch: places in an arena are 32-bit.

@@ -1,8 +1,9 @@
 //! Settings as text: what an operator keeps in a file beside a store.
 
+use terrace_lsm::toml_text::{read, write};
+
 use crate::Result;
 use crate::options::Options;
-use crate::toml_text::{read, write};
 
 impl Options {
     /// Settings written as TOML, one `name = value` for each field of [`Options`] that is not to
@@ -23,7 +24,7 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], naming the line, the option and what it accepts.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), naming the line, the option and what it accepts.
     pub fn from_toml(text: &str) -> Result<Self> {
         let options: Options = read(text)?;
         options.check()?;
@@ -34,7 +35,7 @@ impl Options {
     /// path that is not UTF-8 is in hexadecimal: `{ hex = "2fff" }`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a value that TOML has no form for; today there is none.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a value that TOML has no form for; today there is none.
     pub fn to_toml(&self) -> Result<String> {
         write(self)
     }
@@ -171,6 +172,34 @@ mod tests {
             let refused = Options::from_toml(&format!("region_dir = {wrong}"));
             let text = refused.unwrap_err().to_string();
             assert!(text.contains("region_dir"), "{text}");
+        }
+    }
+
+    fn refusal(text: &str) -> String {
+        let error = toml::from_str::<crate::Options>(text).unwrap_err();
+        terrace_lsm::toml_text::toml_refusal(text, &error)
+    }
+
+    #[test]
+    fn a_refusal_names_place_and_line() {
+        let text = "max_arenas = 3\nlevel_ratio = \"10\"\n";
+        assert_eq!(
+            refusal(text),
+            "line 2, column 15, `level_ratio = \"10\"`: invalid type: string \"10\", expected u64"
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_whatever_the_file_holds() {
+        for text in [
+            "\"a\\nerror: b\" = 1",
+            "level_ratio = ",
+            "a\u{202e}\x07 = \n1",
+            "\r",
+        ] {
+            let refusal = refusal(text);
+            let is_shown = |c: char| !c.is_control() && c != '\u{202e}';
+            assert!(refusal.chars().all(is_shown), "{refusal:?}");
         }
     }
 }

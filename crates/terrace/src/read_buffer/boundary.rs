@@ -12,7 +12,7 @@
 //! Who has lost the memory needs long to fill it again. So the larger it is the more seeks or gets it
 //! takes, and twice as many after each time that it changed hands, until it stays.
 
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Seeks and gets from one look to the next.
 const WINDOW: u64 = 8 << 10;

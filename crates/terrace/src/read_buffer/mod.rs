@@ -48,11 +48,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use crate::key::Kind;
+use terrace_lsm::key::Kind;
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_lsm::table::key_hash;
+
 use crate::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::table::key_hash;
 use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 

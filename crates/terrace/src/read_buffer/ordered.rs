@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+
 use super::structure::{Counts, Fill, Found, Key, Structure, Version};
 use crate::SequenceNumber;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 const STRIPES: usize = 1 << 12;
 /// What an entry takes beside its key and value: its place in a node, half as many again that are

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool as Flag;
 
+use terrace_lsm::sync::thread;
+
 use super::*;
 use crate::WriteBatch;
-use crate::sync::thread;
 
 const SEED: u64 = 5;
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;

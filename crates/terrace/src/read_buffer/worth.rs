@@ -13,7 +13,7 @@
 //! it was put to sleep again: a workload that it cannot serve pays for trying less and less often.
 //! Both counts fade, so that what was long ago keeps it from nothing.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const IS_EXPLORED: bool = cfg!(all(test, feature = "shuttle"));
 

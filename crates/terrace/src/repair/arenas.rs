@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::levels::{LiveArena, ManifestState};
 use terrace_region::{HeaderState, Recovered, Region, Scan};
 
 use super::report::LeftFile;
@@ -22,7 +23,6 @@ use crate::db::recover::{RecoveredWrites, read_to_bad_records, recover, take};
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
 use crate::db::unlisted::of_missing_arena;
-use crate::levels::{LiveArena, ManifestState};
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, LEAVES_NO_ROOM, Plan, frame_without_room, judge};
 use crate::{Error, Result, SequenceNumber};

@@ -3,6 +3,8 @@
 //! A table gets a second name: it is never changed, and the store removes its own name only. An arena
 //! is copied, since its file is used again.
 
+use terrace_lsm::levels::{manifest_file_name, manifests};
+use terrace_lsm::table::table_name;
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use super::arenas::ArenasFound;
@@ -13,8 +15,6 @@ use super::tables::Examined;
 use crate::Result;
 use crate::db::files;
 use crate::db::unlisted::name_kept;
-use crate::levels::{manifest_file_name, manifests};
-use crate::table::table_name;
 
 const PART_BYTES: usize = 1 << 20;
 

@@ -3,6 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use terrace_lsm::levels::{
+    Edit, KeyspaceCreated, ManifestState, ObsoleteTables, StructureError, Table, TableAdded,
+    TableMeta, TableRemoved, write_manifest,
+};
+use terrace_lsm::sync::atomic::Ordering;
+
 use super::arenas::ArenasFound;
 use super::merge::{REBUILT, merge_overlapping};
 use super::report::RepairReport;
@@ -12,11 +18,6 @@ use super::tables::{DamagedTable, Examined};
 use super::unlisted::Taken;
 use crate::db::flush::write_memtable;
 use crate::db::regions::region_error;
-use crate::levels::{
-    Edit, KeyspaceCreated, ManifestState, ObsoleteTables, StructureError, Table, TableAdded,
-    TableMeta, TableRemoved, write_manifest,
-};
-use crate::sync::atomic::Ordering;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
+use terrace_lsm::compaction::merge::merge;
+use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::compaction::table_ends::TableEnds;
+use terrace_lsm::cursor::MergingCursor;
+use terrace_lsm::levels::{KeyRange, LEVELS, Place, SubLevelCursor, Table, TableMeta};
+use terrace_lsm::range_tombstones::{RangeTombstone, RangeTombstones};
+use terrace_lsm::sync::atomic::AtomicBool;
+
 use super::site::Site;
 use super::state::Basis;
-use crate::compaction::drop_rules::{DropRules, Keys};
-use crate::compaction::merge::merge;
-use crate::compaction::slices::Slice;
-use crate::compaction::table_ends::TableEnds;
-use crate::cursor::MergingCursor;
-use crate::levels::{KeyRange, LEVELS, Place, SubLevelCursor, Table, TableMeta};
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::sync::atomic::AtomicBool;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Where every table goes: the last level.

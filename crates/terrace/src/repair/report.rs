@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use terrace_lsm::levels::ManifestTail;
+use terrace_lsm::table::table_name;
+
 use super::arenas::ArenasFound;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::{Examined, UnsupportedTable};
 use super::unlisted::Taken;
 use crate::db::unlisted::{Unlisted, name_kept};
-use crate::levels::ManifestTail;
-use crate::table::table_name;
 use crate::{Error, SequenceNumber};
 
 /// What became of the manifest.

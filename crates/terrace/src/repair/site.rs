@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::keyspace_options::KeyspaceOptions;
+use terrace_lsm::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::table::{
+    BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader, table_name,
+};
 use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose, Storage};
 
 use super::options::RepairOptions;
@@ -12,13 +18,7 @@ use crate::db::ownership::Ownership;
 use crate::db::table_files::{TableFiles, TableHome};
 use crate::db::unsupported_tables::stays;
 use crate::db::{files, fork, region_home};
-use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use crate::options::Options;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{
-    BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader, table_name,
-};
 use crate::{Error, KeyspaceId, Result};
 
 /// The reads of a repair, past the cache: each block is wanted once.

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use terrace_lsm::levels::{
+    ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
+    TableMeta, Version, remains,
+};
 use terrace_region::{HeaderState, Region};
 use terrace_storage::{Directory, Lock};
 
@@ -15,10 +19,6 @@ use crate::db::ownership::with_socket;
 use crate::db::recover::{check_live_keyspaces, lost_end, recover, unissued};
 use crate::db::region_home::{self, OldArenas};
 use crate::db::regions::{open_region, region_error};
-use crate::levels::{
-    ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
-    TableMeta, Version, remains,
-};
 use crate::options::{Durability, Options};
 use crate::{Error, KeyspaceId, Result};
 

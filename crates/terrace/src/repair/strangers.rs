@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use terrace_lsm::levels::MAX_NUMBER;
 use terrace_region::{Header, HeaderState, Region, SlotInfo};
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
@@ -14,7 +15,6 @@ use super::report::LeftFile;
 use super::state::Basis;
 use crate::db::files;
 use crate::db::regions::region_error;
-use crate::levels::MAX_NUMBER;
 use crate::{Error, Result};
 
 /// Returns why the arena in a slot is not taken; `None` if it is this store's, or damaged.

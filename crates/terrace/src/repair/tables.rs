@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::key::{InternalKey, Tag};
+use terrace_lsm::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
+use terrace_lsm::range_tombstones::RangeTombstone;
+use terrace_lsm::table::{
+    TableProperties, TableReader, another_table, read_properties, table_name,
+};
 use terrace_storage::ErrorKind;
 
 use super::merge::REBUILT;
 use super::site::Site;
 use super::state::Basis;
-use crate::compaction::merge::TableSink;
-use crate::compaction::slices::Slice;
 use crate::db::files;
 use crate::db::table_files::TableFiles;
-use crate::key::{InternalKey, Tag};
-use crate::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
-use crate::range_tombstones::RangeTombstone;
-use crate::table::{TableProperties, TableReader, another_table, read_properties, table_name};
 use crate::{Error, Result};
 
 /// A table that cannot be kept as it is.

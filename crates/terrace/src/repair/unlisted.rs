@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::levels::{KeyRange, TableMeta};
+use terrace_lsm::table::{TableReader, table_name};
+
 use super::arenas::ArenasFound;
 use super::aside::rename_damaged;
 use super::merge::REBUILT;
@@ -12,11 +16,8 @@ use super::report::RepairReport;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::copy_readable;
-use crate::compaction::merge::TableSink;
 use crate::db::files;
 use crate::db::unlisted::{Unlisted, name_kept};
-use crate::levels::{KeyRange, TableMeta};
-use crate::table::{TableReader, table_name};
 use crate::{Error, Result};
 
 /// A table that is taken in.

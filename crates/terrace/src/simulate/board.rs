@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::slices::Slice;
+
 use super::levels::{Outputs, SimulatedLevels, is_move};
 use super::outcome::Recorder;
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
-use crate::compaction::slices::Slice;
 use crate::{Error, Result};
 
 /// What workers do.

@@ -3,8 +3,9 @@
 //! A key is a place between 0 and the largest number of 64 bits, and is written as its eight bytes, so that
 //! ranges are those of real tables. Records are everywhere equally dense.
 
+use terrace_lsm::levels::KeyRange;
+
 use super::load::{Load, Span};
-use crate::levels::KeyRange;
 
 /// The last versions among the writes of a span.
 #[derive(Clone, Copy, Debug, PartialEq)]

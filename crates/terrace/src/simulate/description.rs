@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::keyspace_options::check_ranges;
+use terrace_lsm::table::MAX_BLOCK_BYTES;
 
-use crate::keyspace_options::check_ranges;
 use crate::simulate::form::writes_per_arena;
 use crate::simulate::trie::TrieForm;
-use crate::table::MAX_BLOCK_BYTES;
 use crate::{Error, Options, Result};
 
 /// A load and the store that takes it, in numbers.

@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
+use terrace_lsm::key::{InternalKey, Kind, Tag};
+use terrace_lsm::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
 use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 
 use super::description::Simulation;
-use crate::key::{InternalKey, Kind, Tag};
-use crate::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result};

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::{KeyspaceLevels, SubLevel, Table};
+
 use super::content::{Content, Keys, Piece, overlaid};
 use super::load::Load;
-use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::run::Run;
-use crate::levels::{KeyspaceLevels, SubLevel, Table};
 
 /// The contents of all tables, by their numbers.
 pub(crate) type Contents = HashMap<u64, Content>;

@@ -9,23 +9,24 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::drop_rules;
+use terrace_lsm::compaction::legality::{check_legal, older_elsewhere};
+use terrace_lsm::compaction::policy::settings::CompactionPolicy;
+use terrace_lsm::compaction::policy::tombstones::{Seen, Tombstones};
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
+use terrace_lsm::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
+use terrace_lsm::compaction::targets::{Shape, Targets};
+use terrace_lsm::levels::{
+    Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState,
+    StructureError, TableAdded, TableMeta, TableMoved,
+};
+
 use super::content::{Content, Keys, Piece, key_at, overlaid};
 use super::description::Simulation;
 use super::form::{TableForm, writes_per_arena};
 use super::known::{Contents, Known, piece};
 use super::load::{Load, Span};
-use crate::compaction::claim::Claim;
-use crate::compaction::drop_rules;
-use crate::compaction::legality::{check_legal, older_elsewhere};
-use crate::compaction::policy::settings::CompactionPolicy;
-use crate::compaction::policy::tombstones::{Seen, Tombstones};
-use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, described_by};
-use crate::compaction::slices::{Sample, Slice, divide, slice_bytes, slice_edit};
-use crate::compaction::targets::{Shape, Targets};
-use crate::levels::{
-    Domain, Edit, FIRST_SUB_LEVEL_NUMBER, Identity, KeyspaceLevels, LEVELS, ManifestState,
-    StructureError, TableAdded, TableMeta, TableMoved,
-};
 use crate::{Error, KeyspaceId, Result};
 
 /// About the tables of a whole load, at most, where policies choose among tables.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::Reason;
 
 use super::description::Simulation;
-use crate::compaction::policy::Reason;
 
 /// What a load costs. Bytes written and space are those of tables: new writes in arenas are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

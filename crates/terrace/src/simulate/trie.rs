@@ -11,6 +11,7 @@
 //! and of the same form.
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::Reason;
 
 use super::content::Content;
 use super::description::Simulation;
@@ -18,7 +19,6 @@ use super::form::{TableForm, writes_per_arena};
 use super::load::{Load, Span};
 use super::outcome::{Outcome, Recorder};
 use super::run::TELL_FLUSHES;
-use crate::compaction::policy::Reason;
 use crate::{Error, Result};
 
 /// The numbers of an LSM-trie.

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::key::{Kind, MAX_KEY_BYTES};
+use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
+
 use crate::opening::Opening;
 use crate::write_buffer::record::{self, Records};
 use crate::{Error, KeyspaceId, Result};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::{InternalKey, MAX_SEQUENCE};
+use terrace_lsm::table::key_hash;
 use terrace_region::{Appended, Frame, Region};
 
-use crate::cursor::Cursor;
-use crate::key::{InternalKey, MAX_SEQUENCE};
-use crate::table::key_hash;
 use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::{KeyspaceId, Result};

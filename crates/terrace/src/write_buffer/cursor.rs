@@ -8,8 +8,9 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cursor::Cursor;
-use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::{InternalKey, MAX_SEQUENCE, Tag};
+
 use crate::write_buffer::index::{Entry, Run, Runs};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{KeyspaceId, Result, SequenceNumber};
@@ -219,9 +220,9 @@ impl Cursor for MemTableCursor {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use terrace_lsm::key::Kind;
 
     use super::*;
-    use crate::key::Kind;
     use crate::write_buffer::batch::WriteBatch;
     use crate::write_buffer::memtable::tests::{insert, memtable};
 

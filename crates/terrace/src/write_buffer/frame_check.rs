@@ -4,10 +4,10 @@
 //! and the manifest knows the keyspace of every write. So this check runs while the opening looks
 //! for the frames.
 
+use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
+use terrace_lsm::things::things;
 use terrace_region::{FrameInfo, Window};
 
-use crate::key::{Kind, MAX_KEY_BYTES};
-use crate::things::things;
 use crate::write_buffer::record::{MAX_HEAD_BYTES, Record};
 
 /// The first faults of an arena's frames.

@@ -25,10 +25,6 @@ mod run;
 use std::sync::Arc;
 
 use crate::SequenceNumber;
-use crate::cursor::count_step;
-use crate::key::{InternalKey, Kind, Tag};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
 use crate::write_buffer::record::Record;
 use entries::Entries;
 use hash_table::{Filling, HashTable, Spot};
@@ -36,6 +32,10 @@ use order::Order;
 
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
+use terrace_lsm::cursor::count_step;
+use terrace_lsm::key::{InternalKey, Kind, Tag};
+use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use terrace_lsm::sync::{Mutex, MutexGuard};
 
 /// The most memory an entry takes, its place in the run that a flush sorts included; a chunk of
 /// entries and the first tables come on top once. Runs that are replaced when they are merged stay

@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::key::{InternalKey, Kind, MAX_KEY_BYTES, Tag};
+use terrace_lsm::range_tombstones::RangeTombstone;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::table::key_hash;
 use terrace_region::Arena;
 
-use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, Tag};
-use crate::range_tombstones::RangeTombstone;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::key_hash;
 use crate::write_buffer::cursor::MemTableCursor;
 use crate::write_buffer::index::{Entry, Index, MAX_ENTRY_BYTES, Place, RecordBytes, Refused, Run};
 use crate::write_buffer::range_deletes::{RangeDeletes, Sets};
@@ -303,10 +303,10 @@ impl ValuePlace {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use terrace_lsm::cursor::Cursor;
     use terrace_region::{Frame, Region};
 
     use super::*;
-    use crate::cursor::Cursor;
     use crate::write_buffer::batch::WriteBatch;
 
     const SEED: u64 = 7;

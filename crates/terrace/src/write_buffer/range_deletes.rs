@@ -11,9 +11,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::sync::ArcSwap;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::range_tombstones::{RangeTombstone, RangeTombstones};
+use terrace_lsm::sync::ArcSwap;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+
 use crate::{KeyspaceId, SequenceNumber};
 
 /// Sets from the youngest to the oldest: every number in one is higher than all in the next.
@@ -94,8 +95,9 @@ fn add_to(sets: &mut Sets, mut tombstones: Vec<RangeTombstone>) {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use terrace_lsm::range_tombstones::testing::tombstone;
+
     use super::*;
-    use crate::range_tombstones::tests::tombstone;
 
     #[test]
     fn sets_stay_few_and_nothing_is_lost() {

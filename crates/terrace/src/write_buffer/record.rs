@@ -5,8 +5,8 @@
 //! must refuse this one. The sequence number is not stored: it is the frame's first plus the
 //! record's position.
 
-use crate::coding::{Decoder, put_varint, varint_length};
-use crate::key::{Kind, MAX_KEY_BYTES};
+use terrace_lsm::coding::{Decoder, put_varint, varint_length};
+use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
 
 /// Bytes of the longest record before its key: the kind and three varints.
 pub(crate) const MAX_HEAD_BYTES: usize = 1 + 3 * 10;

@@ -9,10 +9,10 @@
 //! manifest says was persisted; (2) with a whole frame behind it while the page cache of the same
 //! boot is still there, since frames are written in order and a dying process tears only the last.
 
+use terrace_lsm::key::MAX_STORED_SEQUENCE;
 use terrace_region::{FRAMES_START, FrameRun, Scan};
 
 use crate::SequenceNumber;
-use crate::key::MAX_STORED_SEQUENCE;
 
 /// What was found in one live arena.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,10 +13,10 @@ use crate::stall_cause::StallCause;
 pub(crate) struct Pressure {
     /// The most that any keyspace has.
     pub(crate) level0_sub_levels: usize,
-    /// What merges still have to write; see [`debt_bytes`](crate::compaction::debt::debt_bytes).
+    /// What merges still have to write; see `Policy::debt_bytes`.
     pub(crate) debt_bytes: u64,
     /// How far merges below level 0 are behind what the policy promises, in thousandths of what
-    /// makes one due; see [`overdue`](crate::compaction::overdue).
+    /// makes one due; see `Policy::overdue`.
     pub(crate) overdue_permille: u64,
     /// Room that is left for writes, in sixteenths of an arena.
     pub(crate) free_sixteenths: u64,

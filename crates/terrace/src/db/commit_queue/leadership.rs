@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use terrace_lsm::sync::Instant;
+use terrace_lsm::sync::atomic::Ordering;
+
 use super::{CommitQueue, Failure, IDLE, LED, LONG_SYNC, Request, State, VACANT, Waiting};
-use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
 use crate::{Error, Result};
 
 /// A thread's time as leader. Dropping it answers the group and frees the role, also if `commit`

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::compaction::slices::slice_edit;
+use terrace_lsm::compaction::slices::slice_edit;
+use terrace_lsm::time_profile::{Path, Stage};
+
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::{BuiltSlice, Ended, SliceWork};
 use crate::db::monitor::is_setback;
 use crate::event::EventKind;
-use crate::time_profile::{Path, Stage};
 use crate::{Error, Result};
 
 impl Store {

@@ -3,27 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use terrace_storage::Purpose;
-
-use crate::compaction::counted::Counted;
-use crate::compaction::drop_rules::{DropRules, Keys};
-use crate::compaction::legality::older_elsewhere;
-use crate::compaction::merge::merge;
-use crate::compaction::policy::Choice;
-use crate::compaction::slices::{
+use terrace_lsm::compaction::counted::Counted;
+use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
+use terrace_lsm::compaction::legality::older_elsewhere;
+use terrace_lsm::compaction::merge::merge;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::slices::{
     Sample, Slice, bytes_of, divide, recount, slice_bytes, slice_bytes_within, table_bytes_within,
 };
-use crate::compaction::space::{Space, part_that_stays};
-use crate::compaction::table_ends::{TableEnds, align, wanted, with_distances};
-use crate::cursor::{Cursor, MergingCursor};
+use terrace_lsm::compaction::space::{Space, part_that_stays};
+use terrace_lsm::compaction::table_ends::{TableEnds, align, wanted, with_distances};
+use terrace_lsm::cursor::{Cursor, MergingCursor};
+use terrace_lsm::levels::{SubLevelCursor, Table};
+use terrace_lsm::range_tombstones::RangeTombstones;
+use terrace_lsm::table::CursorOptions;
+use terrace_lsm::time_profile::{Path, Stage};
+use terrace_storage::Purpose;
+
 use crate::db::Store;
 use crate::db::jobs::{Begun, BuiltSlice, SliceWork};
 use crate::db::keyspaces::live;
 use crate::event::EventKind;
-use crate::levels::{SubLevelCursor, Table};
-use crate::range_tombstones::RangeTombstones;
-use crate::table::CursorOptions;
-use crate::time_profile::{Path, Stage};
 use crate::{Error, Result};
 
 impl Store {

@@ -1,8 +1,9 @@
 //! The space that merges take beside unflushed arenas.
 
-use crate::compaction::slices::table_bytes_within;
+use terrace_lsm::compaction::slices::table_bytes_within;
+use terrace_lsm::levels::KeyspaceLevels;
+
 use crate::db::Store;
-use crate::levels::KeyspaceLevels;
 use crate::{Error, Result};
 
 impl Store {

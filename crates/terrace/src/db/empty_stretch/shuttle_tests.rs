@@ -1,9 +1,10 @@
 //! Writes, readers and ingests beside one another, under thousands of schedules, with a model of
 //! every reader's view.
 
+use terrace_lsm::sync::thread;
+
 use super::*;
 use crate::WriteBatch;
-use crate::sync::thread;
 
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 const SCHEDULES: usize = 4_000;

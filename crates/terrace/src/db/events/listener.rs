@@ -9,8 +9,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use terrace_lsm::guard::catch;
+
 use super::{Event, EventListener};
-use crate::guard::catch;
 use crate::opening::Opening;
 use crate::{Error, Result};
 

@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::block_value::TableValue;
+use terrace_lsm::compaction::Versions;
+use terrace_lsm::cursor::Cursor;
+use terrace_lsm::key::{InternalKey, MAX_SEQUENCE, Tag};
+
 use super::IterOptions;
-use crate::block_value::TableValue;
-use crate::compaction::Versions;
-use crate::cursor::Cursor;
 use crate::db::Store;
 use crate::db::empty_stretch::{Keys, Stretch};
 use crate::db::passed_over::{Due, PassedKeys};
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
-use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// The search of an iterator in a merge, and the row that it has found.

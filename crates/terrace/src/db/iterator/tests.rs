@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use proptest::prelude::*;
+use terrace_lsm::cursor::steps;
 
-use crate::cursor::steps;
 use crate::{
     Background, Db, DbIterator, IterOptions, Options, ReadOptions, Snapshot, WriteBatch,
     WriteOptions,

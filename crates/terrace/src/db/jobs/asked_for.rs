@@ -4,11 +4,12 @@
 //! Both have a ticket. Who asked for a merge that would meet a claim waits, and his own claim keeps
 //! new jobs from beginning in its way meanwhile; of two who wait, the one who came first goes first.
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::levels::{KeyRange, Place};
+
 use super::{Begun, Board, Jobs, Work};
 use crate::KeyspaceId;
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
-use crate::levels::{KeyRange, Place};
 
 /// A place that is kept free until this is dropped.
 pub(crate) struct Reserved<'a> {

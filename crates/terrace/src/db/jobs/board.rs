@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::space::Space;
+
 use super::asked_for::AskedFor;
 use super::job::{Begun, Ended, Job, SliceWork, Work};
 use super::under_way::Progress;
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::Choice;
-use crate::compaction::space::Space;
 use crate::{KeyspaceId, Result};
 
 #[derive(Default)]

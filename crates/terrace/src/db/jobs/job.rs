@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::claim::Claim;
+use terrace_lsm::compaction::policy::{Choice, Input};
+use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::compaction::space::Space;
+use terrace_lsm::compaction::table_ends::End;
+use terrace_lsm::levels::{KeyRange, TableMeta};
+
 use super::under_way::Progress;
 use crate::KeyspaceId;
-use crate::compaction::claim::Claim;
-use crate::compaction::policy::{Choice, Input};
-use crate::compaction::slices::Slice;
-use crate::compaction::space::Space;
-use crate::compaction::table_ends::End;
 use crate::db::table_files::NewFiles;
-use crate::levels::{KeyRange, TableMeta};
 
 /// A choice that is being carried out.
 pub(super) struct Job {

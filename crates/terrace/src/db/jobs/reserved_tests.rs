@@ -1,8 +1,9 @@
 //! What is reserved for merges that are under way at the same time.
 
+use terrace_lsm::compaction::policy::{ChoiceKind, Input, Reason};
+use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
+
 use super::*;
-use crate::compaction::policy::{ChoiceKind, Input, Reason};
-use crate::levels::testing::{added, levels, sub_level_place, version};
 
 /// A merge of two tables of a hundred bytes in one slice.
 fn choice(level: u8, reason: Reason) -> Choice {

@@ -1,11 +1,11 @@
 //! What the board shows of merges under way, and what is remembered of them as they go on.
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
+use terrace_lsm::levels::Table;
 
 use super::{BuiltSlice, Job, Jobs};
-use crate::compaction::policy::{Choice, ChoiceKind};
 use crate::db::compaction_history::Began;
-use crate::levels::Table;
 use crate::{Error, KeyspaceId};
 
 /// A merge that is being carried out.

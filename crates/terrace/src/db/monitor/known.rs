@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates, droppable_share};
+use terrace_lsm::compaction::parts::Part;
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::KeyspaceLevels;
+
 use super::samples::Samples;
 use super::unions::Unions;
-use crate::compaction::estimates::{Duplicates, Estimates, droppable_share};
-use crate::compaction::parts::Part;
-use crate::compaction::run::Run;
-use crate::levels::KeyspaceLevels;
 use crate::{KeyspaceId, SequenceNumber};
 
 /// Of all keyspaces.
@@ -113,9 +114,10 @@ impl Estimates for Known {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::compaction::parts::cells;
+    use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
+
     use super::*;
-    use crate::compaction::parts::cells;
-    use crate::levels::testing::{added, levels, sub_level_place, version};
 
     #[test]
     fn parts_are_of_a_run_until_a_table_or_what_is_older_changes() {

@@ -4,13 +4,13 @@
 //! wants to know of every level, so the sketches are read then; what the monitor has of them is used.
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::KeyspaceLevels;
+use terrace_lsm::table::Sketch;
 use terrace_storage::Purpose;
 
 use super::unions::Unions;
-use crate::compaction::run::Run;
 use crate::db::Store;
-use crate::levels::KeyspaceLevels;
-use crate::table::Sketch;
 
 /// What a level holds, all of its sub-levels together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

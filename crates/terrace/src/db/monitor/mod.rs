@@ -20,14 +20,15 @@ mod unions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::compaction::policy::described_by;
-use crate::compaction::run::Run;
+use terrace_lsm::compaction::policy::described_by;
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::KeyspaceLevels;
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
-use crate::levels::KeyspaceLevels;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::KeyspaceLevels;
+use terrace_lsm::table::{SampledVersion, TableCache, key_hash};
 use terrace_storage::Purpose;
 
 use crate::Result;
-use crate::compaction::run::Run;
-use crate::levels::KeyspaceLevels;
-use crate::table::{SampledVersion, TableCache, key_hash};
 
 /// About as many versions of a keyspace are kept.
 const MOST_VERSIONS: u64 = 1 << 15;
@@ -109,8 +109,9 @@ fn zeros_for(entries: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::key::{Kind, Tag};
+
     use super::*;
-    use crate::key::{Kind, Tag};
 
     #[test]
     fn long_keys_are_fewer() {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::parts::Part;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::{KeyRange, KeyspaceLevels};
+
 use crate::KeyspaceId;
-use crate::compaction::parts::Part;
-use crate::compaction::policy::Choice;
-use crate::compaction::run::Run;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
-use crate::levels::{KeyRange, KeyspaceLevels};
 
 /// Whether a merge that dropped so many versions was to drop more than twice as many.
 pub(crate) fn is_setback(choice: &Choice, dropped: u64) -> bool {
@@ -119,14 +120,15 @@ impl Setbacks {
 mod tests {
     use std::sync::Arc;
 
+    use terrace_lsm::compaction::estimates::Duplicates;
+    use terrace_lsm::compaction::parts::cells;
+    use terrace_lsm::compaction::policy::{ChoiceKind, Reason};
+    use terrace_lsm::levels::Place;
+    use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
+
     use super::*;
-    use crate::compaction::estimates::Duplicates;
-    use crate::compaction::parts::cells;
-    use crate::compaction::policy::{ChoiceKind, Reason};
     use crate::db::compaction_history::Began;
     use crate::db::jobs::under_way::Progress;
-    use crate::levels::Place;
-    use crate::levels::testing::{added, levels, sub_level_place, version};
 
     #[test]
     fn what_could_not_be_dropped_is_tried_again_when_there_is_more() {

@@ -1,11 +1,12 @@
 //! What the sketches of all sub-levels say at one moment, for those who ask once. Merges go by what is kept
 //! ([`Known`](super::Known)), which is of what their policy asks about.
 
+use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::KeyspaceLevels;
+use terrace_lsm::table::TableCache;
+
 use super::unions::Unions;
-use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::run::Run;
-use crate::levels::KeyspaceLevels;
-use crate::table::TableCache;
 
 /// Of one keyspace.
 pub(crate) struct Sketches {

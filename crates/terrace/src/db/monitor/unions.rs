@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::estimates::Duplicates;
+use terrace_lsm::compaction::parts::{Part, cells};
+use terrace_lsm::compaction::run::Run;
+use terrace_lsm::levels::{KeyspaceLevels, Place, SubLevel};
+use terrace_lsm::table::{Sketch, SmallSketch, TableCache};
 use terrace_storage::Purpose;
 
 use crate::Result;
-use crate::compaction::estimates::Duplicates;
-use crate::compaction::parts::{Part, cells};
-use crate::compaction::run::Run;
-use crate::levels::{KeyspaceLevels, Place, SubLevel};
-use crate::table::{Sketch, SmallSketch, TableCache};
 
 /// Tables of a keyspace of which small sketches are kept. Where there are more, half a terabyte of usual ones,
 /// nothing is known of a part.

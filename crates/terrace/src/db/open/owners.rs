@@ -3,6 +3,11 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::levels::{ArenaHome, ManifestState};
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
+use terrace_lsm::table::{BlockCache, TableCache, TableLimit};
+use terrace_lsm::time_profile::TimeProfiler;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, ForkMark, Lock, OpenMode, OpenOptions};
 
@@ -39,14 +44,9 @@ use crate::db::tombstones::SeenTombstones;
 use crate::db::unlisted::Unlisted;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
-use crate::levels::{ArenaHome, ManifestState};
 use crate::opening::Opening;
 use crate::options::{Durability, ForwardPolicy, Options};
 use crate::read_buffer::ReadBuffer;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::{BlockCache, TableCache, TableLimit};
-use crate::time_profile::TimeProfiler;
 use crate::write_buffer::index::MAX_ENTRY_BYTES;
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::room::Room;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use terrace_lsm::cursor::steps;
 use terrace_storage::Clock;
 
-use crate::cursor::steps;
 use crate::{
     Background, CompactionPolicy, Db, Error, Event, EventKind, EventListener, IterOptions, Options,
     Snapshot,

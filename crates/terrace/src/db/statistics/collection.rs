@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use terrace_lsm::levels::{ArenaHome, LEVELS, Version};
 use terrace_storage::{IoStatistics, Storage};
 
 use super::{ArenaStatistics, LevelStatistics, MemoryStatistics, Sequences, Statistics};
@@ -10,7 +11,6 @@ use crate::SequenceNumber;
 use crate::db::Store;
 use crate::db::view::View;
 use crate::db::write_rate::WriteRate;
-use crate::levels::{ArenaHome, LEVELS, Version};
 use crate::read_buffer::ReadBuffer;
 use crate::stall_cause::StallCause;
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::compaction::policy::described_by;
+use terrace_lsm::levels::{FIRST_FLUSH_AGE, KeyspaceLevels, Place, SubLevel, Table};
 
 use crate::SequenceNumber;
-use crate::compaction::policy::described_by;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::under_way::MergeUnderWay;
 use crate::db::monitor::LevelDuplicates;
 use crate::db::{Store, report_forms};
-use crate::levels::{FIRST_FLUSH_AGE, KeyspaceLevels, Place, SubLevel, Table};
 
 /// Every table, in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

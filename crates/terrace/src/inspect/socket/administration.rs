@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::levels::DEFAULT_NAME;
+use terrace_lsm::serial::{key_form, key_of_form};
 
 use crate::db::Store;
 use crate::db::keyspaces::MAX_KEYSPACE_NAME_BYTES;
-use crate::levels::DEFAULT_NAME;
-use crate::serial::{key_form, key_of_form};
 use crate::{Error, Result, SequenceNumber};
 
 /// Requests that are carried out at a time. Fewer than clients that are served, so that those who

@@ -17,6 +17,8 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
+use terrace_lsm::key::MAX_KEY_BYTES;
+use terrace_lsm::levels::Bounds;
 use terrace_storage::Escaped;
 
 use super::address;
@@ -26,8 +28,6 @@ use super::protocol::{
 };
 use crate::db::files::SOCKET;
 use crate::explain::{Description, Explanation};
-use crate::key::MAX_KEY_BYTES;
-use crate::levels::Bounds;
 use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 
 /// A line of an owner's is no longer; what is longer is none.

@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
+use terrace_lsm::guard::catch;
+use terrace_lsm::levels::DEFAULT_NAME;
+use terrace_lsm::sync::atomic::Ordering;
 use terrace_storage::{self as storage, Directory, FileIdentity, ForkMark, Operation};
 
 use super::address;
@@ -31,9 +34,6 @@ use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, wr
 use crate::db::Store;
 use crate::db::attendant::Attendant;
 use crate::db::files::SOCKET;
-use crate::guard::catch;
-use crate::levels::DEFAULT_NAME;
-use crate::sync::atomic::Ordering;
 use crate::thread_start;
 use crate::{Error, Result};
 

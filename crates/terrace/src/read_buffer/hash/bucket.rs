@@ -3,8 +3,9 @@
 //! A get that finds nothing, and a forward of a key that is not held, touch this line and take no
 //! lock. Slots change under the lock of the bucket's shard only.
 
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
+
 use crate::SequenceNumber;
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Entries that a bucket can name.
 pub(super) const SLOTS: usize = 6;

@@ -24,14 +24,15 @@
 mod bucket;
 mod ring;
 
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use terrace_lsm::sync::{Mutex, MutexGuard, hint};
+use terrace_lsm::table::key_hash;
+
 use self::bucket::{Bringer, Bucket, MISSES, Slot};
 use self::ring::{Ring, entry_bytes};
 use super::structure::{Counts, Fill, Found, Key, SHRINK_PACE, Structure, Version};
 use crate::KeyspaceId;
 use crate::SequenceNumber;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, hint};
-use crate::table::key_hash;
 
 /// Of the usual size there are so many entries to a bucket, whose six slots are too few for one in
 /// twenty.

@@ -4,8 +4,9 @@
 //! version of the same key in the same keyspace, plus one (high half, 0 for none). Everything else
 //! is read from the record itself.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
+
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK_SHIFT: u32 = 13;
 const CHUNK_ENTRIES: u32 = 1 << CHUNK_SHIFT;

@@ -15,8 +15,8 @@
 
 use std::sync::Arc;
 
-use crate::sync::ArcSwap;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use terrace_lsm::sync::ArcSwap;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables that grow separately.
 const PARTS: usize = 64;

@@ -11,7 +11,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sync::{ArcSwap, Mutex};
+use terrace_lsm::sync::{ArcSwap, Mutex};
+
 use crate::write_buffer::index::RecordBytes;
 use crate::write_buffer::index::run::{Place, Run};
 

@@ -7,8 +7,9 @@ use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::key::Tag;
-use crate::peaks::Peaks;
+use terrace_lsm::key::Tag;
+use terrace_lsm::peaks::Peaks;
+
 use crate::write_buffer::index::RecordBytes;
 
 /// An entry in a run.

@@ -1,9 +1,10 @@
 //! Readers beside the inserter, under thousands of schedules.
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::sync::thread;
+use terrace_lsm::table::key_hash;
+
 use super::*;
-use crate::key::Kind;
-use crate::sync::thread;
-use crate::table::key_hash;
 use crate::write_buffer::record::encode;
 
 const SEED: u64 = 3;

@@ -3,10 +3,10 @@ use std::ops::Bound;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
+use terrace_lsm::key::{Kind, MAX_SEQUENCE};
+use terrace_lsm::table::key_hash;
 
 use super::*;
-use crate::key::{Kind, MAX_SEQUENCE};
-use crate::table::key_hash;
 use crate::write_buffer::record::encode;
 
 const SEED: u64 = 3;

@@ -2,9 +2,9 @@
 //! answers anew.
 
 use proptest::prelude::*;
+use terrace_lsm::golden::check_script;
 
 use super::*;
-use crate::golden::check_script;
 
 const GIB: u64 = 1 << 30;
 const LIMITS: Limits = Limits {
@@ -41,7 +41,7 @@ fn answer(line: &str) -> String {
 
 #[test]
 fn the_script_is_answered_as_it_was() {
-    check_script("slowdown.txt", 22, answer);
+    check_script(env!("CARGO_MANIFEST_DIR"), "slowdown.txt", 22, answer);
 }
 
 #[test]

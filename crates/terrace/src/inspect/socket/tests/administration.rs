@@ -140,7 +140,7 @@ fn an_owner_renames_and_drops_keyspaces() {
 fn the_longest_keys_fit_a_request() {
     let (_directory, path, _db) = owner();
     // Each byte takes six on the line.
-    let key = vec![1; crate::key::MAX_KEY_BYTES];
+    let key = vec![1; terrace_lsm::key::MAX_KEY_BYTES];
     let range = (Bound::Included(&key[..]), Bound::Excluded(&key[..]));
     compact(&path, None, Some(range)).unwrap();
     let key = vec![1; 2 * key.len()];

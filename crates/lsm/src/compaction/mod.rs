@@ -1,0 +1,29 @@
+//! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
+
+pub mod claim;
+pub mod counted;
+pub mod debt;
+pub mod drop_rules;
+pub mod estimates;
+pub mod legality;
+pub mod merge;
+pub mod oldest_snapshot;
+pub(crate) mod output_ranges;
+pub(crate) mod overdue;
+pub mod parts;
+pub mod policy;
+pub mod rate;
+pub mod run;
+pub mod slices;
+pub mod space;
+pub mod table_ends;
+pub mod targets;
+pub mod tiny_tables;
+
+use crate::cursor::{Cursor, MergingCursor};
+
+/// A merge of whatever holds versions.
+pub type Versions = MergingCursor<Box<dyn Cursor + Send>>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! The policy of the best score: of all neighbouring sub-levels those are merged that give the most for each
+//! byte written.
+//!
+//! What a merge gives is the space that it frees, stale versions and tombstones, and the probes that it
+//! saves every read, both counted in bytes. What is freed would be freed anyway by the next larger merge, the
+//! later the larger the merge is, so it counts for the share of the store that is merged: otherwise the youngest
+//! sub-levels, which have the most duplicates, are merged over and over for space that they take for
+//! a moment. A probe is worth [`PROBE_WORTH`] of the bytes that leave small sub-levels, for the
+//! larger they are the longer it takes until as many have come again. The score is the sum divided by the
+//! bytes that the merge writes, so that merges for any of these reasons compete with one another,
+//! wherever they are in the levels. One is worth it from
+//! `Options::least_score` on.
+//!
+//! Of a run a range of keys may be merged without the rest (`compaction/parts.rs`), if its own score is better: where
+//! updates come in clusters most of the stale versions are in a small part of the store. Its share of the store is small, too,
+//! so more of it has to be stale until it is merged: the square of what is stale, by what stays, is what
+//! counts. That is right. Of two ranges that cost 1 and 19 to write, it is best to merge the small one at not
+//! the same part of stale versions, but a larger one: space costs the same in both.
+//!
+//! A threshold on a level (`dedup.rs`) sees the level's duplicates only as a whole: a few young
+//! sub-levels full of stale versions above a large old one are below it, and when it is reached the
+//! old one is written for their sake.
+//!
+//! What is tiered goes on: a level that has its number of sub-levels goes down, so that reads never have to
+//! ask more of them, whatever they hold. Of level 0 that is four times the usual number: there is a
+//! better time to merge it than as soon as possible. Level 0 is merged on its own, for what of it goes
+//! down with a large merge would keep the next from going down.
+
+use crate::compaction::claim::Claim;
+use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::overdue::by_duplicates;
+use crate::compaction::parts::best_part;
+use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
+use crate::compaction::policy::tiered::{LOWEST, Tiered, below, dragged};
+use crate::compaction::policy::{
+    Choice, ChoiceKind, Input, Policy, Reason, assemble, unless_claimed,
+};
+use crate::compaction::run::Run;
+use crate::levels::{KeyRange, KeyspaceLevels, Place};
+
+/// The bytes of stale versions that are as bad as one more sub-level, for each byte that a merge of it
+/// brings out of small sub-levels.
+const PROBE_WORTH: f64 = 0.01;
+/// Times the usual sub-levels that level 0 may have.
+pub(crate) const LEVEL0_TIMES: usize = 4;
+/// How many of the best are looked at more closely.
+const CLOSER_LOOKS: usize = 8;
+
+/// What the policy of the best score goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Score {
+    /// What holds at any score.
+    pub(crate) tiered: Tiered,
+    /// From which on a merge is worth what it writes.
+    pub(crate) least_score: f64,
+}
+
+/// A run and what merging it would give.
+#[derive(Clone, Debug)]
+pub(crate) struct Scored {
+    pub(crate) run: Run,
+    pub(crate) duplicates: Duplicates,
+    pub(crate) score: f64,
+    /// Of the run only a range of keys is merged.
+    pub(crate) is_part: bool,
+}
+
+impl Scored {
+    /// `all_bytes` are those of all levels.
+    fn new(run: Run, duplicates: Duplicates, all_bytes: u64) -> Self {
+        let total = run.size_bytes() as f64;
+        let freed = total * duplicates.droppable_share();
+        let share = total / all_bytes.max(1) as f64;
+        let moved = run.size_bytes().saturating_sub(run.largest_bytes()) as f64;
+        let probes_saved = run.count().saturating_sub(1) as f64;
+        let given = freed * share + PROBE_WORTH * probes_saved * moved;
+        Scored {
+            score: given / (total - freed).max(1.0),
+            run,
+            duplicates,
+            is_part: false,
+        }
+    }
+
+    /// Of a range of keys. No sub-level goes, so it saves probes to some only: they do not count.
+    fn of_part(run: Run, duplicates: Duplicates, all_bytes: u64) -> Self {
+        Scored {
+            score: score_of_part(run.size_bytes(), duplicates, all_bytes),
+            run,
+            duplicates,
+            is_part: true,
+        }
+    }
+
+    /// The same with what is known more closely.
+    fn with(self, duplicates: Duplicates, all_bytes: u64) -> Self {
+        let new = if self.is_part {
+            Self::of_part
+        } else {
+            Self::new
+        };
+        new(self.run, duplicates, all_bytes)
+    }
+}
+
+/// Of merging so many bytes of a range of keys.
+pub(super) fn score_of_part(bytes: u64, duplicates: Duplicates, all_bytes: u64) -> f64 {
+    let total = bytes as f64;
+    let freed = total * duplicates.droppable_share();
+    freed * (total / all_bytes.max(1) as f64) / (total - freed).max(1.0)
+}
+
+impl Score {
+    /// Every run that may be merged now and of which something is known, and the best part of each, the best
+    /// first.
+    pub(crate) fn scored(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Scored> {
+        let is_taken = |number| under_way.iter().any(|claim| claim.takes(number));
+        let at_rest = |run: &Run| !run.tables().any(|table| is_taken(table.number));
+        let runs = self.runs(levels).into_iter().filter(at_rest);
+        let all_bytes = levels.size_bytes();
+        let mut scored: Vec<Scored> = runs
+            .flat_map(|run| {
+                let part = self.best_part(levels, &run, estimates);
+                let duplicates = estimates.merged(levels, &run);
+                let whole = duplicates.map(|known| Scored::new(run, known, all_bytes));
+                whole.into_iter().chain(part)
+            })
+            .collect();
+        scored.sort_by(|a, b| b.score.total_cmp(&a.score));
+        scored
+    }
+
+    fn best_part(
+        &self,
+        levels: &KeyspaceLevels,
+        run: &Run,
+        estimates: &dyn Estimates,
+    ) -> Option<Scored> {
+        let all_bytes = levels.size_bytes();
+        let measure = |bytes, duplicates| {
+            let score = score_of_part(bytes, duplicates, all_bytes);
+            (score >= self.least_score).then_some(score)
+        };
+        let (run, duplicates) = best_part(&estimates.parts(levels, run), measure)?;
+        Some(Scored::of_part(run, duplicates, all_bytes))
+    }
+
+    fn pick_by_score(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let scored = self.scored(levels, under_way, estimates).into_iter();
+        let worth_it = scored.take_while(|scored| scored.score >= self.least_score);
+        let mut closer = worth_it
+            .take(CLOSER_LOOKS)
+            .filter_map(|scored| look_closer(levels, scored, estimates));
+        closer.find_map(|scored| self.choose(levels, &scored, under_way))
+    }
+
+    /// A run that was looked at closely is merged, if that is still worth it and nothing is in its way.
+    fn choose(
+        &self,
+        levels: &KeyspaceLevels,
+        scored: &Scored,
+        under_way: &[Claim],
+    ) -> Option<Choice> {
+        let choice = self
+            .merge(levels, scored)
+            .filter(|_| scored.score >= self.least_score);
+        unless_claimed(choice?, under_way)
+    }
+
+    fn candidates_by_score(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let scored = self.scored(levels, under_way, estimates).into_iter();
+        let candidate = |(rank, scored): (usize, Scored)| {
+            let is_worth_it = scored.score >= self.least_score;
+            let closer = (is_worth_it && rank < CLOSER_LOOKS)
+                .then(|| look_closer(levels, scored.clone(), estimates));
+            let (scored, standing) = match closer {
+                Some(Some(closer)) => {
+                    let is_worth_it = closer.score >= self.least_score;
+                    let choice = || self.choose(levels, &closer, under_way);
+                    let standing = Standing::of(is_worth_it, choice);
+                    (closer, standing)
+                }
+                None if !is_worth_it => (scored, Standing::NotDue),
+                _ => (scored, Standing::NotLookedAt),
+            };
+            Candidate {
+                measure: Measure::Score {
+                    run: scored.run,
+                    score: scored.score,
+                    least: self.least_score,
+                },
+                standing,
+            }
+        };
+        scored.enumerate().map(candidate).collect()
+    }
+
+    /// A run to the place of its oldest sub-level; what is the oldest of level 0, to one of its own in
+    /// level 1.
+    fn merge(&self, levels: &KeyspaceLevels, scored: &Scored) -> Option<Choice> {
+        let run = &scored.run;
+        let (sub_levels, percent) = (run.count(), (scored.score * 100.0) as u64);
+        let reason = if scored.is_part {
+            Reason::ScoreOfRange {
+                sub_levels,
+                percent,
+            }
+        } else {
+            Reason::Score {
+                sub_levels,
+                percent,
+            }
+        };
+        let oldest = run.oldest()?;
+        let level0_ends_here = || Run::of_level(levels, 0)?.oldest();
+        let (output, inputs): (Place, Vec<Input>) =
+            if oldest.level == 0 && level0_ends_here() == Some(oldest) {
+                let inputs = run.sub_levels().iter().flat_map(|(place, sub_level)| {
+                    let tables = sub_level.tables.iter();
+                    tables.map(|table| Input::new(*place, table))
+                });
+                (below(levels, 0)?, inputs.collect())
+            } else {
+                let younger = run.younger_tables();
+                let inputs = younger.map(|(place, table)| Input::new(place, table));
+                (oldest, inputs.collect())
+            };
+        let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
+        let dragged = dragged(levels, output, &hull);
+        let same_form = &self.tiered.same_form_as_above;
+        let choice = assemble(reason, inputs, dragged, output, same_form)?;
+        Some(Choice {
+            kind: match choice.kind {
+                // Moved, they would keep what they are chosen for, if that is more than probes.
+                ChoiceKind::Move if scored.duplicates.rate() < 1.0 + self.least_score => {
+                    ChoiceKind::Move
+                }
+                _ => ChoiceKind::Merge,
+            },
+            predicted: Some(scored.duplicates),
+            ..choice
+        })
+    }
+}
+
+/// The same run with what snapshots keep; `None` if that is not known.
+fn look_closer(
+    levels: &KeyspaceLevels,
+    scored: Scored,
+    estimates: &dyn Estimates,
+) -> Option<Scored> {
+    let now = estimates.merged_now(levels, &scored.run, scored.duplicates)?;
+    Some(scored.with(now, levels.size_bytes()))
+}
+
+impl Policy for Score {
+    fn pick(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Option<Choice> {
+        let of_level0 = self.tiered.pick_full(levels, under_way, 0..=0);
+        of_level0
+            .or_else(|| self.pick_by_score(levels, under_way, estimates))
+            .or_else(|| self.tiered.pick_full(levels, under_way, 1..=LOWEST))
+    }
+
+    fn candidates(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> Vec<Candidate> {
+        let full = |within| self.tiered.candidates_within(levels, under_way, within);
+        let mut candidates = full(0..=0);
+        candidates.extend(self.candidates_by_score(levels, under_way, estimates));
+        candidates.extend(full(1..=LOWEST));
+        candidates
+    }
+
+    fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
+        self.tiered.debt_bytes(levels)
+    }
+
+    /// The merge that matters is the largest, of all below level 0: what it frees for each byte is nearly
+    /// what waits there for each key.
+    fn overdue(
+        &self,
+        levels: &KeyspaceLevels,
+        under_way: &[Claim],
+        estimates: &dyn Estimates,
+    ) -> f64 {
+        let by_size = self.tiered.overdue(levels, under_way, estimates);
+        by_duplicates(levels, under_way, estimates, self.least_score).max(by_size)
+    }
+
+    fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {
+        let mut runs = Run::all_within(levels, 0..=0);
+        runs.extend(Run::all_within(levels, 1..=LOWEST));
+        runs
+    }
+}

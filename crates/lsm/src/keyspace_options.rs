@@ -1,0 +1,116 @@
+//! Options of a keyspace: the form of its tables and levels.
+
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+use crate::table::{Compression, MAX_BLOCK_BYTES};
+use crate::{Error, Result};
+
+/// The form of one keyspace's tables and levels.
+///
+/// The default keyspace takes these values from the `Options` of each opening.
+/// Any other keyspace keeps, in the store, those that it was created with; what an opening says of
+/// them then does not matter. They apply to tables written from then on.
+///
+/// ```
+/// use terrace::{Compression, KeyspaceOptions};
+/// // Large values that are packed already, read one at a time.
+/// let pictures = KeyspaceOptions {
+///     block_bytes: 16 << 10,
+///     compression: vec![Compression::None],
+///     ..KeyspaceOptions::default()
+/// };
+/// # let _ = pictures;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeyspaceOptions {
+    /// Bytes of a data block before compression. Default: 4 KiB.
+    pub block_bytes: usize,
+    /// Entries between two whole keys in a block. Default: 16.
+    pub restart_interval: usize,
+    /// Filter bits a key, on average; 0 for no filters. Each table has as many as make the fewest gets
+    /// of absent keys look into a table in vain: small sub-levels have more than large ones, which
+    /// have a little less than the average. Default: 10 (with the leveled policy 0.3 to 0.8 % of such
+    /// gets; half as many with one bit more).
+    pub filter_bits_per_key: u32,
+    /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
+    /// for levels 0 and 1, LZ4 below.
+    pub compression: Vec<Compression>,
+    /// Bytes of a table that a compaction writes. Default: 64 MiB.
+    pub table_bytes: u64,
+    /// Bytes of level 1 in a small store. In a larger one targets are counted from below: the deepest level
+    /// takes the rest of the others, and level 1 may have from a quarter of this to `level_ratio` times a
+    /// quarter. Default: 512 MiB.
+    pub level1_bytes: u64,
+    /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:
+    /// 10.
+    pub level_ratio: u64,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        KeyspaceOptions {
+            block_bytes: 4 << 10,
+            restart_interval: 16,
+            filter_bits_per_key: 10,
+            compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            table_bytes: 64 << 20,
+            level1_bytes: 512 << 20,
+            level_ratio: 10,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// The compression of a level's tables.
+    #[doc(hidden)]
+    pub fn compression_of(&self, level: usize) -> Compression {
+        let given = self.compression.get(level).or(self.compression.last());
+        given.copied().unwrap_or(Compression::None)
+    }
+
+    /// Refuses values that no keyspace can work with, naming the option and what it accepts.
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
+        check_ranges(&[
+            ("block_bytes", self.block_bytes as u64, 64, MAX_BLOCK_BYTES),
+            ("restart_interval", self.restart_interval as u64, 1, 1024),
+            (
+                "filter_bits_per_key",
+                u64::from(self.filter_bits_per_key),
+                0,
+                64,
+            ),
+            ("compression.len()", self.compression.len() as u64, 0, 64),
+            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
+            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
+            ("level_ratio", self.level_ratio, 2, 1000),
+        ])
+    }
+}
+
+/// Refuses the first value outside of its range, both ends included.
+pub fn check_ranges(ranges: &[(&str, u64, u64, u64)]) -> Result<()> {
+    for &(name, value, least, most) in ranges {
+        if value < least || value > most {
+            return Err(Error::invalid(format!(
+                "{name} is {value}; it must be from {least} to {most}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_compression_holds_for_deeper_levels() {
+        let options = KeyspaceOptions::default();
+        assert_eq!(options.compression_of(1), Compression::None);
+        assert_eq!(options.compression_of(6), Compression::Lz4);
+    }
+}

@@ -1,0 +1,22 @@
+//! The primitives of synchronisation, under one name each.
+//!
+//! Concurrent structures that are tested under *shuttle* (feature `shuttle`, tests only) take
+//! theirs from here: shuttle then runs their tests under thousands of schedules and repeats the one
+//! that failed. It knows program order and blocking, not weak memory: that is what Miri and the
+//! thread sanitizer look at.
+
+#[cfg(not(feature = "shuttle"))]
+mod primitives {
+    pub use std::sync::atomic;
+    pub use std::time::Instant;
+    pub use std::{hint, thread};
+
+    pub use arc_swap::ArcSwap;
+    pub use parking_lot::{Condvar, Mutex, MutexGuard};
+}
+
+#[cfg(feature = "shuttle")]
+mod primitives;
+
+#[allow(unused_imports, reason = "not every alias is used in every build")]
+pub use primitives::*;

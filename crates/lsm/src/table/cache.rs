@@ -1,0 +1,580 @@
+//! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
+//!
+//! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
+//! and stay until their table is closed; they take up to a quarter of the budget, and no more than
+//! three quarters of what the read buffer leaves: beside a large one, a block of the index is worth
+//! more than the data blocks that it leads to. The rest holds data blocks, and the index blocks that
+//! found no room among the pinned, and forgets what is not read. Nothing is set aside: what is not
+//! pinned is left to the blocks that come and go.
+//!
+//! With the page cache behind it, a full cache takes a data block in at its second miss within a while.
+//! Most blocks of a large store are read once: taking each in would push one out, and touching what has
+//! not been touched for long costs more than all else about a block that the page cache has. A miss
+//! that goes to the device costs a hundred times as much, so where tables are read past the page cache
+//! every block is taken in.
+
+use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use parking_lot::Mutex;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
+use terrace_storage::{self as storage, Directory, OpenOptions, Operation};
+
+use super::block::Block;
+use super::descriptors::{TableFiles, TableLimit};
+use super::index_block::IndexBlock;
+use super::properties::TableProperties;
+use super::reader::TableReader;
+use super::resident_blocks::{ASKED_ONE_IN, BlockPlace, Home};
+use super::table_file::TableFile;
+use crate::{Error, Result};
+
+/// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
+/// blocks of removed tables need not be searched for; they leave as others are read.
+type BlockKey = (u64, u64);
+type BuildMixer = BuildHasherDefault<Mixer>;
+
+/// Hashes the small integers that caches are keyed by; nobody chooses them to collide.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A block as it is kept: checked, uncompressed, ready to be searched.
+#[derive(Clone)]
+pub(super) enum CachedBlock {
+    Data(Arc<Block>, Option<Home>),
+    Index(Arc<IndexBlock>),
+}
+
+impl CachedBlock {
+    /// With which of so many parts it would leave, by where it is in memory.
+    fn leaving_part(&self, parts: usize) -> usize {
+        let address = match self {
+            CachedBlock::Data(block, _) => block.address(),
+            CachedBlock::Index(block) => Arc::as_ptr(block).addr(),
+        };
+        address / LEAVING_TOGETHER_BYTES % parts.max(1)
+    }
+}
+
+/// Empties the place in the index of a block that leaves.
+#[derive(Clone, Default)]
+struct Unseating(DefaultLifecycle<BlockKey, CachedBlock>);
+
+impl Lifecycle<BlockKey, CachedBlock> for Unseating {
+    type RequestState =
+        <DefaultLifecycle<BlockKey, CachedBlock> as Lifecycle<BlockKey, CachedBlock>>::RequestState;
+
+    fn on_evict(&self, state: &mut Self::RequestState, key: BlockKey, block: CachedBlock) {
+        if let CachedBlock::Data(_, Some(home)) = &block {
+            home.empty();
+        }
+        self.0.on_evict(state, key, block);
+    }
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<BlockKey, CachedBlock> for ByBytes {
+    fn weight(&self, _: &BlockKey, block: &CachedBlock) -> u64 {
+        const BOOKKEEPING_BYTES: usize = 64;
+        let bytes = match block {
+            CachedBlock::Data(block, _) => block.memory_bytes(),
+            CachedBlock::Index(block) => block.memory_bytes(),
+        };
+        (bytes + BOOKKEEPING_BYTES) as u64
+    }
+}
+
+/// Which blocks were missed lately: a fingerprint each, in the place that its hash names. Blocks
+/// that share a place displace one another, which is how they are forgotten.
+struct Missed(Box<[AtomicU32]>);
+
+impl Missed {
+    fn new(places: usize) -> Self {
+        Missed((0..places.max(1)).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Notes a miss; whether there was one of the same block lately.
+    fn again(&self, key: &BlockKey) -> bool {
+        let hash = BuildMixer::default().hash_one(key);
+        let place = hash as usize % self.0.len();
+        let fingerprint = (hash >> 32) as u32;
+        let place = self.0.get(place);
+        place.is_some_and(|place| place.swap(fingerprint, Ordering::Relaxed) == fingerprint)
+    }
+}
+
+/// What of the budget is not for blocks that come and go.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    pinned_bytes: u64,
+    lent_bytes: u64,
+    leaving: Option<Leaving>,
+}
+
+/// All blocks that come and go are leaving, a part at a time.
+#[derive(Clone, Copy)]
+struct Leaving {
+    /// What was lent before: they keep their room until they have left.
+    lent_bytes: u64,
+    parts: usize,
+    parts_gone: usize,
+}
+
+/// Bytes that leave at a time, or a little more. Readers may wait for that: 50 MB took 10 ms or so, where
+/// 3 GB at once took 1,300. A small cache is empty sooner than what it was lent for is full.
+const LEAVING_BYTES: u64 = 32 << 20;
+/// Each part looks at all blocks.
+const MOST_LEAVING_PARTS: u64 = 64;
+/// What lies together leaves together, so that no block between holds pages back.
+const LEAVING_TOGETHER_BYTES: usize = 4 << 20;
+
+/// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
+pub struct BlockCache {
+    blocks: Cache<BlockKey, CachedBlock, ByBytes, BuildMixer, Unseating>,
+    /// None where every block is worth it.
+    missed: Option<Missed>,
+    was_full: AtomicBool,
+    inserted_bytes: AtomicU64,
+    /// There is room until so many bytes were inserted.
+    room_until_bytes: AtomicU64,
+    capacity_bytes: u64,
+    most_pinned_bytes: u64,
+    has_places: bool,
+    /// Pinned, and lent to others.
+    given: Mutex<Given>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// Parts with a lock each, some for each processor at least. What a part knows of its blocks is in tables
+/// that double when they are full, while whoever needs the part waits: 5 ms where there were 65,536 blocks
+/// to a part. Not many more than that takes: a block that is larger than its part is not kept, and whoever
+/// pins takes all locks.
+fn shards(capacity_bytes: u64) -> usize {
+    const USUAL_SHARD_BYTES: u64 = 32 << 20;
+    const SHARDS_A_PROCESSOR: usize = 4;
+    const MOST_SHARDS: usize = 1024;
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let usual = usize::try_from(capacity_bytes / USUAL_SHARD_BYTES).unwrap_or(MOST_SHARDS);
+    let usual = 1 << usual.clamp(1, MOST_SHARDS).ilog2();
+    usual.max((processors * SHARDS_A_PROCESSOR).next_power_of_two())
+}
+
+impl BlockCache {
+    /// Of blocks that are read through the page cache, or from the device.
+    pub fn new(capacity_bytes: u64, is_direct: bool) -> Self {
+        const USUAL_BLOCK_BYTES: u64 = 4096;
+        let usual_blocks = (capacity_bytes / USUAL_BLOCK_BYTES) as usize;
+        #[expect(
+            clippy::expect_used,
+            reason = "it fails where one of the two capacities is not set"
+        )]
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(usual_blocks)
+            .weight_capacity(capacity_bytes)
+            .shards(shards(capacity_bytes))
+            .build()
+            .expect("both capacities are set");
+        BlockCache {
+            blocks: Cache::with_options(
+                options,
+                ByBytes,
+                BuildMixer::default(),
+                Unseating::default(),
+            ),
+            // As many as half the blocks that fit: a block read less often is worth no room.
+            missed: (!is_direct).then(|| Missed::new(usual_blocks / 2)),
+            was_full: AtomicBool::new(false),
+            inserted_bytes: AtomicU64::new(0),
+            room_until_bytes: AtomicU64::new(0),
+            capacity_bytes,
+            most_pinned_bytes: capacity_bytes / 4,
+            has_places: true,
+            given: Mutex::default(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, for a budget of which so much may be lent: of what that leaves, three quarters may
+    /// be pinned. `is_for_good`: it is lent from the first write on.
+    pub fn lending(self, most_bytes: u64, is_for_good: bool) -> Self {
+        let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
+        BlockCache {
+            most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 4 * 3),
+            has_places: !is_for_good || left_bytes > self.capacity_bytes / 4,
+            ..self
+        }
+    }
+
+    /// Whether pinned partitions of the index are to have places for resident blocks.
+    pub(super) fn has_places(&self) -> bool {
+        self.has_places
+    }
+
+    pub(super) fn get(&self, table: u64, offset: u64) -> Option<CachedBlock> {
+        let block = self.blocks.get(&(table, offset));
+        let counter = if block.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        block
+    }
+
+    /// Counts a read of a block that its reader has, and the hits of those that did not come here;
+    /// false if the cache has let it go.
+    pub(super) fn touch(&self, table: u64, offset: u64) -> bool {
+        self.hits.fetch_add(ASKED_ONE_IN, Ordering::Relaxed);
+        self.blocks.get(&(table, offset)).is_some()
+    }
+
+    /// Whether a block is there, which does not count as a read of it.
+    pub(super) fn contains(&self, table: u64, offset: u64) -> bool {
+        self.blocks.contains_key(&(table, offset))
+    }
+
+    pub(super) fn insert(&self, table: u64, offset: u64, block: CachedBlock) {
+        let key = (table, offset);
+        let is_data = matches!(block, CachedBlock::Data(..));
+        if is_data && !self.is_wanted(&key, &block) {
+            return;
+        }
+        self.blocks.insert(key, block);
+    }
+
+    /// Whether a data block that was missed is to be taken in.
+    fn is_wanted(&self, key: &BlockKey, block: &CachedBlock) -> bool {
+        let Some(missed) = &self.missed else {
+            return true;
+        };
+        !self.is_full(ByBytes.weight(key, block)) || missed.again(key)
+    }
+
+    /// Whether it holds this very block, and will empty its place when it lets the block go.
+    pub(super) fn empties(&self, table: u64, place: &BlockPlace<'_>, block: &Arc<Block>) -> bool {
+        match self.blocks.peek(&(table, place.handle.offset)) {
+            Some(CachedBlock::Data(held, Some(home))) => {
+                Arc::ptr_eq(&held, block) && home.is(place)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a block in without asking whether it is worth it.
+    pub(super) fn put(&self, table: u64, offset: u64, block: CachedBlock) {
+        self.blocks.insert((table, offset), block);
+    }
+
+    /// Whether something has to go to make room. What was full once is taken to stay so until room is
+    /// given back, and what has room to have it until half of that is taken: asking takes every shard's
+    /// lock, and nothing leaves but for something else. A shard is full when it lacks less than a block.
+    fn is_full(&self, bytes: u64) -> bool {
+        if self.was_full.load(Ordering::Relaxed) {
+            return true;
+        }
+        let inserted_bytes = self.inserted_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if inserted_bytes < self.room_until_bytes.load(Ordering::Relaxed) {
+            return false;
+        }
+        let capacity_bytes = self.blocks.capacity();
+        let room_bytes = capacity_bytes.saturating_sub(self.blocks.weight());
+        // No more than half: a block that no shard would take says nothing of the room for others.
+        let lacking_bytes = bytes.saturating_mul(self.blocks.num_shards() as u64);
+        if room_bytes <= lacking_bytes.min(capacity_bytes / 2) {
+            self.was_full.store(true, Ordering::Relaxed);
+            return true;
+        }
+        let until = inserted_bytes + room_bytes / 2;
+        self.room_until_bytes.store(until, Ordering::Relaxed);
+        false
+    }
+
+    /// Whether `bytes` may be pinned; the caller unpins them.
+    pub(super) fn pin(&self, bytes: u64) -> bool {
+        let mut given = self.given.lock();
+        let fits = given.pinned_bytes + bytes <= self.most_pinned_bytes;
+        if fits {
+            given.pinned_bytes += bytes;
+            self.give(*given);
+        }
+        fits
+    }
+
+    /// Leaves the blocks what is not pinned or lent.
+    fn give(&self, given: Given) {
+        let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
+        let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
+        self.blocks
+            .set_capacity(self.capacity_bytes.saturating_sub(bytes));
+        // Behind the capacity, as `was_full`: what was found before it is forgotten.
+        self.room_until_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
+    /// blocks have to leave, all that come and go are to: an allocator keeps what lies between those that
+    /// stay, and the budget would be taken twice. Whether they are to; the caller has
+    /// [`BlockCache::let_some_go`] called until they are gone.
+    pub fn lend(&self, bytes: u64) -> bool {
+        let mut given = self.given.lock();
+        let is_given_back = bytes < given.lent_bytes;
+        let more_bytes = bytes.saturating_sub(given.lent_bytes);
+        let left_bytes = self.capacity_bytes.saturating_sub(bytes);
+        let gives_up_much =
+            more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes;
+        if gives_up_much {
+            // Those that are leaving already begin anew: blocks came since, to parts that were gone.
+            let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
+            let parts = (self.blocks.weight() / LEAVING_BYTES).clamp(1, MOST_LEAVING_PARTS);
+            given.leaving = Some(Leaving {
+                lent_bytes: leaving.unwrap_or(given.lent_bytes),
+                parts: parts as usize,
+                parts_gone: 0,
+            });
+        }
+        given.lent_bytes = bytes;
+        self.give(*given);
+        if is_given_back {
+            // There is room again.
+            self.was_full.store(false, Ordering::Relaxed);
+        }
+        gives_up_much
+    }
+
+    /// Lets a part of the blocks go that are to leave; false if none are. The caller then has the
+    /// allocator give their memory back. For one thread at a time.
+    ///
+    /// What is known of blocks that left before stays: a capacity of nothing would have the cache forget
+    /// it.
+    pub fn let_some_go(&self) -> bool {
+        let (part, parts) = {
+            let mut given = self.given.lock();
+            let Some(leaving) = &mut given.leaving else {
+                return false;
+            };
+            if leaving.parts_gone == leaving.parts {
+                given.leaving = None;
+                self.give(*given);
+                self.was_full.store(false, Ordering::Relaxed);
+                return false;
+            }
+            leaving.parts_gone += 1;
+            (leaving.parts_gone - 1, leaving.parts)
+        };
+        self.blocks.retain(|_, block| {
+            let leaves = block.leaving_part(parts) == part;
+            if leaves && let CachedBlock::Data(_, Some(home)) = block {
+                home.empty();
+            }
+            !leaves
+        });
+        true
+    }
+
+    pub(super) fn unpin(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let mut given = self.given.lock();
+        given.pinned_bytes -= bytes;
+        self.give(*given);
+    }
+
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    /// With what is pinned.
+    pub fn used_bytes(&self) -> u64 {
+        self.blocks.weight() + self.given.lock().pinned_bytes
+    }
+
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("used_bytes", &self.used_bytes())
+            .field("capacity_bytes", &self.capacity_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the file name of a table.
+pub fn table_name(number: u64) -> String {
+    format!("{number}.table")
+}
+
+/// The error for a whole table in the place of the one that the manifest lists.
+pub fn another_table(path: &Path) -> Error {
+    let detail = "another table lies under this name, not the one that is listed";
+    Error::corruption(path, 0, detail)
+}
+
+/// The open readers of one directory, up to a count; each holds a filter, a top index, and a file unless
+/// descriptors are short.
+pub struct TableCache {
+    directory: Arc<dyn Directory>,
+    open_options: OpenOptions,
+    files: Arc<TableFiles>,
+    blocks: Arc<BlockCache>,
+    readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
+    kept_open: Arc<AtomicUsize>,
+    most_kept_open: usize,
+}
+
+/// Does not close readers that are kept open: nothing would be saved.
+#[derive(Clone)]
+struct SpareKept;
+
+impl Lifecycle<u64, Arc<TableReader>> for SpareKept {
+    type RequestState = ();
+
+    fn is_pinned(&self, _: &u64, reader: &Arc<TableReader>) -> bool {
+        reader.is_kept_open()
+    }
+}
+
+/// A reader that stays open as long as this lives.
+#[derive(Debug)]
+pub struct KeptOpen {
+    reader: Arc<TableReader>,
+    count: Arc<AtomicUsize>,
+}
+
+impl KeptOpen {
+    pub(crate) fn reader(&self) -> &Arc<TableReader> {
+        &self.reader
+    }
+}
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        self.reader.set_kept_open(false);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl TableCache {
+    pub fn new(
+        directory: Arc<dyn Directory>,
+        open_options: OpenOptions,
+        limit: TableLimit,
+        blocks: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let capacity_tables = limit.tables;
+        let files = TableFiles::new(limit)
+            .map_err(|error| storage::Error::new(Operation::Open, directory.path(), error))?;
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(capacity_tables)
+            .weight_capacity(capacity_tables as u64)
+            .build()
+            .map_err(|error| Error::invalid(format!("table cache: {error}")))?;
+        Ok(TableCache {
+            directory,
+            open_options,
+            files,
+            blocks,
+            readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
+            kept_open: Arc::default(),
+            // The rest is left to tables that are read now and then.
+            most_kept_open: capacity_tables - capacity_tables / 4,
+        })
+    }
+
+    /// Keeps a reader open beside the cache, if not too many are. Once for each table.
+    pub(crate) fn keep_open(&self, reader: &Arc<TableReader>) -> Option<KeptOpen> {
+        let count = &self.kept_open;
+        if count.fetch_add(1, Ordering::Relaxed) >= self.most_kept_open {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        reader.set_kept_open(true);
+        Some(KeptOpen {
+            reader: Arc::clone(reader),
+            count: Arc::clone(count),
+        })
+    }
+
+    /// The reader of a table, opened if it is not. A failed open is tried anew by the next call.
+    /// `is_wanted` is asked when the table is opened: another one may have got its name.
+    pub(crate) fn get(
+        &self,
+        number: u64,
+        is_wanted: impl FnOnce(&TableProperties) -> bool,
+    ) -> Result<Arc<TableReader>> {
+        self.readers.get_or_insert_with(&number, || {
+            let name = table_name(number);
+            let blocks = Arc::clone(&self.blocks);
+            let path = self.directory.shown(&name);
+            let file = TableFile::open(&self.directory, name, self.open_options, &self.files)?;
+            let reader = TableReader::from_file(Arc::clone(&file) as _, path, number, blocks)?;
+            if is_wanted(reader.properties()) {
+                file.identified(reader.properties().identity);
+                return Ok(reader);
+            }
+            Err(another_table(reader.path()))
+        })
+    }
+
+    /// Forgets a table that is no longer listed; its file is closed when its last user is done.
+    pub fn remove(&self, number: u64) {
+        self.readers.remove(&number);
+    }
+
+    /// Open readers.
+    pub(crate) fn open_tables(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Bytes of filters and top indexes in memory.
+    pub fn metadata_bytes(&self) -> u64 {
+        let bytes = |(_, reader): (u64, Arc<TableReader>)| reader.metadata_bytes() as u64;
+        self.readers.iter().map(bytes).sum()
+    }
+
+    pub fn blocks(&self) -> &Arc<BlockCache> {
+        &self.blocks
+    }
+}
+
+impl fmt::Debug for TableCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCache")
+            .field("directory", &self.directory.path())
+            .field("open_tables", &self.open_tables())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+//! The sorted table file: blocks of versions in key order under a two-level index, with a filter.
+//!
+//! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
+//! come the data blocks, the partitions of the index, the top index over the partitions, the
+//! filter, the sketches, the range tombstones, and the footer, which says where those are; a trailer of fixed length ends the file and
+//! says where the footer is. docs/formats.md has every byte.
+//!
+//! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
+//! checksum seeded with its offset; then every length and offset in them, by comparison with the
+//! block or file it must fit. A lookup ([`TableReader::get`]) searches one block of each kind and
+//! rebuilds no keys; a [`TableCursor`] walks both ways.
+//!
+//! Nothing here knows of levels: which tables are read, and in what order, is their business.
+
+mod block;
+mod block_bounds;
+mod block_builder;
+mod cache;
+mod check;
+mod compression;
+mod cursor;
+mod descriptors;
+mod filter;
+pub mod forging;
+mod format;
+pub mod fuzz;
+mod index_block;
+mod index_builder;
+mod inspect;
+mod key_sample;
+mod properties;
+mod range_block;
+mod read_ahead;
+mod reader;
+mod resident_blocks;
+mod salvage;
+mod sample;
+mod sketch;
+mod sketches;
+mod source;
+mod superseded;
+mod table_file;
+mod tally;
+mod unread;
+mod walk;
+mod writer;
+
+pub use cache::{BlockCache, KeptOpen, TableCache, another_table, table_name};
+pub use compression::Compression;
+pub use cursor::TableCursor;
+pub use descriptors::{TableLimit, makes_room, sparing};
+pub use filter::FilterBench;
+pub use filter::{FilterForm, FilterKind, key_hash};
+pub use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
+pub use inspect::BlockSummary;
+pub use key_sample::SampledVersion;
+pub use properties::{TableOptions, TableProperties};
+pub use reader::{CursorOptions, TableReader, read_properties};
+pub use sketch::{Sketch, SmallSketch};
+pub(crate) use superseded::Superseded;
+pub use unread::Unread;
+pub use writer::TableWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Which block a lookup would have to read, for those who look up many keys and let the device begin
+//! with all of them.
+
+use super::format::BlockHandle;
+use super::reader::{CursorOptions, TableReader};
+use crate::Result;
+use crate::key::{InternalKey, SequenceNumber};
+
+/// A data block that is not in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    handle: BlockHandle,
+}
+
+impl TableReader {
+    /// The block that [`TableReader::get`] would read from the file; `None` if it would read none.
+    pub fn unread_block(
+        &self,
+        key: &[u8],
+        hash: u64,
+        snapshot: SequenceNumber,
+        options: CursorOptions,
+    ) -> Result<Option<Unread>> {
+        if !self.may_contain(hash) {
+            return Ok(None);
+        }
+        let target = InternalKey::seek(key, snapshot);
+        let at = self.top_index().position(target);
+        let Some(partition) = self.partition(at, options)? else {
+            return Ok(None);
+        };
+        let handle = partition.child(partition.position(target));
+        let handle = handle.filter(|handle| !self.is_in_cache(*handle));
+        Ok(handle.map(|handle| Unread { handle }))
+    }
+
+    /// Lets the device begin to read a block; false if it is in the page cache already.
+    pub fn start_read(&self, unread: Unread) -> bool {
+        let BlockHandle {
+            offset,
+            length_bytes,
+        } = unread.handle;
+        self.source().file.start_read(offset, length_bytes)
+    }
+}
