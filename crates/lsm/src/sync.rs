@@ -1,6 +1,6 @@
 //! The primitives of synchronisation, under one name each.
 //!
-//! Concurrent structures that are tested under *shuttle* (feature `shuttle`, tests only) take
+//! Concurrent structures that are tested under *shuttle* (feature `shuttle`, for tests only) take
 //! theirs from here: shuttle then runs their tests under thousands of schedules and repeats the one
 //! that failed. It knows program order and blocking, not weak memory: that is what Miri and the
 //! thread sanitizer look at.
@@ -16,6 +16,7 @@ mod primitives {
 }
 
 #[cfg(feature = "shuttle")]
+#[allow(clippy::unwrap_used, reason = "shuttle is for tests only")]
 mod primitives;
 
 #[allow(unused_imports, reason = "not every alias is used in every build")]
