@@ -21,11 +21,17 @@ pub const MAX_KEY_BYTES: usize = 65_535;
 
 /// The number of a keyspace; 0 is never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyspaceId(#[doc(hidden)] pub u32);
+pub struct KeyspaceId(pub(crate) u32);
 
 impl KeyspaceId {
     /// The keyspace that every store has.
     pub const DEFAULT: KeyspaceId = KeyspaceId(1);
+
+    /// Returns the keyspace of this number. For the crates of the engine: a store gives out the numbers.
+    #[doc(hidden)]
+    pub const fn from_number(number: u32) -> Self {
+        KeyspaceId(number)
+    }
 
     /// The number as it is stored.
     pub fn number(self) -> u32 {

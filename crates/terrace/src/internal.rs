@@ -26,7 +26,7 @@ pub use terrace_lsm::table::fuzz::{fuzz_block, fuzz_forged, fuzz_table};
 pub use terrace_lsm::toml_text::toml_refusal;
 
 /// A keyspace beside the default one.
-pub const SECOND: KeyspaceId = KeyspaceId(2);
+pub const SECOND: KeyspaceId = KeyspaceId::from_number(2);
 
 /// [`Db::open`] with a clock for [`Options::background_bytes_per_second`] and
 /// [`Options::tombstone_age_seconds`].

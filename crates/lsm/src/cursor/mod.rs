@@ -98,7 +98,11 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 }
 
 /// Steps of this thread's cursors and lookups from one version to the next, for tests with bars.
-#[cfg(all(any(test, feature = "internal"), not(feature = "shuttle")))]
+#[cfg(all(
+    any(test, feature = "internal"),
+    debug_assertions,
+    not(feature = "shuttle")
+))]
 pub mod steps {
     use std::cell::Cell;
 
@@ -121,6 +125,11 @@ pub mod steps {
 /// Counts a step, in builds for tests only.
 #[inline(always)]
 pub fn count_step() {
-    #[cfg(all(any(test, feature = "internal"), not(feature = "shuttle")))]
+    // Benches enable the feature, too, and are not to pay for it.
+    #[cfg(all(
+        any(test, feature = "internal"),
+        debug_assertions,
+        not(feature = "shuttle")
+    ))]
     steps::add(1);
 }

@@ -147,6 +147,6 @@ mod tests {
         let written = |key: &[u8]| writes(&batch, KeyspaceId::DEFAULT, key);
         assert!(written(b"b") && written(b"c") && written(b"cc") && written(b"p"));
         assert!(!written(b"a") && !written(b"d") && !written(b"pp"));
-        assert!(!writes(&batch, KeyspaceId(2), b"c"));
+        assert!(!writes(&batch, KeyspaceId::from_number(2), b"c"));
     }
 }

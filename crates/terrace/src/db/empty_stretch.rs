@@ -187,7 +187,7 @@ impl EmptyStretches {
                 if matches!(record.kind, Kind::Delete | Kind::RangeDelete) {
                     continue;
                 }
-                let keyspace = KeyspaceId(record.keyspace);
+                let keyspace = KeyspaceId::from_number(record.keyspace);
                 let key_end = record.key_offset + record.key_bytes;
                 let key = part.get(record.key_offset..key_end).unwrap_or_default();
                 let remembered = all.get(&keyspace);

@@ -65,7 +65,7 @@ impl Store {
         options.check()?;
         let mut ledger = self.manifest_log.ledger.lock();
         check_new_name(&ledger.state.version, name)?;
-        let id = KeyspaceId(ledger.state.next_keyspace);
+        let id = KeyspaceId::from_number(ledger.state.next_keyspace);
         let edit = Edit {
             keyspaces_created: vec![KeyspaceCreated {
                 id,

@@ -336,7 +336,7 @@ impl ReadBuffer {
                 (Kind::Put, value) => Some(value),
                 (Kind::Delete, _) => None,
                 (Kind::RangeDelete, _) => {
-                    return self.raise_floor(KeyspaceId(key.keyspace), sequence);
+                    return self.raise_floor(KeyspaceId::from_number(key.keyspace), sequence);
                 }
                 // What it does to the key is only known to those who read.
                 _ => return structure.invalidate(&key, sequence),
@@ -434,7 +434,7 @@ impl ReadBuffer {
                 let key = part.get(record.key_offset..key_end).unwrap_or_default();
                 let value = part.get(key_end..key_end + record.value_bytes);
                 let hash = key_hash(key, self.hash_seed);
-                let key = Key::new(KeyspaceId(record.keyspace), key, hash);
+                let key = Key::new(KeyspaceId::from_number(record.keyspace), key, hash);
                 action(key, (record.kind, value.unwrap_or_default()), sequence);
                 sequence += 1;
             }

@@ -85,7 +85,7 @@ fn what_is_read_is_kept_and_only_for_who_may_see_it() {
         // An older version may be what this reader is to see.
         assert_eq!(get(&buffer, b"k", 4), None);
         assert_eq!(get(&buffer, b"other", 9), None);
-        let elsewhere = Key::new(KeyspaceId(2), b"k", key_hash(b"k", SEED));
+        let elsewhere = Key::new(KeyspaceId::from_number(2), b"k", key_hash(b"k", SEED));
         assert_eq!(buffer.get(&elsewhere, 9), None);
         let statistics = buffer.statistics();
         assert_eq!((statistics.hits, statistics.misses), (2, 3));

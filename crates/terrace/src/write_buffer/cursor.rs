@@ -251,17 +251,17 @@ mod tests {
                 let mut batch = WriteBatch::new();
                 for (keyspace, key) in records {
                     sequence += 1;
-                    batch.push(Kind::Put, KeyspaceId(*keyspace), key, &sequence.to_le_bytes()).unwrap();
+                    batch.push(Kind::Put, KeyspaceId::from_number(*keyspace), key, &sequence.to_le_bytes()).unwrap();
                     if *keyspace == 1 {
                         model.push((key.clone(), sequence));
                     }
                 }
                 insert(&table, &batch);
-                let _ = table.cursor(KeyspaceId(1));
+                let _ = table.cursor(KeyspaceId::from_number(1));
             }
             let in_order = |a: &Found, b: &Found| a.0.cmp(&b.0).then(b.1.cmp(&a.1));
             model.sort_by(in_order);
-            let mut cursor = table.cursor(KeyspaceId(1));
+            let mut cursor = table.cursor(KeyspaceId::from_number(1));
             let mut at: Option<usize> = None;
             for (kind, key, snapshot) in moves {
                 match kind {

@@ -191,7 +191,7 @@ mod tests {
         let mut batch = WriteBatch::new();
         for keyspace in [1, 2, 3, 4] {
             batch
-                .push(Kind::Put, KeyspaceId(keyspace), b"key", b"")
+                .push(Kind::Put, KeyspaceId::from_number(keyspace), b"key", b"")
                 .unwrap();
         }
         let found = faults(batch.payload(), 4);

@@ -125,7 +125,7 @@ impl MemTable {
                 let tombstone = range_tombstone(&record, payload, sequence);
                 let malformed = || self.damaged(offset, "a range delete without a range");
                 deleted.push((
-                    KeyspaceId(record.keyspace),
+                    KeyspaceId::from_number(record.keyspace),
                     tombstone.ok_or_else(malformed)?,
                 ));
             }
@@ -198,7 +198,7 @@ impl MemTable {
     /// The keyspaces that have entries, in order.
     pub(crate) fn keyspaces(&self) -> Vec<KeyspaceId> {
         let runs = self.index.runs(&*self.arena);
-        runs.keyspaces().map(KeyspaceId).collect()
+        runs.keyspaces().map(KeyspaceId::from_number).collect()
     }
 
     /// A cursor over the versions of one keyspace that are in the table now, perhaps more.
@@ -363,7 +363,7 @@ pub(super) mod tests {
         let mut first = WriteBatch::new();
         first.put(b"k", b"old").unwrap();
         first
-            .push(Kind::Put, KeyspaceId(7), b"k", b"other")
+            .push(Kind::Put, KeyspaceId::from_number(7), b"k", b"other")
             .unwrap();
         let mut second = WriteBatch::new();
         second.delete(b"k").unwrap();
@@ -378,16 +378,16 @@ pub(super) mod tests {
         assert_eq!(get(default, 3), Some((Tag::new(3, Kind::Delete), &b""[..])));
         assert_eq!(get(default, 0), None);
         assert_eq!(
-            get(KeyspaceId(7), 9),
+            get(KeyspaceId::from_number(7), 9),
             Some((Tag::new(2, Kind::Put), &b"other"[..]))
         );
         assert_eq!(
             table
-                .get(KeyspaceId(8), b"k", key_hash(b"k", SEED), 9)
+                .get(KeyspaceId::from_number(8), b"k", key_hash(b"k", SEED), 9)
                 .map(|found| found.0),
             None
         );
-        assert_eq!(table.keyspaces(), [default, KeyspaceId(7)]);
+        assert_eq!(table.keyspaces(), [default, KeyspaceId::from_number(7)]);
         assert_eq!(table.last_sequence(), 3);
     }
 
@@ -397,12 +397,12 @@ pub(super) mod tests {
         for keyspace in [1, 2, 3] {
             for key in [b"a", b"b"] {
                 batch
-                    .push(Kind::Put, KeyspaceId(keyspace), key, b"")
+                    .push(Kind::Put, KeyspaceId::from_number(keyspace), key, b"")
                     .unwrap();
             }
         }
         let table = memtable(&[batch]);
-        let mut cursor = table.cursor(KeyspaceId(2));
+        let mut cursor = table.cursor(KeyspaceId::from_number(2));
         cursor.seek_to_first().unwrap();
         assert_eq!(cursor.key().user_key, b"a");
         cursor.next().unwrap();
@@ -426,11 +426,18 @@ pub(super) mod tests {
         batch.put(b"b", b"old").unwrap();
         batch.delete_range(b"a", b"c").unwrap();
         batch.put(b"bb", b"new").unwrap();
-        batch.push_range_delete(KeyspaceId(7), b"b", b"z").unwrap();
+        batch
+            .push_range_delete(KeyspaceId::from_number(7), b"b", b"z")
+            .unwrap();
         let before = memtable(&[]).index_memory_bytes();
         let table = memtable(&[batch]);
         let newest = |keyspace, key: &[u8], snapshot| {
-            let found = table.get(KeyspaceId(keyspace), key, key_hash(key, SEED), snapshot);
+            let found = table.get(
+                KeyspaceId::from_number(keyspace),
+                key,
+                key_hash(key, SEED),
+                snapshot,
+            );
             found.map(|(tag, _)| (tag.sequence(), tag.kind().unwrap()))
         };
         let deleted = Some((2, Kind::RangeDelete));
@@ -442,7 +449,7 @@ pub(super) mod tests {
         assert_eq!(newest(1, b"bb", 9), Some((3, Kind::Put)));
         assert_eq!((newest(1, b"bb", 2), newest(1, b"c", 9)), (deleted, None));
         assert_eq!(newest(7, b"y", 9), Some((4, Kind::RangeDelete)));
-        assert_eq!(table.range_tombstones(KeyspaceId(7)).len(), 1);
+        assert_eq!(table.range_tombstones(KeyspaceId::from_number(7)).len(), 1);
         assert!(table.index_memory_bytes() > before);
     }
 
@@ -452,7 +459,7 @@ pub(super) mod tests {
             let mut batch = WriteBatch::new();
             let (from, to) = (from.as_bytes(), to.as_bytes());
             batch
-                .push(Kind::RangeDelete, KeyspaceId(1), from, to)
+                .push(Kind::RangeDelete, KeyspaceId::from_number(1), from, to)
                 .unwrap();
             let table = memtable(&[]);
             let frame = Frame {

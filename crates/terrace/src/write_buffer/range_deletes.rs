@@ -121,6 +121,9 @@ mod tests {
         assert_eq!(newest(b"0042", 500), Some(500));
         assert_eq!(newest(b"0042", 41), Some(41));
         assert_eq!(newest(b"9", 1000), None);
-        assert_eq!(deletes.newest_covering(KeyspaceId(7), b"0042", 500), None);
+        assert_eq!(
+            deletes.newest_covering(KeyspaceId::from_number(7), b"0042", 500),
+            None
+        );
     }
 }

@@ -178,7 +178,7 @@ mod tests {
         };
         assert_eq!((alone(111), alone(112)), (vec![3], Vec::new()));
         assert_eq!(setbacks.of(id).collect::<Vec<_>>(), [(old.sub_level, 112)]);
-        assert_eq!(setbacks.of(KeyspaceId(2)).count(), 0);
+        assert_eq!(setbacks.of(KeyspaceId::from_number(2)).count(), 0);
         assert!(!setbacks.is_set_back(id, &run(22)));
         setbacks.forget_all_but(levels(&before));
         assert!(setbacks.is_set_back(id, &run(21)));

@@ -208,7 +208,7 @@ impl HashBuffer {
                 break;
             };
             let hash = key_hash(entry.key, self.hash_seed);
-            let key = Key::new(KeyspaceId(entry.keyspace), entry.key, hash);
+            let key = Key::new(KeyspaceId::from_number(entry.keyspace), entry.key, hash);
             let bucket = self.locate(key.hash).map(|(bucket, _)| bucket);
             // An entry that nothing names has been overwritten elsewhere, or displaced.
             let Some(slot) = bucket.and_then(|bucket| bucket.naming(place)) else {
