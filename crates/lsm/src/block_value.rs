@@ -46,6 +46,7 @@ impl TableValue {
 impl Deref for TableValue {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.block.bytes(self.range.clone())
     }

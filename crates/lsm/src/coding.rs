@@ -4,6 +4,7 @@
 //! the caller, who knows the file and the offset, turns that into a corruption error.
 
 /// Appends a LEB128 varint (at most 10 bytes).
+#[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
@@ -96,6 +97,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A varint that must fit a `u32`.
+    #[inline]
     pub fn varint_u32(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }

@@ -154,6 +154,7 @@ impl SubLevel {
     }
 
     /// The one table that may hold a key.
+    #[inline]
     pub(crate) fn table_for_key(&self, key: &[u8]) -> Option<&Arc<Table>> {
         match self.tables.as_slice() {
             [table] => Some(table).filter(|table| table.bounds.contains(key)),
@@ -220,6 +221,7 @@ impl KeyspaceLevels {
     }
 
     /// The tables that may hold a key, youngest first.
+    #[inline]
     pub fn tables_for_key<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Arc<Table>> {
         self.sub_levels()
             .filter_map(move |(_, sub_level)| sub_level.table_for_key(key))
@@ -283,6 +285,7 @@ impl Version {
         &self.obsolete
     }
 
+    #[inline]
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceLevels>> {
         self.keyspaces.get(&id)
     }

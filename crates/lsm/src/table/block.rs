@@ -287,11 +287,13 @@ impl BlockCursor {
         self.position = self.block.entries_end;
     }
 
+    #[inline]
     pub(super) fn valid(&self) -> bool {
         self.position < self.block.entries_end
     }
 
     /// The key under the cursor; that of the entry left last if there is none.
+    #[inline]
     pub(super) fn key(&self) -> InternalKey<'_> {
         InternalKey {
             user_key: &self.user_key,
@@ -299,6 +301,7 @@ impl BlockCursor {
         }
     }
 
+    #[inline]
     pub(super) fn value(&self) -> &[u8] {
         self.block.bytes(self.value.clone())
     }

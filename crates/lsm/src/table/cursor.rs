@@ -277,6 +277,7 @@ fn put_on(data: &mut Option<(BlockHandle, BlockCursor)>, handle: BlockHandle, bl
 }
 
 impl Cursor for TableCursor {
+    #[inline]
     fn valid(&self) -> bool {
         self.data.as_ref().is_some_and(|(_, cursor)| cursor.valid())
     }
@@ -303,6 +304,7 @@ impl Cursor for TableCursor {
         self.settle(result)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
@@ -314,6 +316,7 @@ impl Cursor for TableCursor {
         self.settle(result)
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());
@@ -325,6 +328,7 @@ impl Cursor for TableCursor {
         self.settle(result)
     }
 
+    #[inline]
     fn key(&self) -> InternalKey<'_> {
         match &self.data {
             Some((_, cursor)) if cursor.valid() => match self.assigned {
@@ -338,6 +342,7 @@ impl Cursor for TableCursor {
         }
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         match &self.data {
             Some((_, cursor)) if cursor.valid() => cursor.value(),
