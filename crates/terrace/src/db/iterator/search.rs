@@ -137,6 +137,7 @@ impl Search {
     }
 
     /// Finds the first visible key from a place within the bounds on. Later keys are not below the lower one.
+    #[inline]
     pub(super) fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
         let found = self.pass_forward(source, &mut passed)?;
@@ -225,6 +226,7 @@ impl Search {
         }
     }
 
+    #[inline]
     fn pass_forward(&mut self, source: &mut Source, passed: &mut Passed) -> Result<bool> {
         let Source {
             versions,
