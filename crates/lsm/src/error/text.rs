@@ -2,11 +2,20 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use terrace_storage::Escaped;
 
 use crate::things::things;
 use crate::{Error, RegionLoss};
+
+const CALLED_FROM_LISTENER: &str = "an event listener called what waits for the store, which waits \
+    for the listener; hand the call to a thread of your own";
+const CONFLICT: &str = "a key was written after it was read; read it again and retry";
+const WOULD_STALL: &str = "flush or compaction is behind and the write would have to wait; try again \
+    later, or write without no_stall";
+const FORKED: &str = "the store belongs to the process that this one was forked from; fork before the \
+    store is opened, or call exec and open it once that process has closed it";
 
 /// The finding of an error, for those that need no advice.
 struct Finding<'a>(&'a Error);
@@ -44,19 +53,8 @@ impl fmt::Display for Error {
                 file,
                 offset,
                 detail,
-            } => write!(
-                f,
-                "{}; restore the file from a copy, or see what else is affected with `terrace \
-                 verify` and go on with what can be read with `terrace repair`",
-                damage(file, *offset, detail)
-            ),
-            Error::Unsupported { file, detail } => write!(
-                f,
-                "{} was written by a version this one does not know: {}; open it with the release \
-                 that wrote it, or a newer one",
-                Escaped::path(file),
-                Escaped::message(detail)
-            ),
+            } => write_corruption(f, file, *offset, detail),
+            Error::Unsupported { file, detail } => write_unsupported(f, file, detail),
             Error::NoSpace { path, needed_bytes } => write!(
                 f,
                 "no space left for {}: {needed_bytes} bytes are needed; free some and try again",
@@ -64,44 +62,10 @@ impl fmt::Display for Error {
             ),
             Error::TooManyFiles {
                 path,
-                process_limit: Some(limit),
+                process_limit,
                 open_tables,
-            } => write!(
-                f,
-                "no descriptor is left to open {}: the process may have {limit} files open \
-                 (RLIMIT_NOFILE), and {open_tables} of them are tables; raise the limit (`ulimit \
-                 -n`), close other files, or lower max_open_tables",
-                Escaped::path(path)
-            ),
-            Error::TooManyFiles {
-                path,
-                process_limit: None,
-                open_tables,
-            } => write!(
-                f,
-                "no descriptor is left to open {}: the machine has as many files open as it may \
-                 (fs.file-max), {open_tables} of them are tables of this process; raise the limit, \
-                 or lower max_open_tables",
-                Escaped::path(path)
-            ),
-            Error::FileTooLarge {
-                path,
-                limit_bytes: Some(limit),
-            } => write!(
-                f,
-                "{} cannot grow: the file-size limit of the process (`ulimit -f`, RLIMIT_FSIZE) \
-                 is {}; raise it and try again",
-                Escaped::path(path),
-                things(*limit, "byte")
-            ),
-            Error::FileTooLarge {
-                path,
-                limit_bytes: None,
-            } => write!(
-                f,
-                "{} cannot grow: its file system holds no longer file; use another one",
-                Escaped::path(path)
-            ),
+            } => write_too_many_files(f, path, *process_limit, *open_tables),
+            Error::FileTooLarge { path, limit_bytes } => write_too_large(f, path, *limit_bytes),
             Error::NoThread(error) => write!(f, "cannot start the thread {error}"),
             Error::Io(error) => write!(f, "{error}"),
             Error::InvalidArgument(detail) => {
@@ -111,25 +75,7 @@ impl fmt::Display for Error {
                 path,
                 socket,
                 waited,
-            } => {
-                write!(
-                    f,
-                    "{} is open elsewhere (its LOCK is held",
-                    Escaped::path(path)
-                )?;
-                if !waited.is_zero() {
-                    write!(f, ", and was for {:.1} s", waited.as_secs_f64())?;
-                }
-                f.write_str("); close the other owner first")?;
-                match socket {
-                    Some(socket) => write!(
-                        f,
-                        ", or ask it at {}, as `terrace stats`, `levels` and `events` do",
-                        Escaped::path(socket)
-                    ),
-                    None => Ok(()),
-                }
-            }
+            } => write_busy(f, path, socket.as_deref(), *waited),
             Error::OwnershipLost { path, detail } => {
                 write!(
                     f,
@@ -149,31 +95,12 @@ impl fmt::Display for Error {
                 "there is no keyspace {}; it was never made, or it has been dropped",
                 Escaped::name(name)
             ),
-            Error::RegionLost { path, loss } => {
-                write!(
-                    f,
-                    "{} is missing, and unflushed writes with it",
-                    Escaped::path(path)
-                )?;
-                if let Some(loss) = loss {
-                    write_known(f, *loss)?;
-                }
-                f.write_str(
-                    "; mount or restore it and open again, or go on without those writes by \
-                     accept_region_loss (--accept-region-loss)",
-                )
-            }
+            Error::RegionLost { path, loss } => write_region_lost(f, path, *loss),
             Error::WrongRegion {
                 store,
                 region,
                 detail,
-            } => write!(
-                f,
-                "{} does not hold the arenas of {}: {}",
-                Escaped::path(region),
-                Escaped::path(store),
-                Escaped::message(detail)
-            ),
+            } => write_wrong_region(f, store, region, detail),
             Error::Poisoned { cause } => write!(
                 f,
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
@@ -184,22 +111,6 @@ impl fmt::Display for Error {
                 Escaped::message(step),
                 Escaped::message(message)
             ),
-            Error::CalledFromListener => f.write_str(
-                "an event listener called what waits for the store, which waits for the listener; \
-                 hand the call to a thread of your own",
-            ),
-            Error::Conflict => {
-                f.write_str("a key was written after it was read; read it again and retry")
-            }
-            Error::WouldStall => f.write_str(
-                "flush or compaction is behind and the write would have to wait; try again later, \
-                 or write without no_stall",
-            ),
-            Error::Closed => f.write_str("the store is closed"),
-            Error::Forked => f.write_str(
-                "the store belongs to the process that this one was forked from; fork before the \
-                 store is opened, or call exec and open it once that process has closed it",
-            ),
             Error::NoInspection { path, detail } => write!(
                 f,
                 "there can be no inspection socket at {}: {}",
@@ -207,8 +118,139 @@ impl fmt::Display for Error {
                 Escaped::message(detail)
             ),
             Error::Owner(what) | Error::NoAnswer(what) => Escaped::message(what).fmt(f),
+            Error::CalledFromListener => f.write_str(CALLED_FROM_LISTENER),
+            Error::Conflict => f.write_str(CONFLICT),
+            Error::WouldStall => f.write_str(WOULD_STALL),
+            Error::Closed => f.write_str("the store is closed"),
+            Error::Forked => f.write_str(FORKED),
         }
     }
+}
+
+fn write_corruption(
+    f: &mut fmt::Formatter<'_>,
+    file: &Path,
+    offset: u64,
+    detail: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "{}; restore the file from a copy, or see what else is affected with `terrace verify` and \
+         go on with what can be read with `terrace repair`",
+        damage(file, offset, detail)
+    )
+}
+
+fn write_unsupported(f: &mut fmt::Formatter<'_>, file: &Path, detail: &str) -> fmt::Result {
+    write!(
+        f,
+        "{} was written by a version this one does not know: {}; open it with the release that \
+         wrote it, or a newer one",
+        Escaped::path(file),
+        Escaped::message(detail)
+    )
+}
+
+fn write_wrong_region(
+    f: &mut fmt::Formatter<'_>,
+    store: &Path,
+    region: &Path,
+    detail: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "{} does not hold the arenas of {}: {}",
+        Escaped::path(region),
+        Escaped::path(store),
+        Escaped::message(detail)
+    )
+}
+
+fn write_too_many_files(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    process_limit: Option<u64>,
+    open_tables: usize,
+) -> fmt::Result {
+    let path = Escaped::path(path);
+    match process_limit {
+        Some(limit) => write!(
+            f,
+            "no descriptor is left to open {path}: the process may have {limit} files open \
+             (RLIMIT_NOFILE), and {open_tables} of them are tables; raise the limit (`ulimit -n`), \
+             close other files, or lower max_open_tables"
+        ),
+        None => write!(
+            f,
+            "no descriptor is left to open {path}: the machine has as many files open as it may \
+             (fs.file-max), {open_tables} of them are tables of this process; raise the limit, or \
+             lower max_open_tables"
+        ),
+    }
+}
+
+fn write_too_large(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    limit_bytes: Option<u64>,
+) -> fmt::Result {
+    let path = Escaped::path(path);
+    match limit_bytes {
+        Some(limit) => write!(
+            f,
+            "{path} cannot grow: the file-size limit of the process (`ulimit -f`, RLIMIT_FSIZE) is \
+             {}; raise it and try again",
+            things(limit, "byte")
+        ),
+        None => write!(
+            f,
+            "{path} cannot grow: its file system holds no longer file; use another one"
+        ),
+    }
+}
+
+fn write_busy(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    socket: Option<&Path>,
+    waited: Duration,
+) -> fmt::Result {
+    write!(
+        f,
+        "{} is open elsewhere (its LOCK is held",
+        Escaped::path(path)
+    )?;
+    if !waited.is_zero() {
+        write!(f, ", and was for {:.1} s", waited.as_secs_f64())?;
+    }
+    f.write_str("); close the other owner first")?;
+    match socket {
+        Some(socket) => write!(
+            f,
+            ", or ask it at {}, as `terrace stats`, `levels` and `events` do",
+            Escaped::path(socket)
+        ),
+        None => Ok(()),
+    }
+}
+
+fn write_region_lost(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    loss: Option<RegionLoss>,
+) -> fmt::Result {
+    write!(
+        f,
+        "{} is missing, and unflushed writes with it",
+        Escaped::path(path)
+    )?;
+    if let Some(loss) = loss {
+        write_known(f, loss)?;
+    }
+    f.write_str(
+        "; mount or restore it and open again, or go on without those writes by \
+         accept_region_loss (--accept-region-loss)",
+    )
 }
 
 fn write_known(f: &mut fmt::Formatter<'_>, loss: RegionLoss) -> fmt::Result {

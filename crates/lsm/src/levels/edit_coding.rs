@@ -150,26 +150,7 @@ impl Edit {
         for id in &self.keyspaces_dropped {
             out.number(tag::KEYSPACE_DROPPED, id.0.into());
         }
-        for removed in &self.tables_removed {
-            out.nested(tag::TABLE_REMOVED, |out| {
-                put_table(out, removed.keyspace, removed.number);
-            });
-        }
-        for narrowed in &self.tables_narrowed {
-            out.nested(tag::TABLE_NARROWED, |out| {
-                put_table(out, narrowed.keyspace, narrowed.number);
-                put_bounds(out, &narrowed.bounds);
-            });
-        }
-        for moved in &self.tables_moved {
-            out.nested(tag::TABLE_MOVED, |out| {
-                put_table(out, moved.keyspace, moved.number);
-                put_place(out, moved.to);
-            });
-        }
-        for added in &self.tables_added {
-            out.nested(tag::TABLE_ADDED, |out| put_added(out, added));
-        }
+        self.put_tables(&mut out);
         for &generation in &self.arenas_retired {
             out.number(tag::ARENA_RETIRED, generation);
         }
@@ -216,6 +197,29 @@ impl Edit {
             });
         }
         out.finish()
+    }
+
+    fn put_tables(&self, out: &mut FieldWriter) {
+        for removed in &self.tables_removed {
+            out.nested(tag::TABLE_REMOVED, |out| {
+                put_table(out, removed.keyspace, removed.number);
+            });
+        }
+        for narrowed in &self.tables_narrowed {
+            out.nested(tag::TABLE_NARROWED, |out| {
+                put_table(out, narrowed.keyspace, narrowed.number);
+                put_bounds(out, &narrowed.bounds);
+            });
+        }
+        for moved in &self.tables_moved {
+            out.nested(tag::TABLE_MOVED, |out| {
+                put_table(out, moved.keyspace, moved.number);
+                put_place(out, moved.to);
+            });
+        }
+        for added in &self.tables_added {
+            out.nested(tag::TABLE_ADDED, |out| put_added(out, added));
+        }
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Edit, FieldError> {

@@ -142,52 +142,8 @@ impl ManifestState {
                 )));
             }
         }
-        for &ArenaIssued {
-            generation,
-            slot,
-            capacity_bytes,
-            replaced_generation,
-        } in &edit.arenas_issued
-        {
-            never_used("arena generation", generation, next.next_generation)?;
-            if next.live_arenas.values().any(|live| live.slot == slot) {
-                return Err(StructureError(format!("arena slot {slot} is in use")));
-            }
-            let live = LiveArena {
-                slot,
-                capacity_bytes,
-                replaced_generation,
-                end_bytes: None,
-            };
-            next.live_arenas.insert(generation, live);
-            next.next_generation = generation.saturating_add(1);
-        }
-        advance(
-            "flushed sequence",
-            &mut next.flushed_sequence,
-            edit.flushed_sequence,
-        )?;
-        advance(
-            "persisted until",
-            &mut next.persisted_until,
-            edit.persisted_until,
-        )?;
-        advance(
-            "next table",
-            &mut next.next_table_number,
-            edit.next_table_number,
-        )?;
-        advance(
-            "next generation",
-            &mut next.next_generation,
-            edit.next_generation,
-        )?;
-        advance(
-            "next sub-level",
-            &mut next.next_sub_level,
-            edit.next_sub_level,
-        )?;
-        advance("next keyspace", &mut next.next_keyspace, edit.next_keyspace)?;
+        next.issue_arenas(edit)?;
+        next.advance_numbers(edit)?;
         next.clean_close = edit.clean_close;
         next.note_arena_ends(edit)?;
         next.identity.domain = edit.domain.unwrap_or(next.identity.domain);
@@ -197,6 +153,61 @@ impl ManifestState {
         next.region_losses.extend(&edit.region_losses);
         next.opening_bits = edit.opening_bits.or(next.opening_bits);
         Ok(next)
+    }
+
+    fn issue_arenas(&mut self, edit: &Edit) -> Result<(), StructureError> {
+        for &ArenaIssued {
+            generation,
+            slot,
+            capacity_bytes,
+            replaced_generation,
+        } in &edit.arenas_issued
+        {
+            never_used("arena generation", generation, self.next_generation)?;
+            if self.live_arenas.values().any(|live| live.slot == slot) {
+                return Err(StructureError(format!("arena slot {slot} is in use")));
+            }
+            let live = LiveArena {
+                slot,
+                capacity_bytes,
+                replaced_generation,
+                end_bytes: None,
+            };
+            self.live_arenas.insert(generation, live);
+            self.next_generation = generation.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Takes the numbers that the edit states. None falls.
+    fn advance_numbers(&mut self, edit: &Edit) -> Result<(), StructureError> {
+        advance(
+            "flushed sequence",
+            &mut self.flushed_sequence,
+            edit.flushed_sequence,
+        )?;
+        advance(
+            "persisted until",
+            &mut self.persisted_until,
+            edit.persisted_until,
+        )?;
+        advance(
+            "next table",
+            &mut self.next_table_number,
+            edit.next_table_number,
+        )?;
+        advance(
+            "next generation",
+            &mut self.next_generation,
+            edit.next_generation,
+        )?;
+        advance(
+            "next sub-level",
+            &mut self.next_sub_level,
+            edit.next_sub_level,
+        )?;
+        advance("next keyspace", &mut self.next_keyspace, edit.next_keyspace)?;
+        Ok(())
     }
 
     /// Replaces the notes of an earlier close by those of this edit.

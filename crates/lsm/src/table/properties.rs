@@ -3,17 +3,18 @@
 //! A field is a tag, a length and that many bytes. The lowest bit of a tag says that a reader which
 //! does not know it may skip it; the other bits are the field's number. Numbers ascend.
 
-use std::collections::BTreeMap;
+mod fields;
 
 use terrace_storage::Purpose;
 
+use self::fields::Fields;
 use super::compression::Compression;
 use super::filter::{FilterForm, FilterKind};
 use super::format::{BlockHandle, Malformed};
 use super::key_sample::SampleSummary;
 use super::range_block::RangeSummary;
 use super::superseded::Superseded;
-use crate::coding::{Decoder, put_bytes, put_varint, varint_length};
+use crate::coding::{put_bytes, put_varint, varint_length};
 use crate::key::{InternalKey, KeyspaceId, MAX_KEYSPACE, MAX_STORED_SEQUENCE, SequenceNumber};
 
 /// The latest time that is believed. A manifest that listed a later one would be damaged.
@@ -323,51 +324,6 @@ pub(super) enum FooterFault {
     Malformed(Malformed),
     UnknownField(u64),
     UnknownFilter(u64),
-}
-
-struct Fields<'a> {
-    by_number: BTreeMap<u64, &'a [u8]>,
-}
-
-impl<'a> Fields<'a> {
-    fn parse(contents: &'a [u8]) -> Result<Self, FooterFault> {
-        let mut by_number = BTreeMap::new();
-        let mut last = 0;
-        let mut decoder = Decoder::new(contents);
-        while !decoder.is_empty() {
-            let position = contents.len() - decoder.rest().len();
-            let fault = |detail| FooterFault::Malformed(Malformed::new(position, detail));
-            let (tag, bytes) = decoder
-                .varint()
-                .zip(decoder.bytes())
-                .ok_or(fault("a field of the footer is cut short"))?;
-            let (number, skippable) = (tag >> 1, tag & 1 == 1);
-            if number <= last {
-                return Err(fault("the fields of the footer are out of order"));
-            }
-            if number > field::LAST_KNOWN && !skippable {
-                return Err(FooterFault::UnknownField(number));
-            }
-            by_number.insert(number, bytes);
-            last = number;
-        }
-        Ok(Fields { by_number })
-    }
-
-    fn get(&self, number: u64) -> Option<&'a [u8]> {
-        self.by_number.get(&number).copied()
-    }
-
-    fn number(&self, number: u64) -> Option<u64> {
-        let mut decoder = Decoder::new(self.get(number)?);
-        let value = decoder.varint()?;
-        decoder.is_empty().then_some(value)
-    }
-
-    fn key(&self, number: u64) -> Option<Vec<u8>> {
-        let bytes = self.get(number)?;
-        InternalKey::decode(bytes).map(|_| bytes.to_vec())
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod golden;
 mod memory;
 mod model;
 mod ranges;
+mod resident;
 mod writing;
 
 use std::path::{Path, PathBuf};
