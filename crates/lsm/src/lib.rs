@@ -1,8 +1,8 @@
 //! The log-structured merge-tree of Terrace: tables, levels, and compaction as pure decisions.
 //!
 //! This crate has no threads, opens no store and reads no file of options. The crate `terrace`
-//! shows its users what they need of it. Everything here may change with any release: use
-//! `terrace`, whose interface is kept.
+//! shows its users the types that they need. Everything here may change with any release: use
+//! `terrace`, which keeps its interface.
 #![cfg_attr(
     not(test),
     deny(

@@ -40,7 +40,7 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     assert!(seats.len() > 4, "{} blocks", seats.len());
     assert!(seats.iter().all(|in_cache| *in_cache), "{seats:?}");
     assert!(cache.used_bytes() <= cache.capacity_bytes() + 1024);
-    // Lent away, all leave, and are read anew.
+    // All blocks leave a lent cache, and gets read them again.
     assert!(cache.lend(16 << 10));
     while cache.let_some_go() {}
     assert_eq!(seated(&table).iter().filter(|seat| **seat).count(), 0);
@@ -71,7 +71,7 @@ fn a_cache_that_gives_up_much_at_once_gives_up_all() {
     assert!(!cache.lend(9 << 10), "little more");
     assert_eq!(cache.used_bytes(), before_bytes);
     while cache.let_some_go() {}
-    // What is pinned stays.
+    // Pinned blocks stay.
     let pinned_bytes = cache.used_bytes();
     assert!(
         pinned_bytes < full_bytes / 4,

@@ -66,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// Throws a slice away, and what is built of the merge behind it.
+    /// Throws a slice away, and the built slices of the merge behind it.
     pub(super) fn abandon(&self, work: SliceWork, built: Option<BuiltSlice>, error: Error) {
         let (useless, ended) = self.compactor.jobs.give_up(&work, &error);
         for built in useless.into_iter().chain(built) {
@@ -83,8 +83,8 @@ impl Store {
         }
     }
 
-    /// Counts a merge that has ended, and remembers it. Under the lock of the board, so that whoever waited
-    /// for the merge finds it.
+    /// Counts a merge that has ended, and remembers it. The caller holds the lock of the board, so that
+    /// threads that waited for the merge find it.
     fn count_merge(&self, ended: &Ended) -> Compaction {
         let progress = &ended.progress;
         let entries = ended.entries();

@@ -27,8 +27,8 @@ use crate::event::EventKind;
 use crate::{Error, Result};
 
 impl Store {
-    /// Divides a merge into slices and puts them on the board; false if it is put off, since what it needs is
-    /// not free beside others.
+    /// Divides a merge into slices and puts them on the board. Returns false if it puts the merge off,
+    /// because other merges hold the space that it needs.
     pub(super) fn divide(&self, begun: &Begun) -> Result<bool> {
         let _watched = self
             .metrics

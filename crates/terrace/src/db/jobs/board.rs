@@ -46,8 +46,8 @@ impl Board {
         jobs.chain(reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone())))
     }
 
-    /// Takes a job off the board and keeps others from choosing it again. Not one that was asked for: who waits
-    /// for it begins it again.
+    /// Takes a job off the board and keeps others from choosing it again. A manual compaction may be chosen:
+    /// its caller begins it again.
     pub(super) fn put_off(&mut self, id: u64) {
         let Some(at) = self.jobs.iter().position(|job| job.id == id) else {
             return;
@@ -58,7 +58,7 @@ impl Board {
         }
     }
 
-    /// What is reserved for all jobs but one.
+    /// Returns the bytes that all other jobs have reserved.
     pub(super) fn reserved_beside(&self, job: u64) -> u64 {
         let others = self.jobs.iter().filter(|other| other.id != job);
         others.map(Job::reserved_bytes).sum()

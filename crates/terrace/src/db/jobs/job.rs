@@ -18,7 +18,7 @@ use crate::db::table_files::NewFiles;
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) keyspace: KeyspaceId,
-    /// Without the inputs that end in what is installed.
+    /// The choice, without the inputs that end in installed slices.
     pub(super) choice: Arc<Choice>,
     pub(super) claim: Claim,
     /// In key order; none before the job is divided, and none for a move.
@@ -72,7 +72,7 @@ pub(crate) struct BuiltSlice {
     pub(crate) files: NewFiles,
 }
 
-/// What a worker does next.
+/// The next task of a worker.
 pub(crate) enum Work {
     Begin(Begun),
     Build(SliceWork),
