@@ -10,18 +10,20 @@
 
 mod bodies;
 mod patch;
+mod program;
 mod workshop;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use patch::Mutant;
-use workshop::{Verdict, Workshop};
+use program::{Executable, Program};
+use workshop::{Verdict, Workshop, run_test};
 
 /// Time after which a test without a mutant hangs.
 const TEST_LIMIT: Duration = Duration::from_secs(600);
@@ -49,57 +51,68 @@ pub fn run(root: &Path, names: &[String]) -> Outcome {
     };
     let is_chosen = |mutant: &&Mutant| names.is_empty() || names.contains(&mutant.name);
     let chosen: Vec<&Mutant> = mutants.iter().filter(is_chosen).collect();
-    if let Err(what) = build(&workshop, &chosen) {
-        return Outcome::Failed(what);
+    let tests = match parsed(&chosen) {
+        Ok(tests) => tests,
+        Err(what) => return Outcome::Failed(what),
+    };
+    match built(&workshop, tests) {
+        Ok(tests) => check(&chosen, &tests, &refused),
+        Err(what) => Outcome::Failed(what),
     }
-    check(&workshop, &chosen, &refused)
 }
 
-/// Builds the test programs of these mutants, each once.
-fn build(workshop: &Workshop, mutants: &[&Mutant]) -> Result<(), String> {
-    let programs = mutants.iter().map(|mutant| programs_of(&mutant.test));
-    let programs: BTreeSet<_> = programs.collect();
-    for arguments in programs {
+/// A test of a mutant: its program and the arguments of that.
+type Parsed = (Program, Vec<String>);
+/// Tests by the words that name them.
+type Tests<T> = BTreeMap<Vec<String>, T>;
+
+fn parsed(mutants: &[&Mutant]) -> Result<Tests<Parsed>, String> {
+    let parse = |mutant: &&Mutant| {
+        let test = Program::parse(&mutant.test);
+        let test = test.map_err(|what| format!("{}, {what}", mutant.name))?;
+        Ok((mutant.test.clone(), test))
+    };
+    mutants.iter().map(parse).collect()
+}
+
+/// A test that can be run.
+struct Test {
+    program: Arc<Executable>,
+    arguments: Vec<String>,
+}
+
+/// Builds the programs of all tests, each once.
+fn built(workshop: &Workshop, tests: Tests<Parsed>) -> Result<Tests<Test>, String> {
+    let programs = tests.values().map(|(program, _)| program.clone());
+    let mut executables = Vec::new();
+    for build in program::builds(&programs.collect()) {
         let begun = Instant::now();
-        workshop.build(arguments)?;
-        println!(
-            "built: cargo test {} ({} s)",
-            arguments.join(" "),
-            begun.elapsed().as_secs()
-        );
+        executables.extend(workshop.build(&build)?.into_iter().map(Arc::new));
+        let (arguments, seconds) = (build.arguments.join(" "), begun.elapsed().as_secs());
+        println!("built: cargo test {arguments} ({seconds} s)");
     }
-    Ok(())
-}
-
-/// Returns the arguments of a test that say which programs it needs, without its filter.
-fn programs_of(test: &[String]) -> &[String] {
-    let takes_a_value = |word: &str| matches!(word, "-p" | "--features" | "--test" | "--bin");
-    let mut words = test.iter().enumerate();
-    while let Some((index, word)) = words.next() {
-        if takes_a_value(word) {
-            words.next();
-        } else if word == "--" || !word.starts_with('-') {
-            return test.get(..index).unwrap_or(test);
-        }
-    }
-    test
+    let find = |(words, (program, arguments)): (Vec<String>, Parsed)| {
+        let executable = executables.iter().find(|it| it.is_of(&program));
+        let program = executable.ok_or_else(|| format!("no program of {}", words.join(" ")))?;
+        let program = program.clone();
+        Ok((words, Test { program, arguments }))
+    };
+    tests.into_iter().map(find).collect()
 }
 
 /// How long a test takes without a mutant. Its failure with one proves something only if it passes.
 type Proof = Result<Duration, String>;
 
-fn check(workshop: &Workshop, mutants: &[&Mutant], refused: &HashMap<u32, String>) -> Outcome {
-    let mut tests: Vec<&[String]> = mutants.iter().map(|mutant| &*mutant.test).collect();
-    tests.sort();
-    tests.dedup();
-    let proofs = on_all_processors(tests, |test| (test, prove(workshop, test)));
-    let proofs: BTreeMap<&[String], Proof> = proofs.into_iter().collect();
+fn check(mutants: &[&Mutant], tests: &Tests<Test>, refused: &HashMap<u32, String>) -> Outcome {
+    let words = tests.keys().collect();
+    let proofs = on_all_processors(words, |words| (words, prove(&tests[words])));
+    let proofs: BTreeMap<&Vec<String>, Proof> = proofs.into_iter().collect();
     let mut rows = on_all_processors(mutants.to_vec(), |mutant| {
-        let proof = proofs.get(&*mutant.test).cloned();
-        let proof = proof.unwrap_or_else(|| Err("its test was not run".into()));
         let verdict = match refused.get(&mutant.number) {
             Some(why) => Err(why.clone()),
-            None => proof.and_then(|needed| judge(workshop, mutant, needed)),
+            None => proofs[&mutant.test]
+                .clone()
+                .and_then(|needed| judge(&tests[&mutant.test], mutant.number, needed)),
         };
         let words = match &verdict {
             Ok(caught) => caught,
@@ -142,10 +155,10 @@ fn on_all_processors<T: Send, R: Send>(items: Vec<T>, make: impl Fn(T) -> R + Sy
     made.into_inner().unwrap_or_default()
 }
 
-fn prove(workshop: &Workshop, test: &[String]) -> Proof {
+fn prove(test: &Test) -> Proof {
     let io = |error: io::Error| error.to_string();
     let begun = Instant::now();
-    match workshop.test(test, 0, TEST_LIMIT).map_err(io)? {
+    match run_test(&test.program, &test.arguments, 0, TEST_LIMIT).map_err(io)? {
         Verdict::Passed(0) => Err("its test line matches no test".into()),
         Verdict::Passed(_) => Ok(begun.elapsed()),
         Verdict::Failed => Err("its test fails without the patch too".into()),
@@ -154,13 +167,10 @@ fn prove(workshop: &Workshop, test: &[String]) -> Proof {
 }
 
 /// Returns the way in which the mutant was caught, or the reason why it was not.
-fn judge(workshop: &Workshop, mutant: &Mutant, needed: Duration) -> Result<&'static str, String> {
+fn judge(test: &Test, number: u32, needed: Duration) -> Result<&'static str, String> {
     let io = |error: io::Error| error.to_string();
     let limit = GRACE + needed * MOST_TIMES;
-    match workshop
-        .test(&mutant.test, mutant.number, limit)
-        .map_err(io)?
-    {
+    match run_test(&test.program, &test.arguments, number, limit).map_err(io)? {
         Verdict::Failed => Ok("caught"),
         Verdict::Hung => Ok("caught (its test hangs)"),
         Verdict::Passed(_) => Err("survives: its test passes".into()),
@@ -170,19 +180,6 @@ fn judge(workshop: &Workshop, mutant: &Mutant, needed: Duration) -> Result<&'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_filter_is_no_part_of_the_programs() {
-        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
-        for (test, programs) in [
-            ("-p a --lib", "-p a --lib"),
-            ("-p a --features b --lib db::x", "-p a --features b --lib"),
-            ("-p a --test c -- --exact d", "-p a --test c"),
-            ("-p a --bin b c::d", "-p a --bin b"),
-        ] {
-            assert_eq!(programs_of(&words(test)), words(programs));
-        }
-    }
 
     #[test]
     fn every_item_is_made_once() {

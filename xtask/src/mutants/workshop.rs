@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::bodies::Source;
 use super::patch::{Mutant, files_of};
+use super::program::{Build, Executable};
 use crate::process::{capture, cargo};
 
 /// Building the whole copy from nothing may take this long.
@@ -199,44 +200,46 @@ impl Workshop {
         Ok(())
     }
 
-    /// Builds the programs of a test. A failure prints the compiler's words.
-    pub fn build(&self, programs: &[String]) -> Result<(), String> {
-        let mut command = self.cargo_test(programs);
-        command.arg("--no-run");
-        let result = capture(&mut command, BUILD_LIMIT).map_err(|error| error.to_string())?;
-        match result.status {
-            Some(status) if status.success() => Ok(()),
-            _ => {
-                print!("{}", result.output);
-                Err("the copy with all mutants does not build".into())
-            }
-        }
-    }
-
-    /// Runs a test as a mutant, or as none if the number is 0.
-    pub fn test(&self, test: &[String], number: u32, limit: Duration) -> io::Result<Verdict> {
-        let mut command = self.cargo_test(test);
-        let result = capture(command.env(SWITCH, number.to_string()), limit)?;
-        Ok(match result.status {
-            None => Verdict::Hung,
-            Some(status) if status.success() => Verdict::Passed(tests_passed(&result.output)),
-            Some(_) => Verdict::Failed,
-        })
-    }
-
-    fn cargo_test(&self, arguments: &[String]) -> Command {
+    /// Builds programs. A failure prints the compiler's words.
+    pub fn build(&self, build: &Build) -> Result<Vec<Executable>, String> {
         let mut command = cargo(&self.copy);
         command
-            .args(["test", "--quiet", "--locked"])
-            .args(arguments)
-            // A mutant may leave a variable or an import unused.
-            .env("RUSTFLAGS", "--cap-lints=allow")
+            .args(["test", "--quiet", "--locked", "--no-run"])
+            .arg("--message-format=json-render-diagnostics")
+            .args(&build.arguments)
             // Nobody looks at where a mutant failed, and it builds faster without.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_TEST_DEBUG", "0")
             .env("CARGO_TARGET_DIR", &self.target);
-        command
+        let result = capture(&mut command, BUILD_LIMIT).map_err(|error| error.to_string())?;
+        match result.status {
+            Some(status) if status.success() => Ok(build.executables(&result.output)),
+            _ => {
+                let messages = result.output.lines();
+                for words in messages.filter(|line| !line.starts_with('{')) {
+                    println!("{words}");
+                }
+                Err("the copy with all mutants does not build".into())
+            }
+        }
     }
+}
+
+/// Runs a test as a mutant, or as none if the number is 0.
+pub fn run_test(
+    program: &Executable,
+    arguments: &[String],
+    number: u32,
+    limit: Duration,
+) -> io::Result<Verdict> {
+    let mut command = program.command();
+    command.arg("--quiet").args(arguments);
+    let result = capture(command.env(SWITCH, number.to_string()), limit)?;
+    Ok(match result.status {
+        None => Verdict::Hung,
+        Some(status) if status.success() => Verdict::Passed(tests_passed(&result.output)),
+        Some(_) => Verdict::Failed,
+    })
 }
 
 fn apply(patch: &Path, directory: &Path) -> Result<(), String> {
