@@ -400,6 +400,17 @@ fn generation_from(next: u64, hash_seed: u64, opening_bits: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Db, Options};
+
+    #[test]
+    fn no_spare_is_made_for_a_store_that_takes_one_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), Options::default()).unwrap();
+        db.put(b"key", b"value").unwrap();
+        // The worker may be faster or slower than this thread: either finds that it is time.
+        assert!(!db.store().prepare_spare().unwrap());
+        assert!(db.store().writes.arenas.lock().spares.is_empty());
+    }
 
     #[test]
     fn copies_of_a_store_step_to_different_generations_once_each_has_been_opened() {
