@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::debug_expect::DebugExpect;
+
 /// The contents of a data or index block. Never empty.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -17,7 +19,9 @@ pub(crate) struct Block {
 impl Block {
     /// Returns bytes of the contents; none for a range that leaves them.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        self.contents.get(range).unwrap_or_default()
+        self.contents
+            .get(range)
+            .debug_expect("an entry lies in its block")
     }
 }
 

@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use crate::debug_expect::DebugExpect;
+
 /// The words of a sorted list of keys. Of an unsorted one answers are wrong, but within the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPrefixes {
@@ -27,7 +29,12 @@ impl KeyPrefixes {
         let ends = keys.clone().next().zip(keys.clone().next_back());
         let common = ends.map_or(0, |(first, last)| common_length(first, last));
         let words: Box<[u64]> = keys
-            .map(|key| word(key.get(common..).unwrap_or_default()))
+            .map(|key| {
+                word(
+                    key.get(common..)
+                        .debug_expect("keys that ascend share what the ends share"),
+                )
+            })
             .collect();
         let (first, last) = words.first().zip(words.last()).unwrap_or((&0, &0));
         let (first, span) = (*first, last.saturating_sub(*first).max(1));
@@ -72,7 +79,10 @@ impl KeyPrefixes {
         }
         let word = word(rest);
         let start = self.first_not_below(word);
-        let rest = self.words.get(start..).unwrap_or_default();
+        let rest = self
+            .words
+            .get(start..)
+            .debug_expect("the first word not below is in the list");
         match rest.first() {
             Some(first) if *first == word => {
                 start..start + rest.partition_point(|other| *other == word)
@@ -109,7 +119,9 @@ impl KeyPrefixes {
             }
             low = low.max(high.saturating_sub(step));
         }
-        let between = words.get(low..high).unwrap_or_default();
+        let between = words
+            .get(low..high)
+            .debug_expect("the search stays in the list");
         low + between.partition_point(|other| *other < word)
     }
 

@@ -20,6 +20,7 @@ pub mod block_value;
 pub mod coding;
 pub mod compaction;
 pub mod cursor;
+pub mod debug_expect;
 pub mod error;
 #[cfg(any(test, feature = "internal"))]
 #[allow(clippy::unwrap_used, clippy::panic)]

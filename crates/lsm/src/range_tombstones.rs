@@ -16,6 +16,7 @@
 use std::sync::OnceLock;
 
 use crate::SequenceNumber;
+use crate::debug_expect::DebugExpect;
 use crate::peaks::Peaks;
 
 /// A deleted range of keys.
@@ -267,7 +268,9 @@ impl RangeTombstones {
     fn names_of(&self, node: usize) -> &[u32] {
         let end = |node: usize| self.name_ends.get(node).map_or(0, |&end| end as usize);
         let start = node.checked_sub(1).map_or(0, end);
-        self.names.get(start..end(node)).unwrap_or_default()
+        self.names
+            .get(start..end(node))
+            .debug_expect("the ends of names ascend")
     }
 
     fn sequence(&self, name: u32) -> SequenceNumber {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use terrace_storage::Escaped;
 
+use crate::debug_expect::DebugExpect;
 use crate::{Error, Result};
 
 /// Reads settings from TOML.
@@ -33,8 +34,15 @@ pub fn toml_refusal(text: &str, error: &toml::de::Error) -> String {
         return Escaped::message(&lines.join(", ")).to_string();
     };
     let number = before.matches('\n').count();
-    let begun = before.rsplit('\n').next().unwrap_or_default();
-    let line = text.split('\n').nth(number).unwrap_or_default().trim();
+    let begun = before
+        .rsplit('\n')
+        .next()
+        .debug_expect("a text has a last line");
+    let line = text
+        .split('\n')
+        .nth(number)
+        .debug_expect("the text has the line")
+        .trim();
     format!(
         "line {}, column {}, `{}`: {}",
         number + 1,

@@ -10,6 +10,7 @@
 
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
+use crate::debug_expect::DebugExpect;
 
 /// Of what is expected to stay, so much more is reserved.
 const MARGIN: f64 = 1.125;
@@ -69,7 +70,10 @@ impl Space {
 
     /// The most that the merge takes beyond what it has taken when all before a slice are installed.
     pub fn needed_from(&self, number: usize) -> u64 {
-        let slices = self.slices.get(number..).unwrap_or_default();
+        let slices = self
+            .slices
+            .get(number..)
+            .debug_expect("slices are installed once");
         let beside = self.workers.saturating_sub(1);
         let mut written: u64 = slices.iter().take(beside).map(|s| s.written_bytes).sum();
         let (mut most, mut given_back) = (written, 0u64);

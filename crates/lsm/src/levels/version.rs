@@ -18,6 +18,7 @@ use super::edit::Edit;
 use super::table_meta::{KeyRange, ObsoleteTables, Table};
 use super::{FIRST_FLUSH_AGE, LEVELS};
 use crate::Error;
+use crate::debug_expect::DebugExpect;
 use crate::key::KeyspaceId;
 use crate::keyspace_options::KeyspaceOptions;
 
@@ -148,9 +149,13 @@ impl SubLevel {
         let from = self
             .tables
             .partition_point(|table| table.bounds.ends_before(&range.smallest));
-        let rest = self.tables.get(from..).unwrap_or_default();
+        let rest = self
+            .tables
+            .get(from..)
+            .debug_expect("a partition point is in the list");
         let length = rest.partition_point(|table| !range.ends_before(&table.bounds.smallest));
-        rest.get(..length).unwrap_or_default()
+        rest.get(..length)
+            .debug_expect("a partition point is in the list")
     }
 
     /// The one table that may hold a key.

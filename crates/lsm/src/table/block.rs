@@ -16,6 +16,7 @@ use super::format::Malformed;
 pub(super) use crate::block_value::Block;
 use crate::block_value::TableValue;
 use crate::coding::Decoder;
+use crate::debug_expect::DebugExpect;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
 
@@ -220,7 +221,10 @@ impl Block {
             }
             previous_length = entry.shared + entry.user_suffix.len();
             if entry.shared <= matched {
-                let rest = target.user_key.get(entry.shared..).unwrap_or_default();
+                let rest = target
+                    .user_key
+                    .get(entry.shared..)
+                    .debug_expect("the target has what it matched");
                 let common = common_length(entry.user_suffix, rest);
                 matched = entry.shared + common;
                 let order = match (entry.user_suffix.get(common), rest.get(common)) {

@@ -1,6 +1,7 @@
 //! Builds the contents of one block after another.
 
 use crate::coding::{put_varint, varint_length};
+use crate::debug_expect::DebugExpect;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::common_length;
 
@@ -32,7 +33,10 @@ impl BlockBuilder {
         if self.begins_restart() {
             self.restarts.push(self.contents.len() as u32);
         }
-        let suffix = key.user_key.get(shared..).unwrap_or_default();
+        let suffix = key
+            .user_key
+            .get(shared..)
+            .debug_expect("shared bytes are in both keys");
         put_varint(&mut self.contents, shared as u64);
         put_varint(&mut self.contents, suffix.len() as u64 + 8);
         put_varint(&mut self.contents, value.len() as u64);
@@ -42,8 +46,11 @@ impl BlockBuilder {
         // Sequential keys change in their last bytes only: what is shared need not be copied.
         let kept = shared.min(self.last_user_key.len());
         self.last_user_key.truncate(kept);
-        self.last_user_key
-            .extend_from_slice(key.user_key.get(kept..).unwrap_or_default());
+        self.last_user_key.extend_from_slice(
+            key.user_key
+                .get(kept..)
+                .debug_expect("shared bytes are in both keys"),
+        );
         self.last_tag = key.tag;
         self.entries += 1;
     }

@@ -9,6 +9,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
 use crate::coding::Decoder;
+use crate::debug_expect::DebugExpect;
 use crate::time_profile::{Stage, leaf};
 
 /// How the blocks of a table are compressed. The numbers are stored and never reused.
@@ -84,7 +85,10 @@ impl Sealer {
         let worth_it = contents.len() - contents.len() / 8;
         match self.compress(contents) {
             Some(length) if length < worth_it => {
-                let compressed = self.scratch.get(..length).unwrap_or_default();
+                let compressed = self
+                    .scratch
+                    .get(..length)
+                    .debug_expect("a compressed block fits the bound");
                 append(compressed, self.compression, contents.len(), offset, out)
             }
             _ => seal_plain(contents, offset, out),
@@ -132,7 +136,10 @@ fn append(
     out.extend_from_slice(&(contents_length as u32).to_le_bytes());
     let checksum = {
         let _checksum = leaf(Stage::Checksum);
-        xxh3_64_with_seed(out.get(start..).unwrap_or_default(), offset)
+        xxh3_64_with_seed(
+            out.get(start..).debug_expect("the block was appended"),
+            offset,
+        )
     };
     out.extend_from_slice(&checksum.to_le_bytes());
     BlockHandle {

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use super::block::Block;
 use super::format::{Ascending, BlockHandle, Malformed};
 use super::resident_blocks::ResidentBlocks;
+use crate::debug_expect::DebugExpect;
 use crate::key::{InternalKey, Tag};
 use crate::key_prefixes::KeyPrefixes;
 
@@ -78,7 +79,10 @@ impl IndexBlock {
         let mut children = Vec::with_capacity(entries.len());
         for (key, handle) in entries {
             let rest = InternalKey {
-                user_key: key.user_key.get(common..).unwrap_or_default(),
+                user_key: key
+                    .user_key
+                    .get(common..)
+                    .debug_expect("keys that ascend share what the ends share"),
                 tag: key.tag,
             };
             let flag = if key.tag == SEPARATING {

@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::key::Kind;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::sync::{ArcSwap, Mutex};
@@ -189,7 +190,9 @@ impl EmptyStretches {
                 }
                 let keyspace = KeyspaceId::from_number(record.keyspace);
                 let key_end = record.key_offset + record.key_bytes;
-                let key = part.get(record.key_offset..key_end).unwrap_or_default();
+                let key = part
+                    .get(record.key_offset..key_end)
+                    .debug_expect("a decoded record lies in its payload");
                 let remembered = all.get(&keyspace);
                 if remembered.is_some_and(|of| of.is_touched(|keys| keys.contain(key))) {
                     self.end(keyspace, |keys| keys.contain(key));

@@ -48,6 +48,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
+use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::key::Kind;
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -431,11 +432,20 @@ impl ReadBuffer {
             // Batches are built by the store itself: what follows each other is records.
             for record in Records::new(part).map_while(Result::ok) {
                 let key_end = record.key_offset + record.key_bytes;
-                let key = part.get(record.key_offset..key_end).unwrap_or_default();
+                let key = part
+                    .get(record.key_offset..key_end)
+                    .debug_expect("a decoded record lies in its payload");
                 let value = part.get(key_end..key_end + record.value_bytes);
                 let hash = key_hash(key, self.hash_seed);
                 let key = Key::new(KeyspaceId::from_number(record.keyspace), key, hash);
-                action(key, (record.kind, value.unwrap_or_default()), sequence);
+                action(
+                    key,
+                    (
+                        record.kind,
+                        value.debug_expect("a decoded record lies in its payload"),
+                    ),
+                    sequence,
+                );
                 sequence += 1;
             }
         }

@@ -30,6 +30,8 @@ use entries::Entries;
 use hash_table::{Filling, HashTable, Spot};
 use order::Order;
 
+use terrace_lsm::debug_expect::DebugExpect;
+
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
 use terrace_lsm::cursor::count_step;
@@ -77,7 +79,7 @@ pub(crate) trait RecordBytes {
     fn keyspace_of_key(&self, offset: u32) -> (u32, bool) {
         Record::decode(self.bytes_from(offset))
             .map(|record| (record.keyspace, record.kind != Kind::RangeDelete))
-            .unwrap_or_default()
+            .debug_expect("the index holds only offsets of records")
     }
 
     /// Keyspace and key of the record at `offset`; 0 and empty where none was inserted.
@@ -89,7 +91,7 @@ pub(crate) trait RecordBytes {
                 let key = bytes.get(record.key_offset..record.key_offset + record.key_bytes)?;
                 Some((record.keyspace, key))
             })
-            .unwrap_or_default()
+            .debug_expect("the index holds only offsets of records")
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::key::{InternalKey, Kind, MAX_KEY_BYTES, Tag};
 use terrace_lsm::range_tombstones::RangeTombstone;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +37,8 @@ impl RecordBytes for Arena {
     #[inline]
     fn bytes_from(&self, offset: u32) -> &[u8] {
         let offset = offset as usize;
-        // The index holds only what was read below the published end, so this never is `None`.
         self.read(offset, self.end_bytes().saturating_sub(offset))
-            .unwrap_or_default()
+            .debug_expect("the index holds only places below the published end")
     }
 }
 
@@ -104,7 +104,7 @@ impl MemTable {
         let payload = self
             .arena
             .read(payload_offset, payload_bytes)
-            .unwrap_or_default();
+            .debug_expect("a frame is readable before its records are inserted");
         let mut sequence = first_sequence;
         let mut inserter = self.index.inserter();
         let mut deleted = Vec::new();
@@ -112,7 +112,7 @@ impl MemTable {
             let record = record.map_err(|at| self.damaged(payload_offset + at, "not a record"))?;
             let key = payload
                 .get(record.key_offset..record.key_offset + record.key_bytes)
-                .unwrap_or_default();
+                .debug_expect("a decoded record lies in its payload");
             let hash = key_hash(key, self.hash_seed);
             let offset = payload_offset + record.offset;
             inserter
@@ -242,7 +242,7 @@ impl MemTable {
     fn bytes(&self, offset: u32, length: u32) -> &[u8] {
         self.arena
             .read(offset as usize, length as usize)
-            .unwrap_or_default()
+            .debug_expect("the index holds only places below the published end")
     }
 
     pub(crate) fn last_sequence(&self) -> SequenceNumber {

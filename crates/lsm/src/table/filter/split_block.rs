@@ -3,6 +3,8 @@
 //! A key sets one bit in each of the eight 32-bit words of one 32-byte block, so that a probe
 //! touches a single cache line, and to add a key costs 4 ns.
 
+use crate::debug_expect::DebugExpect;
+
 const BLOCK_BYTES: usize = 32;
 const WORDS: usize = 8;
 /// The odd multipliers of the Parquet specification.
@@ -35,7 +37,9 @@ pub(super) fn build(hashes: impl Iterator<Item = u64>, bits: f64) -> Vec<u8> {
     let (words, _) = contents.as_chunks_mut::<4>();
     for hash in hashes {
         let first = block_index(hash, blocks) * WORDS;
-        let block = words.get_mut(first..first + WORDS).unwrap_or_default();
+        let block = words
+            .get_mut(first..first + WORDS)
+            .debug_expect("a hash has its block in the filter");
         for (word, mask) in block.iter_mut().zip(masks(hash)) {
             *word = (u32::from_le_bytes(*word) | mask).to_le_bytes();
         }

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::sync::ArcSwap;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,7 +63,7 @@ impl Part {
         let (before, after) = self
             .slots
             .split_at_checked(start as usize)
-            .unwrap_or_default();
+            .debug_expect("a hash has its slot in the part");
         after.iter().chain(before)
     }
 

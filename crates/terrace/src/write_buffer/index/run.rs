@@ -7,6 +7,7 @@ use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::key::Tag;
 use terrace_lsm::peaks::Peaks;
 
@@ -131,7 +132,11 @@ impl Run {
             rest = after;
         }
         places.extend_from_slice(rest);
-        let common = large.common.get(..shared).unwrap_or_default().into();
+        let common = large
+            .common
+            .get(..shared)
+            .debug_expect("the shared bytes begin the common ones")
+            .into();
         Run::new(common, places, &large.memory_bytes)
     }
 
@@ -202,7 +207,7 @@ fn split_before(places: &[Place], is_before: impl Fn(&Place) -> bool) -> (&[Plac
     let known = step / 2;
     let unknown = places
         .get(known..places.len().min(step))
-        .unwrap_or_default();
+        .debug_expect("the steps stay in the list");
     places.split_at(known + unknown.partition_point(is_before))
 }
 
@@ -218,7 +223,9 @@ fn common_part(places: &[Place], records: &impl RecordBytes) -> Box<[u8]> {
             break;
         }
         let shared = common_bytes(common, records.key(place.record_offset));
-        common = common.get(..shared).unwrap_or_default();
+        common = common
+            .get(..shared)
+            .debug_expect("the shared bytes begin the common ones");
     }
     common.into()
 }

@@ -6,6 +6,7 @@ use crate::compaction::policy::inputs::{all, bytes, overlapping};
 use crate::compaction::policy::leveled::Leveled;
 use crate::compaction::policy::{Choice, Input, Reason};
 use crate::compaction::targets::{Shape, Targets};
+use crate::debug_expect::DebugExpect;
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
 
 /// Times its bytes that level 0 may drag along of level 1 for nothing but faster scans. Without it a
@@ -103,7 +104,10 @@ fn dragged_bytes(inputs: &[Input], below: &[Level], targets: &Targets) -> Option
 /// sub-level that it removes. Small young sub-levels are merged often, large old ones rarely.
 fn cheapest_run(level: &Level) -> Option<Level> {
     let runs = (0..level.sub_levels.len()).flat_map(|from| {
-        let rest = level.sub_levels.get(from..).unwrap_or_default();
+        let rest = level
+            .sub_levels
+            .get(from..)
+            .debug_expect("a run begins in its level");
         (2..=rest.len()).filter_map(move |length| rest.get(..length))
     });
     let cost = |run: &&[Arc<SubLevel>]| {
