@@ -3,8 +3,8 @@
 # busybox, mke2fs, and the programs given. The kernel is fetched once and kept.
 #
 # usage: guest/prepare.sh DIRECTORY [PROGRAM ...]
-#   makes DIRECTORY/vmlinuz and DIRECTORY/initrd.gz; the programs land in the guest's /bin and are
-#   statically linked, scripts, or need libraries that the guest has
+#   makes DIRECTORY/vmlinuz and DIRECTORY/initrd.gz; the programs land in the guest's /bin, with the
+#   libraries of this machine that they need
 #
 # GUEST_KERNELS names the place of another kernel: `backports` is the suite of newer packages for this
 # release of Debian, whose index is fetched and kept in DIRECTORY.
@@ -67,9 +67,12 @@ cp "$(command -v busybox)" root/bin/busybox
 cp "$here/init" root/init
 cp "$(command -v mke2fs)" root/sbin/
 cp /etc/mke2fs.conf root/etc/
-ldd "$(command -v mke2fs)" | awk '/=> \// { print $3 }' | xargs -I{} cp -L {} "root/$libraries/"
 cp -L /lib64/ld-linux-x86-64.so.2 root/lib64/
 for program in "${programs[@]}"; do cp "$program" root/bin/; done
+# Of a script ldd lists nothing.
+for program in "$(command -v mke2fs)" "${programs[@]}"; do
+    { ldd "$program" 2>/dev/null || true; } | awk '/=> \// { print $3 }'
+done | sort -u | xargs -I{} cp -L {} "root/$libraries/"
 
 cp kernel/lib/modules/"$version"/modules.{builtin,order,builtin.modinfo} "root/lib/modules/$version/"
 for module in nd_e820 nd_pmem loop ext4 btrfs virtio_pci virtio_net virtio_blk crc32c_generic configfs \

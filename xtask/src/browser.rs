@@ -18,7 +18,7 @@ pub fn run(root: &Path) -> Outcome {
     }
     show(
         cargo(root)
-            .args(["test", "-p", "terrace-bench", "--locked", "--test", "page"])
+            .args(["test", "--workspace", "--locked", "--test", "page"])
             // Else a browser that cannot start would be a skip within a step that passes.
             .env("TERRACE_BROWSER", "required"),
     )

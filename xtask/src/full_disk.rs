@@ -57,7 +57,7 @@ fn fill(root: &Path, file_system: &FileSystem) -> Outcome {
         Ok(()) => {
             let outcome = show(
                 cargo(root)
-                    .args(["test", "-p", "terrace", "--locked", "--test", "full_disk"])
+                    .args(["test", "--workspace", "--locked", "--test", "full_disk"])
                     .args(["--", "--test-threads", "1"])
                     .env("TERRACE_LOOP_MOUNT", &mount_point),
             );

@@ -194,7 +194,7 @@ fn shuttle(root: &Path) -> Outcome {
 fn scaled(root: &Path, test: &str, scale: &[(&str, &str)]) -> Outcome {
     show(
         cargo(root)
-            .args(["test", "-p", "terrace", "--locked", "--test", test])
+            .args(["test", "--workspace", "--locked", "--test", test])
             .envs(scale.iter().copied()),
     )
 }

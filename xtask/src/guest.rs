@@ -55,7 +55,7 @@ fn prepare_test(root: &Path, directory: &Path, test: &str, script: &str) -> Resu
     // The guest without the test first: a test that cannot run need not be built.
     image::prepare(root, directory, Kernel::Usual, &[])?;
     let name = format!("{test}-test");
-    let program = image::test_program(root, directory, "terrace", test, &name)?;
+    let program = image::test_program(root, directory, test, &name)?;
     let programs = [root.join("guest").join(script), program];
     image::prepare(root, directory, Kernel::Usual, &programs)
 }
@@ -82,10 +82,8 @@ fn prepare_nvme(root: &Path, directory: &Path) -> Result<(PathBuf, PathBuf), Out
     ready()?;
     image::prepare(root, directory, Kernel::Usual, &[])?;
     image::tools(root, directory)?;
-    let package = "terrace-nvmf-passthrough";
-    let test = image::test_program(root, directory, package, "kernel", "nvme-test")?;
+    let test = image::test_program(root, directory, "kernel", "nvme-test")?;
     let terrace = node::program(root)?;
-    // The guest's libraries are this machine's.
     let copy = image::stripped(&terrace, &directory.join("terrace"))?;
     let scripts = ["nvme_begin.sh", "nvme.sh"].map(|name| root.join("guest").join(name));
     let programs = [&scripts[..], &[test.clone(), copy]].concat();

@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use crate::Outcome;
 use crate::process::{cargo, show};
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The scripts say by this that something is not installed or cannot be fetched.
 const MISSING: i32 = 3;
 
@@ -65,22 +64,24 @@ pub fn stripped(program: &Path, copy: &Path) -> Result<PathBuf, Outcome> {
     }
 }
 
-/// Builds a test of a package for a machine without libraries, under a name of its own.
+/// Builds a test, and copies it under a name of its own.
 pub fn test_program(
     root: &Path,
     directory: &Path,
-    package: &str,
     test: &str,
     name: &str,
 ) -> Result<PathBuf, Outcome> {
     let failed = |what: String| Outcome::Failed(what);
     let output = cargo(root)
-        .args(["test", "-p", package, "--locked", "--test", test])
-        // With a target the flags are for the test alone and not for build scripts and macros.
-        .args(["--no-run", "--target", TARGET])
+        .args([
+            "test",
+            "--workspace",
+            "--locked",
+            "--no-run",
+            "--test",
+            test,
+        ])
         .arg("--message-format=json-render-diagnostics")
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .env("CARGO_TARGET_DIR", directory.join("target"))
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| failed(format!("cargo: {error}")))?;
@@ -92,7 +93,5 @@ pub fn test_program(
         .rsplit_once("\"executable\":\"")
         .and_then(|(_, rest)| rest.split('"').next())
         .ok_or_else(|| failed("cargo does not say what it has built".into()))?;
-    let program = directory.join(name);
-    std::fs::copy(built, &program).map_err(|error| failed(format!("{built}: {error}")))?;
-    Ok(program)
+    stripped(Path::new(built), &directory.join(name))
 }

@@ -34,7 +34,13 @@ struct Server {
 /// Builds the program that serves.
 pub fn program(root: &Path) -> Result<PathBuf, Outcome> {
     let mut build = cargo(root);
-    match show(build.args(["build", "-p", "terrace-cli", "--locked"])) {
+    // With a test, cargo chooses features as for all other tests, and builds no crate again.
+    let selection = ["--bin", "terrace", "--test", "kernel"];
+    match show(
+        build
+            .args(["build", "--workspace", "--locked"])
+            .args(selection),
+    ) {
         Outcome::Passed => Ok(target(root).join("debug/terrace")),
         other => Err(other),
     }
