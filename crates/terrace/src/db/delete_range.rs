@@ -6,7 +6,6 @@
 //! that begins alike; a record of its own deletes it.
 
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 
 use terrace_lsm::cursor::Cursor;
 use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
@@ -87,9 +86,7 @@ impl Store {
             let payload = [batch.payload()];
             self.write_frame(writer, &payload, batch.records(), sync, admission)
         })?;
-        self.reads
-            .visible
-            .store(writer.last_sequence, Ordering::Release);
+        self.reads.show(writer.last_sequence);
         if self.files.reserve.lets_deletes_pass() {
             self.lifecycle.background.compaction_wanted(self);
         }

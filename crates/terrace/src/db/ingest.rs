@@ -225,7 +225,7 @@ impl Store {
                 .counters
                 .user_bytes
                 .fetch_add(user_bytes, Ordering::Relaxed);
-            self.reads.visible.store(sequence, Ordering::Release);
+            self.reads.show(sequence);
             Ok(())
         })?;
         self.lifecycle.background.compaction_wanted(self);

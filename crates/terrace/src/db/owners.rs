@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use terrace_lsm::levels::{ArenaHome, ObsoleteTables};
 use terrace_lsm::sync::Mutex;
-use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_lsm::table::TableCache;
 use terrace_lsm::time_profile::TimeProfiler;
 use terrace_region::Region;
@@ -53,7 +53,7 @@ use crate::db::write::Writer;
 use crate::opening::Opening;
 use crate::options::Durability;
 use crate::read_buffer::ReadBuffer;
-use crate::{Error, Result};
+use crate::{Error, Result, SequenceNumber};
 
 /// The way of a write into an arena, up to its acknowledgement.
 pub(crate) struct Writes {
@@ -85,6 +85,18 @@ pub(crate) struct Reads {
     /// `None` if it is off.
     pub(crate) read_buffer: Option<ReadBuffer>,
     pub(crate) empty_stretches: EmptyStretches,
+}
+
+impl Reads {
+    /// Shows readers all writes up to a number. Their records can be found already.
+    #[inline]
+    pub(crate) fn show(&self, sequence: SequenceNumber) {
+        debug_assert!(
+            self.visible.load(Ordering::Relaxed) <= sequence,
+            "the visible number goes back to {sequence}"
+        );
+        self.visible.store(sequence, Ordering::Release);
+    }
 }
 
 /// The choice of compactions, and those that run.

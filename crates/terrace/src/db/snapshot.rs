@@ -62,6 +62,10 @@ impl SnapshotList {
         if stripes.last() != Some(&visible) {
             stripes.push(visible);
         }
+        debug_assert!(
+            stripes.is_sorted(),
+            "a snapshot is above the visible number"
+        );
         stripes
     }
 

@@ -47,6 +47,13 @@ impl View {
         view
     }
 
+    /// Returns whether each MemTable's arena is younger than the next one's.
+    fn is_in_order(&self) -> bool {
+        let generation = |table: &Arc<MemTable>| table.arena().generation();
+        self.memtables
+            .is_sorted_by(|younger, older| generation(younger) > generation(older))
+    }
+
     fn count_sealed(&mut self) {
         let sealed = self.memtables.iter().skip(1);
         let taken = sealed.map(|table| self.taken_bytes(table, table.free_sixteenths()));
@@ -135,6 +142,10 @@ impl PresentView {
             sealed_taken_bytes: 0,
         };
         change(&mut view);
+        debug_assert!(
+            view.is_in_order() && present.flushed_sequence <= view.flushed_sequence,
+            "arenas are not in the order of their age, or flushed writes come back"
+        );
         view.count_sealed();
         self.view.store(Arc::new(view));
     }

@@ -200,9 +200,7 @@ impl Store {
             }
             self.write_group(writer, group, admission)
         })?;
-        self.reads
-            .visible
-            .store(writer.last_sequence, Ordering::Release);
+        self.reads.show(writer.last_sequence);
         if makes_room {
             // Only now a range of these hides tables.
             self.lifecycle.background.compaction_wanted(self);
@@ -309,6 +307,10 @@ impl Store {
                 "2^56 writes: the sequence numbers are used up",
             ));
         }
+        debug_assert!(
+            self.is_active(&writer.active),
+            "a frame goes to an arena that is not the youngest one"
+        );
         let persisted_until = writer.persisted;
         let frame = Frame {
             first_sequence,
@@ -336,6 +338,12 @@ impl Store {
         self.forward(payload, first_sequence..=last_sequence);
         self.reads.empty_stretches.tell(payload, first_sequence);
         Ok(())
+    }
+
+    fn is_active(&self, table: &Arc<MemTable>) -> bool {
+        let view = self.reads.view.load();
+        let youngest = view.memtables.first();
+        youngest.is_some_and(|youngest| Arc::ptr_eq(youngest, table))
     }
 
     /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
@@ -394,6 +402,11 @@ impl Store {
             self.metrics.latencies.sync.time(persist)
         };
         persisted.map_err(|error| self.persist_failed(error))?;
+        debug_assert!(
+            self.persisted() <= writer.last_sequence,
+            "the persisted number goes back to {}",
+            writer.last_sequence
+        );
         writer.persisted = writer.last_sequence;
         self.writes
             .persisted

@@ -69,12 +69,18 @@ impl Board {
     }
 
     pub(super) fn begin(&mut self, keyspace: KeyspaceId, choice: Choice) -> Option<Work> {
+        let claim = Claim::of(&choice)?;
+        debug_assert!(
+            self.begun()
+                .all(|(of, other)| of != keyspace || !other.conflicts_with(&claim)),
+            "two jobs claim the same: {choice}"
+        );
         self.last_id += 1;
         let choice = Arc::new(choice);
         self.jobs.push(Job {
             id: self.last_id,
             keyspace,
-            claim: Claim::of(&choice)?,
+            claim,
             choice: Arc::clone(&choice),
             slices: Vec::new(),
             ends: Arc::default(),

@@ -5,9 +5,10 @@ use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
 
 use super::*;
 
-/// A merge of two tables of a hundred bytes in one slice.
+/// A merge of two tables of a hundred bytes in one slice. Deeper levels are older.
 fn choice(level: u8, reason: Reason) -> Choice {
-    let (old, young) = (sub_level_place(level, 3), sub_level_place(level, 5));
+    let age = 90 - 10 * u64::from(level);
+    let (old, young) = (sub_level_place(level, age), sub_level_place(level, age + 2));
     let tables = [(young, 1), (old, 2)];
     let listed = tables.map(|(place, number)| added(place, number, "a", "z"));
     let version = version(listed.to_vec());
@@ -88,7 +89,7 @@ fn alone_or_of_level_0_it_goes_on_slice_by_slice() {
     let (beside, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 200);
     assert!(goes_on);
     assert_eq!(jobs.board.lock().reserved_beside(alone), 200);
-    let level0 = choice(1, Reason::Level0SubLevels(2));
+    let level0 = choice(0, Reason::Level0SubLevels(2));
     assert!(begin(&jobs, level0, 10).1);
     assert_eq!(jobs.board.lock().reserved_beside(beside), 0);
     // Of what has room for one slice the next one waits until that is installed.
@@ -155,4 +156,19 @@ fn removals_and_moves_begin_beside_slices_that_wait() {
             jobs.remove(begun.job);
         }
     }
+}
+
+#[test]
+fn a_choice_sees_the_claims_of_the_jobs_under_way() {
+    let jobs = Jobs::default();
+    let first = choice(1, Reason::AskedFor);
+    begin(&jobs, first.clone(), 400);
+    let next = jobs.next(|claims| {
+        let claim = Claim::of(&first).unwrap();
+        let is_free = claims
+            .iter()
+            .all(|(_, other)| !other.conflicts_with(&claim));
+        Ok(is_free.then_some((KeyspaceId::DEFAULT, first)))
+    });
+    assert!(next.unwrap().is_none());
 }
