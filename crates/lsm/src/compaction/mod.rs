@@ -8,6 +8,7 @@ pub mod estimates;
 pub mod legality;
 pub mod merge;
 pub mod oldest_snapshot;
+pub mod output;
 pub(crate) mod output_ranges;
 pub(crate) mod overdue;
 pub mod parts;

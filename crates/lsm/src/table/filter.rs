@@ -46,7 +46,7 @@ impl FilterKind {
 }
 
 /// The filter that a table is to have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FilterForm {
     /// The table has a split-block filter where that errs less often, as for a few hundred keys.
     pub kind: FilterKind,

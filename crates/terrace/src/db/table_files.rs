@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::compaction::output::Output;
 use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
-use terrace_lsm::levels::{FilterMemory, KeyspaceLevels, Place, TableMeta};
+use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
-use terrace_lsm::table::{FilterForm, FilterKind, TableOptions, TableWriter, table_name};
+use terrace_lsm::table::{TableOptions, TableWriter, table_name};
 use terrace_storage::{Directory, File, Purpose};
 
 use crate::db::Store;
@@ -65,16 +66,8 @@ impl Store {
             direct: self.options.direct_io,
         };
         let form = self.form_of(levels).clone();
-        let memory = FilterMemory {
-            bits_per_key: f64::from(form.filter_bits_per_key),
-            level_ratio: form.level_ratio,
-            flush_bytes: self.options.arena_bytes,
-        };
-        let filter = memory.form_at(levels, place);
-        TableFiles {
-            filter,
-            ..TableFiles::new(home, levels.id, form, place, purpose)
-        }
+        let output = Output::among(levels, &form, self.options.arena_bytes, place);
+        TableFiles::new(home, levels.id, form, output, purpose)
     }
 
     /// Removes a finished file of a keyspace that was dropped meanwhile.
@@ -101,8 +94,7 @@ pub(crate) struct TableFiles<'a> {
     home: TableHome<'a>,
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
-    place: Place,
-    filter: FilterForm,
+    output: Output,
     /// What tables with tombstones say of the age of the oldest.
     oldest_tombstone_seconds: Option<u64>,
     open: Option<(u64, TableWriter<'a>)>,
@@ -110,22 +102,17 @@ pub(crate) struct TableFiles<'a> {
 }
 
 impl<'a> TableFiles<'a> {
-    /// For filters of the average memory: what else there is in the keyspace is not known.
     pub(crate) fn new(
         home: TableHome<'a>,
         keyspace: KeyspaceId,
         form: KeyspaceOptions,
-        place: Place,
+        output: Output,
         purpose: Purpose,
     ) -> Self {
         TableFiles {
             home,
             keyspace,
-            place,
-            filter: FilterForm {
-                kind: FilterKind::Fuse,
-                bits_per_key: f64::from(form.filter_bits_per_key),
-            },
+            output,
             form,
             oldest_tombstone_seconds: None,
             open: None,
@@ -170,12 +157,12 @@ impl<'a> TableFiles<'a> {
             let options = TableOptions {
                 block_bytes: form.block_bytes,
                 restart_interval: form.restart_interval,
-                compression: form.compression_of(usize::from(self.place.level)),
-                filter: self.filter,
+                compression: self.output.compression,
+                filter: self.output.filter,
                 hash_seed: home.hash_seed,
                 identity: u128::from_le_bytes(home.randomness.bytes16()),
                 keyspace: self.keyspace,
-                age_hint: self.place.age,
+                age_hint: self.output.place.age,
                 oldest_tombstone_seconds: self.oldest_tombstone_seconds,
                 direct: home.direct,
                 purpose: self.files.purpose,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::compaction::output::Output;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
@@ -152,7 +153,8 @@ impl Site {
             randomness: &self.options.randomness,
             direct: false,
         };
-        TableFiles::new(home, keyspace, form, place, Purpose::Recovery)
+        let output = Output::alone(&form, place);
+        TableFiles::new(home, keyspace, form, output, Purpose::Recovery)
     }
 
     /// Opens a table, whether it has its name or not.

@@ -22,10 +22,11 @@ use self::settings::{CompactionPolicy, PolicySettings};
 use self::tiered::{LastLevel, Tiered};
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
+use crate::compaction::output::takes_tables_as_they_are;
 use crate::compaction::run::Run;
 use crate::compaction::targets::Shape;
 use crate::keyspace_options::KeyspaceOptions;
-use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Place, Table};
+use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 use crate::things::things;
 
 /// A way to keep the levels in shape.
@@ -70,9 +71,7 @@ pub fn described_by(
     form: &KeyspaceOptions,
     level0_is_paid_for: bool,
 ) -> Box<dyn Policy> {
-    let same_form =
-        |level: usize| level > 0 && form.compression_of(level) == form.compression_of(level - 1);
-    let same_form_as_above = (0..LEVELS).map(same_form).collect();
+    let same_form_as_above = takes_tables_as_they_are(form);
     let tiered = |last_level, same_form_as_above| Tiered {
         level0_merge: settings.level0_merge,
         sub_levels: usize::try_from(form.level_ratio).unwrap_or(usize::MAX),

@@ -10,7 +10,7 @@ use super::*;
 use crate::compaction::legality::check_legal;
 use crate::compaction::targets::Targets;
 use crate::levels::testing::{added, flush_place, levels, version};
-use crate::levels::{TableAdded, Version};
+use crate::levels::{LEVELS, TableAdded, Version};
 
 const SEQUENCES: u64 = 10_000;
 const STEPS: usize = 12;
