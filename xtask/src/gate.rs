@@ -1,5 +1,6 @@
 //! The gate: the steps that a change must pass, the same at the desk and in CI.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -81,6 +82,12 @@ const STEPS: &[Step] = &[
 /// The quick tier tests changes alone.
 const TESTS_OF_CHANGES: Step = quick("tests of changes", changes::test);
 
+/// Returns the names of the steps of `--ci`.
+pub fn ci_steps() -> Vec<&'static str> {
+    let steps = STEPS.iter().filter(|step| step.tier <= Tier::Ci);
+    steps.map(|step| step.name).collect()
+}
+
 pub fn run(root: &Path, tier: Tier) -> ExitCode {
     let steps = STEPS.iter().filter(|step| step.tier <= tier);
     let steps = steps.chain((tier == Tier::Quick).then_some(&TESTS_OF_CHANGES));
@@ -95,10 +102,11 @@ pub fn run(root: &Path, tier: Tier) -> ExitCode {
             (step.name, outcome, start.elapsed())
         })
         .collect();
-    summarise(&results)
+    // Without limits tidy has failed.
+    summarise(&results, &tidy::step_minutes(root).unwrap_or_default())
 }
 
-fn summarise(results: &[(&str, Outcome, Duration)]) -> ExitCode {
+fn summarise(results: &[(&str, Outcome, Duration)], minutes: &BTreeMap<String, u32>) -> ExitCode {
     println!("\n==> summary");
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, outcome, elapsed) in results {
@@ -108,7 +116,15 @@ fn summarise(results: &[(&str, Outcome, Duration)]) -> ExitCode {
             Outcome::Skipped(_) => (&mut skipped, "skipped"),
         };
         *count += 1;
-        println!("{name:<18} {word:<8} {:>6.1} s", elapsed.as_secs_f64());
+        // A slow machine is no failure.
+        let over = minutes
+            .get(*name)
+            .filter(|limit| elapsed.as_secs() > u64::from(**limit) * 60)
+            .map_or(String::new(), |limit| format!(", more than {limit} min"));
+        println!(
+            "{name:<18} {word:<8} {:>6.1} s{over}",
+            elapsed.as_secs_f64()
+        );
     }
     for (name, outcome, _) in results {
         if let Outcome::Failed(what) = outcome {

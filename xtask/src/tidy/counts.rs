@@ -24,6 +24,7 @@ pub struct Limits {
     long_functions: usize,
     long_files: usize,
     code_lines: BTreeMap<String, usize>,
+    pub step_minutes: BTreeMap<String, u32>,
 }
 
 /// The counts, each with its places.
@@ -205,6 +206,7 @@ mod tests {
             long_functions: 0,
             long_files: 1,
             code_lines: BTreeMap::from([("terrace".to_string(), 1000)]),
+            step_minutes: BTreeMap::new(),
         };
         counts.beyond(&limits)
     }

@@ -5,15 +5,17 @@ mod counts;
 mod crates;
 mod imports;
 mod layers;
+mod minutes;
 mod source;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use counts::{Counts, Limits};
 use layers::Layers;
 
-use crate::Outcome;
+use crate::{Outcome, gate};
 
 pub fn run(root: &Path, shows_places: bool) -> Outcome {
     match check(root, shows_places) {
@@ -23,18 +25,27 @@ pub fn run(root: &Path, shows_places: bool) -> Outcome {
     }
 }
 
+/// Returns the minutes that each step of `gate --ci` may take.
+pub fn step_minutes(root: &Path) -> Result<BTreeMap<String, u32>, String> {
+    Ok(limits(root)?.step_minutes)
+}
+
+fn limits(root: &Path) -> Result<Limits, String> {
+    let limits = read(&root.join("xtask/limits.toml"))?;
+    toml::from_str(&limits).map_err(|error| format!("xtask/limits.toml: {error}"))
+}
+
 /// Returns the limits that do not hold.
 fn check(root: &Path, shows_places: bool) -> Result<Vec<String>, String> {
-    let limits = read(&root.join("xtask/limits.toml"))?;
-    let limits: Limits =
-        toml::from_str(&limits).map_err(|error| format!("xtask/limits.toml: {error}"))?;
+    let limits = limits(root)?;
     let layers = Layers::parse(&read(&root.join("ARCHITECTURE.md"))?)?;
     let crates = crates::crates(root)?;
     let counts = Counts::of(&crates, &layers)?;
     if shows_places {
         counts.show_places();
     }
-    Ok(counts.beyond(&limits))
+    let minutes = minutes::refused(&limits.step_minutes, &gate::ci_steps());
+    Ok([counts.beyond(&limits), minutes].concat())
 }
 
 fn read(path: &Path) -> Result<String, String> {
