@@ -31,6 +31,7 @@ pub mod inspect;
 
 #[doc(hidden)]
 pub mod internal;
+pub mod offline;
 mod opening;
 mod options;
 mod parallel;
@@ -38,7 +39,6 @@ mod persist_method;
 mod randomness;
 mod read_buffer;
 mod repair;
-pub mod simulate;
 mod stall_cause;
 mod thread_start;
 mod write_buffer;

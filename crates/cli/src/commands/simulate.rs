@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use serde::Serialize;
-use terrace::simulate::{
+use terrace::{CompactionPolicy, Compression, Error, Options};
+use terrace_tools::simulate::{
     DELETE_SHARES, EXPONENTS, KeyDistribution, MAX_FLUSHES, MAX_KEY_BYTES, MAX_KEYS,
     MAX_VALUE_BYTES, MIN_ARENA_BYTES, Outcome, Simulation, Speeds, TreeKind, TrieForm,
 };
-use terrace::{CompactionPolicy, Compression, Error, Options};
 
 use crate::arguments::{Simulate, SimulateCompaction};
 use crate::failure::{Failure, Result};

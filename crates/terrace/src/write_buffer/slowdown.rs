@@ -10,38 +10,48 @@ use crate::stall_cause::StallCause;
 
 /// What waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pressure {
+pub struct Pressure {
     /// The most that any keyspace has.
-    pub(crate) level0_sub_levels: usize,
+    pub level0_sub_levels: usize,
     /// What merges still have to write; see `Policy::debt_bytes`.
-    pub(crate) debt_bytes: u64,
+    pub debt_bytes: u64,
     /// How far merges below level 0 are behind what the policy promises, in thousandths of what
     /// makes one due; see `Policy::overdue`.
-    pub(crate) overdue_permille: u64,
+    pub overdue_permille: u64,
     /// Room that is left for writes, in sixteenths of an arena.
-    pub(crate) free_sixteenths: u64,
+    pub free_sixteenths: u64,
 }
 
 /// Where the slopes begin and end. The one of the room ends with the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) level0_slowdown: usize,
-    pub(crate) level0_stop: usize,
-    pub(crate) debt_slowdown_bytes: u64,
-    pub(crate) debt_stop_bytes: u64,
-    pub(crate) free_sixteenths_slowdown: u64,
+pub struct Limits {
+    /// Sub-levels of level 0 from which on writers are held back.
+    pub level0_slowdown: usize,
+    /// Sub-levels of level 0 from which on writers are stopped.
+    pub level0_stop: usize,
+    /// Debt from which on writers are held back.
+    pub debt_slowdown_bytes: u64,
+    /// Debt from which on writers are stopped.
+    pub debt_stop_bytes: u64,
+    /// Room below which writers are held back.
+    pub free_sixteenths_slowdown: u64,
 }
 
 /// What a commit group has to do before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slowdown {
+pub enum Slowdown {
+    /// Nothing holds it back.
     Go,
+    /// It waits by its bytes.
     Delay {
+        /// Nanoseconds for each KiB.
         ns_per_kib: u64,
+        /// The measure that is highest.
         cause: StallCause,
     },
     /// There is nowhere left to merge to.
     Stop {
+        /// The measure that is at its end.
         cause: StallCause,
     },
 }
@@ -54,7 +64,7 @@ const MOST_STEPS: u64 = 14;
 const DEBT_STEPS: u64 = 12;
 
 /// The delay of a commit group.
-pub(crate) fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
+pub fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     let stop = |cause| Slowdown::Stop { cause };
     if pressure.level0_sub_levels >= limits.level0_stop {
         return stop(StallCause::Level0);

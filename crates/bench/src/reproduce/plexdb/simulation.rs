@@ -2,10 +2,10 @@
 //! full scale and LSM-trie, by simulation.
 //!
 //! The policies are Terrace's own, and choose merges of tables of which only sizes are known
-//! (`terrace::simulate`). Shapes are those of the measured points. Merges take no time there.
+//! (`terrace_tools::simulate`). Shapes are those of the measured points. Merges take no time there.
 
 use serde::{Deserialize, Serialize};
-use terrace::simulate::{KeyDistribution, Outcome, Simulation, TreeKind, TrieForm};
+use terrace_tools::simulate::{KeyDistribution, Outcome, Simulation, TreeKind, TrieForm};
 
 use super::paper;
 use super::points::{LEVELED, POINTS, Point, TIERED};

@@ -1,4 +1,4 @@
-use terrace::simulate::SpaceAmplification;
+use terrace_tools::simulate::SpaceAmplification;
 
 use super::*;
 

@@ -11,6 +11,7 @@
 //! and of the same form.
 
 use serde::{Deserialize, Serialize};
+use terrace::{Error, Result};
 use terrace_lsm::compaction::policy::Reason;
 
 use super::content::Content;
@@ -19,7 +20,6 @@ use super::form::{TableForm, writes_per_arena};
 use super::load::{Load, Span};
 use super::outcome::{Outcome, Recorder};
 use super::run::TELL_FLUSHES;
-use crate::{Error, Result};
 
 /// The numbers of an LSM-trie.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,13 +1,14 @@
 //! A simulation from the first write to when nothing is left to merge.
 
+use terrace::offline::{Limits, Pressure, Slowdown, slowdown};
+use terrace::{Error, Result};
+
 use super::board::Board;
 use super::description::{Simulation, TreeKind};
 use super::levels::SimulatedLevels;
 use super::load::Span;
 use super::outcome::{Outcome, Recorder, Seconds};
 use super::trie;
-use crate::write_buffer::slowdown::{Limits, Pressure, Slowdown, slowdown};
-use crate::{Error, Result};
 
 impl Simulation {
     /// Simulates it; `progress` is told now and then which share of the writes is done.

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use terrace::offline::policy_settings;
+use terrace::{Error, KeyspaceId, Result};
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::drop_rules;
 use terrace_lsm::compaction::legality::{check_legal, older_elsewhere};
@@ -27,7 +29,6 @@ use super::description::Simulation;
 use super::form::{TableForm, writes_per_arena};
 use super::known::{Contents, Known, piece};
 use super::load::{Load, Span};
-use crate::{Error, KeyspaceId, Result};
 
 /// About the tables of a whole load, at most, where policies choose among tables.
 const MOST_TABLES: f64 = 512.0;
@@ -81,7 +82,7 @@ impl SimulatedLevels {
         Ok(SimulatedLevels {
             load: Load::of(simulation),
             policy: Box::new(Tombstones {
-                inner: described_by(&options.policy_settings(), &keyspace, false),
+                inner: described_by(&policy_settings(options), &keyspace, false),
                 percent: options.tombstone_percent,
                 // The time of tombstones is the calendar's, of which there is none here.
                 age_seconds: 0,

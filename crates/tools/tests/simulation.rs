@@ -6,8 +6,8 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use terrace::simulate::{KeyDistribution, Simulation};
 use terrace::{Background, CompactionPolicy, Compression, Db, Options, Purpose};
+use terrace_tools::simulate::{KeyDistribution, Simulation};
 
 const VALUE_BYTES: u64 = 100;
 const KEY_BYTES: u64 = 8;

@@ -6,15 +6,15 @@
 
 use std::path::Path;
 
+use terrace::WriteBatch;
+use terrace::offline::index_bytes_for;
+use terrace::{KeyspaceId, Result};
 use terrace_lsm::key::{InternalKey, Kind, Tag};
 use terrace_lsm::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
 use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 
 use super::description::Simulation;
-use crate::write_buffer::batch::WriteBatch;
-use crate::write_buffer::memtable::MemTable;
-use crate::{KeyspaceId, Result};
 
 /// The sizes of tables by their entries.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
     let mean_bytes = payload_bytes as f64 * (1.0 - simulation.delete_share)
         + deletion_bytes as f64 * simulation.delete_share;
     let frame_bytes = ((FRAME_HEADER_BYTES as f64 + mean_bytes) / 8.0).ceil() * 8.0;
-    let index_bytes = MemTable::index_bytes_for(1);
+    let index_bytes = index_bytes_for(1);
     let room_bytes = options.arena_bytes.saturating_sub(CAPACITY_STEP_BYTES) as f64;
     let by_memory = room_bytes / (frame_bytes + index_bytes as f64);
     let by_index = options.arena_index_bytes / index_bytes;
@@ -160,8 +160,9 @@ pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use terrace::{Background, Db, Options};
+
     use super::*;
-    use crate::{Background, Db, Options};
 
     /// Of a store, whose arenas hold what was computed, and whose tables are as large.
     #[test]

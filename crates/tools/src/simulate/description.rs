@@ -3,17 +3,17 @@
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use terrace::{Error, Options, Result};
 use terrace_lsm::keyspace_options::check_ranges;
 use terrace_lsm::table::MAX_BLOCK_BYTES;
 
 use crate::simulate::form::writes_per_arena;
 use crate::simulate::trie::TrieForm;
-use crate::{Error, Options, Result};
 
 /// A load and the store that takes it, in numbers.
 ///
 /// ```
-/// use terrace::simulate::{KeyDistribution, Simulation};
+/// use terrace_tools::simulate::{KeyDistribution, Simulation};
 /// use terrace::{CompactionPolicy, Options};
 ///
 /// let simulation = Simulation {
@@ -51,7 +51,7 @@ pub struct Simulation {
     /// What keeps the tables.
     pub tree: TreeKind,
     /// How fast writers and merges are. `None`: merges take no time, as with
-    /// [`Background::Inline`](crate::Background::Inline).
+    /// [`Background::Inline`](terrace::Background::Inline).
     pub speeds: Option<Speeds>,
     /// The store's: policy, sizes and numbers of levels, workers. What does not concern merges is not
     /// looked at, and an arena may be larger than a store's.

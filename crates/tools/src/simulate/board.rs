@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use terrace::{Error, Result};
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::policy::Choice;
 use terrace_lsm::compaction::slices::Slice;
 
 use super::levels::{Outputs, SimulatedLevels, is_move};
 use super::outcome::Recorder;
-use crate::{Error, Result};
 
 /// What workers do.
 pub(crate) struct Board {

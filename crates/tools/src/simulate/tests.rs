@@ -1,8 +1,9 @@
+use terrace::{CompactionPolicy, Compression, Options};
+
 use super::description::{KeyDistribution, Simulation, Speeds, TreeKind};
 use super::form::TableForm;
 use super::outcome::Outcome;
 use super::trie::TrieForm;
-use crate::{CompactionPolicy, Compression, Options};
 
 const POLICIES: [CompactionPolicy; 5] = [
     CompactionPolicy::Leveled,
