@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| terrace::internal::fuzz_request(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| terrace_tools::inspect::fuzz_request(bytes));

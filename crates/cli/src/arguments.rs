@@ -199,7 +199,7 @@ Examples:
     /// Tell what the process that has a store open does in the background
     #[command(after_help = "\
 The process is asked through the file `inspect` in the store's directory: `terrace import` and
-`terrace compact` open it, and programs with Options::inspect.
+`terrace compact` open it, and programs with terrace_tools::inspect.
 
 Examples:
   terrace events -d ./cities

@@ -100,7 +100,7 @@ impl Failure {
                  with --wait=SECONDS",
             ),
             Failure::Store(Error::Owner(_) | Error::NoAnswer(_)) => Some(
-                "asked is a process that has the store open with Options::inspect, as `terrace \
+                "asked is a process that has the store open with terrace_tools::inspect, as `terrace \
                  import` does",
             ),
             Failure::Node(failure) => failure.hint,

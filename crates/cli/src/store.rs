@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terrace::explain::{Description, Explanation};
-use terrace::inspect::{Answers, EventRequest};
 use terrace::{
-    Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics, inspect,
+    Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics,
 };
+use terrace_tools::explain::{Description, Explanation, describe_compaction, explain_compaction};
+use terrace_tools::inspect;
+use terrace_tools::inspect::{Answers, EventRequest};
 
 use crate::arguments::{
     ExplainCompaction, InKeyspace, ReadStore, StoreDirectory, Wait, WrittenStore,
@@ -156,7 +157,7 @@ pub fn tables(store: &ReadStore) -> Result<LevelsReport> {
 pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> {
     let (path, options) = to_explain(asked)?;
     match open_or_find_owner(&path, &options, inspect::explain_compaction)? {
-        Found::Here(db) => Ok(db.explain_compaction()),
+        Found::Here(db) => Ok(explain_compaction(&db)),
         Found::Asked(explanation) => Ok(explanation),
     }
 }
@@ -169,7 +170,10 @@ pub fn compaction_description(
     let (path, options) = to_explain(asked)?;
     let request = |path: &Path| inspect::describe_compaction(path, keyspace);
     match open_or_find_owner(&path, &options, request)? {
-        Found::Here(db) => Ok(db.describe_compaction(keyspace.unwrap_or(DEFAULT_KEYSPACE))?),
+        Found::Here(db) => Ok(describe_compaction(
+            &db,
+            keyspace.unwrap_or(DEFAULT_KEYSPACE),
+        )?),
         Found::Asked(description) => Ok(description),
     }
 }
@@ -235,13 +239,10 @@ pub fn open_or_create_heard(
 
 /// With an inspection socket, where the file system has sockets.
 fn open_inspected(path: &Path, options: Options) -> Result<Db> {
-    let inspected = Options {
-        inspect: !options.read_only,
-        ..options.clone()
-    };
-    match Db::open(path, inspected) {
-        Err(Error::NoInspection { .. }) => Ok(Db::open(path, options)?),
-        opened => Ok(opened?),
+    let db = Db::open(path, options)?;
+    match inspect::serve(&db) {
+        Ok(()) | Err(Error::NoInspection { .. }) => Ok(db),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,8 @@ mod support;
 use std::path::Path;
 
 use support::Shell;
-use terrace::{Db, Options};
+use terrace::Options;
+use terrace_tools::inspect;
 
 /// tests/golden/explain: descriptions, and what is told of them; `TERRACE_BLESS=1` writes that anew.
 #[test]
@@ -83,12 +84,11 @@ fn a_store_that_nobody_has_open_is_explained_by_the_options_given_and_left_as_it
 fn the_owner_explains_a_store_that_is_open() {
     let shell = Shell::new();
     let options = Options {
-        inspect: true,
         level0_merge: 3,
         arena_bytes: 1 << 20,
         ..Options::default()
     };
-    let db = Db::open(shell.store(), options).unwrap();
+    let db = inspect::open(shell.store(), options).unwrap();
     db.create_keyspace("rivers", Default::default()).unwrap();
     db.put(b"oslo", b"Norway").unwrap();
     db.flush().unwrap();

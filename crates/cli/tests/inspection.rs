@@ -7,16 +7,16 @@ use std::process::Stdio;
 
 use support::Shell;
 use terrace::{Db, Options};
+use terrace_tools::inspect;
 
 fn owner(shell: &Shell) -> Db {
     let options = Options {
-        inspect: true,
         arena_bytes: 1 << 20,
         // A few deletions are much of a few rows, and nothing is to be merged but what is asked for.
         tombstone_percent: 0,
         ..Options::default()
     };
-    let db = Db::open(shell.store(), options).unwrap();
+    let db = inspect::open(shell.store(), options).unwrap();
     db.put(b"oslo", b"Norway").unwrap();
     db.flush().unwrap();
     db.put(b"rome", b"Italy").unwrap();

@@ -7,6 +7,7 @@ use std::fs;
 use serde_json::json;
 use support::Shell;
 use terrace::{Db, Options};
+use terrace_tools::inspect;
 
 /// A store whose keyspace `rivers` has one table, and `default` none.
 fn with_rivers() -> Shell {
@@ -148,11 +149,7 @@ fn an_import_goes_on_in_a_keyspace_with_another_name() {
 #[test]
 fn the_owner_lists_renames_and_drops_where_a_store_is_open() {
     let shell = with_rivers();
-    let options = Options {
-        inspect: true,
-        ..Options::default()
-    };
-    let db = Db::open(shell.store(), options).unwrap();
+    let db = inspect::open(shell.store(), Options::default()).unwrap();
     let rivers = db.keyspace("rivers").unwrap();
     let told = shell.out(&["keyspaces", "rename", "rivers", "streams"]);
     assert_eq!(told, "renamed rivers to streams by the store's owner\n");

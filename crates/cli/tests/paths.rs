@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use support::Shell;
-use terrace::{Db, Options};
+use terrace::Options;
+use terrace_tools::inspect;
 
 fn odd(shell: &Shell, name: &[u8]) -> PathBuf {
     shell.path("").join(OsStr::from_bytes(name))
@@ -114,11 +115,10 @@ fn the_owner_of_a_store_whose_path_is_not_text_answers() {
     let shell = Shell::new();
     let (store, region) = (odd(&shell, b"store\xff"), odd(&shell, b"region\xff"));
     let options = Options {
-        inspect: true,
         region_dir: Some(region.clone()),
         ..Options::default()
     };
-    let db = Db::open(&store, options).unwrap();
+    let db = inspect::open(&store, options).unwrap();
     db.put(b"oslo", b"Norway").unwrap();
     let stats: Value = serde_json::from_str(&out(&store, &["stats", "--json"])).unwrap();
     assert_eq!(stats["region_dir_hex"], hex(&region));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use support::{Ran, Shell};
 use terrace::{Db, Options};
+use terrace_tools::inspect;
 
 const PROCESSES: usize = 30;
 
@@ -143,11 +144,7 @@ fn a_wait_of_no_time_is_wrong_usage() {
 #[test]
 fn an_owner_with_a_socket_is_asked_and_not_waited_for() {
     let shell = Shell::with_tables();
-    let options = Options {
-        inspect: true,
-        ..Shell::options()
-    };
-    let owner = Db::open(shell.store(), options).unwrap();
+    let owner = inspect::open(shell.store(), Shell::options()).unwrap();
     owner.put(b"bern", b"Switzerland").unwrap();
     let copy = shell.path("copy").to_str().unwrap().to_owned();
     for command in [

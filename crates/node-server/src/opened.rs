@@ -108,7 +108,7 @@ impl Opened for LsmStore {
     }
 
     fn metrics(&self) -> String {
-        self.db().statistics().prometheus()
+        terrace_tools::inspect::prometheus(&self.db().statistics())
     }
 
     fn close(&self) -> Result<()> {

@@ -3,19 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::compaction::estimates::Duplicates;
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Reason};
 use terrace_lsm::key::Kind;
-use terrace_lsm::levels::check_age_rule;
+use terrace_lsm::levels::{KeyRange, check_age_rule};
 use terrace_lsm::sync::atomic::Ordering;
 use terrace_lsm::table::CursorOptions;
 use terrace_storage::{Clock, Purpose};
 
+use crate::db::jobs::Ended;
 use crate::{
     Db, DbIterator, IterOptions, KeyspaceId, Options, ReadOptions, Result, Snapshot, Value,
     WriteBatch,
 };
 
 pub use crate::db::region_home::fuzz_region;
-pub use crate::inspect::socket::fuzz_request;
 pub use crate::randomness::Randomness;
 pub use crate::write_buffer::bench::IndexBench;
 pub use crate::write_buffer::fuzz::{fuzz_arena, fuzz_record};
@@ -106,4 +108,35 @@ pub fn range_merges(db: &Db) -> u64 {
 /// Poisons the store as a failed sync would.
 pub fn poison(db: &Db) {
     db.store().poison(crate::Error::Closed);
+}
+
+/// Claims a range of the default keyspace's keys where its youngest tables are, as a bulk load does,
+/// until the answer is dropped. `None` if the keyspace has no table.
+pub fn reserve<'a>(db: &'a Db, smallest: &[u8], largest: &[u8]) -> Option<impl Sized + 'a> {
+    let store = db.store();
+    let version = Arc::clone(&store.reads.view.load().version);
+    let place = version.keyspace(KeyspaceId::DEFAULT)?.youngest()?;
+    let range = KeyRange::inclusive(smallest, largest);
+    let jobs = &store.compactor.jobs;
+    jobs.reserve(KeyspaceId::DEFAULT, &range, place)
+}
+
+/// Lets the store believe that a merge into the oldest place of the default keyspace dropped nothing of its
+/// versions, of which so many were expected to stay. Returns the level and the age of the place.
+pub fn merge_without_drops(db: &Db, versions: u64, expected: f64) -> Option<(u8, u64)> {
+    let store = db.store();
+    let version = Arc::clone(&store.reads.view.load().version);
+    let levels = version.keyspace(KeyspaceId::DEFAULT)?;
+    let (output, _) = levels.tables().last()?;
+    let choice = Choice {
+        reason: Reason::AskedFor,
+        kind: ChoiceKind::Merge,
+        inputs: Vec::new(),
+        output,
+        predicted: Some(Duplicates::new(versions, expected, 0)),
+    };
+    let ended = Ended::whole(levels.id, choice);
+    let nothing_dropped = ended.past_without_drops(versions);
+    store.compactor.monitor.compare(&ended, &nothing_dropped);
+    Some((output.level, output.age))
 }

@@ -26,9 +26,6 @@
 
 mod db;
 mod event;
-pub mod explain;
-pub mod inspect;
-
 #[doc(hidden)]
 pub mod internal;
 pub mod offline;
@@ -59,6 +56,7 @@ pub use db::statistics::{
     Statistics, SubLevelReport, TableReport, WriteRateStatistics,
 };
 pub use db::value::Value;
+pub use db::verify::{Problem, VerifyReport};
 pub use db::write::WriteOptions;
 pub use event::{Event, EventKind, EventListener};
 pub use options::{

@@ -333,11 +333,6 @@ pub struct Options {
     pub emulate_power_safety: bool,
     /// Who runs flushes and compactions. Default: threads.
     pub background: Background,
-    /// Open a socket named `inspect` in the store's directory, through which other processes of the
-    /// same user can ask what the store holds and does, as `terrace stats`, `levels` and `events`
-    /// do, and have it flushed, compacted and copied; see [`inspect`](crate::inspect). Not for a read-only store. Where there can be no socket
-    /// opening is [`Error::NoInspection`](crate::Error::NoInspection). Default: false.
-    pub inspect: bool,
     /// Is told what the store does in the background, as it happens. Default: nobody; see
     /// [`Db::events`](crate::Db::events) for the last events.
     #[serde(skip)]
@@ -399,7 +394,6 @@ impl Default for Options {
             file_access: FileAccess::Owner,
             emulate_power_safety: false,
             background: Background::Threads,
-            inspect: false,
             event_listener: None,
             randomness: Randomness::from_os(),
         }

@@ -20,19 +20,6 @@ pub(crate) fn start<T: Send + 'static>(
     builder.spawn(work).map_err(|error| no_thread(name, error))
 }
 
-/// Starts a thread that waits for sockets. Under shuttle, too, it is one of the system's.
-///
-/// # Errors
-/// As [`start`].
-pub(crate) fn start_for_sockets(
-    name: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<std::thread::JoinHandle<()>> {
-    refused_for_test(name)?;
-    let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn(work).map_err(|error| no_thread(name, error))
-}
-
 /// Starts a thread that ends within a scope.
 ///
 /// # Errors
@@ -93,7 +80,6 @@ mod tests {
         let options = || Options {
             background: Background::Threads,
             persist_every: Some(std::time::Duration::from_secs(60)),
-            inspect: true,
             ..Options::default()
         };
         let mut refused = 0;
@@ -114,7 +100,6 @@ mod tests {
                 }
             }
             // Neither its lock nor a thread is left: a store opens there.
-            assert!(!directory.path().join("inspect").exists());
             let db = Db::open(directory.path(), options()).unwrap();
             db.put(&refused.to_be_bytes(), b"").unwrap();
             db.close().unwrap();

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::inspect::dump;
 use terrace::{Background, CompactionPolicy, Db, Options};
+use terrace_tools::inspect::dump;
 
 /// Of a store of scale 1.
 const ROWS: u64 = 400_000;

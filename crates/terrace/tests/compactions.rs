@@ -13,6 +13,7 @@ use terrace_storage::{
     CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage,
 };
+use terrace_tools::inspect::prometheus;
 
 /// Bytes of a union of sketches.
 const UNION_BYTES: u64 = 1 << 14;
@@ -147,7 +148,7 @@ fn a_merge_that_frees_less_than_predicted_is_a_setback_and_not_repeated() {
         sizes.windows(2).all(|pair| pair[1] * 4 >= pair[0] * 5),
         "{sizes:?}"
     );
-    let metrics = db.statistics().prometheus();
+    let metrics = prometheus(&db.statistics());
     let line = format!("\nterrace_setbacks_total {}\n", sizes.len());
     assert!(metrics.contains(&line), "{metrics}");
     let told = db

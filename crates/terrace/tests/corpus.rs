@@ -27,7 +27,7 @@ const TARGETS: [(&str, Parser); 10] = [
     ("manifest", internal::fuzz_manifest),
     ("record", internal::fuzz_record),
     ("region", internal::fuzz_region),
-    ("request", internal::fuzz_request),
+    ("request", terrace_tools::inspect::fuzz_request),
     ("table", internal::fuzz_table),
 ];
 

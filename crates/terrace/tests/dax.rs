@@ -135,7 +135,7 @@ fn acknowledged_rows_in_persistent_memory_survive_sigkill() {
         db.close().unwrap();
     }
     assert!(from_arenas > 0 && flushed > 0);
-    let report = terrace::inspect::verify(&path, options(), |_, _| {}).unwrap();
+    let report = terrace_tools::inspect::verify(&path, options(), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
 }
 

@@ -395,7 +395,7 @@ fn survives_kills(kind: Kind) {
             );
         }
     }
-    let report = terrace::inspect::verify(&path, kind.options(), |_, _| {}).unwrap();
+    let report = terrace_tools::inspect::verify(&path, kind.options(), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
     assert!(
         counters.iter().sum::<u64>() > 0,

@@ -18,7 +18,7 @@ fn check(path: &Path) {
     let db = Db::open(path, Options::default()).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     drop(db);
-    let report = terrace::inspect::verify(path, Options::default(), |_, _| {}).unwrap();
+    let report = terrace_tools::inspect::verify(path, Options::default(), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     let options = RepairOptions::default();
     let report = terrace::repair_with(path, Options::default(), options, |_, _| {}).unwrap();

@@ -79,7 +79,7 @@ fn move_a_live_store(
         let db = Db::open(path, options.clone()).unwrap();
         assert_eq!(keys(&db), expected);
         db.close().unwrap();
-        let report = terrace::inspect::verify(path, options.clone(), |_, _| {}).unwrap();
+        let report = terrace_tools::inspect::verify(path, options.clone(), |_, _| {}).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
     let db = Db::open(copy, options.clone()).unwrap();
@@ -348,18 +348,14 @@ fn an_owner_of_a_restored_copys_directory_leaves_the_copys_tables_alone() {
 fn an_owner_that_lost_its_directory_leaves_the_next_owners_socket_alone() {
     let root = tempfile::tempdir().unwrap();
     let (path, backup) = (root.path().join("store"), root.path().join("backup"));
-    let options = Options {
-        inspect: true,
-        ..small()
-    };
-    let owner = Db::open(&path, options.clone()).unwrap();
+    let owner = terrace_tools::inspect::open(&path, small()).unwrap();
     fill(&owner, "a", 10);
     owner.checkpoint(&backup).unwrap();
     empty(&path);
     restore(&backup, &path);
-    let next = Db::open(&path, options).unwrap();
+    let next = terrace_tools::inspect::open(&path, small()).unwrap();
     let _ = owner.close();
-    assert!(terrace::inspect::statistics(&path).is_ok());
+    assert!(terrace_tools::inspect::statistics(&path).is_ok());
     next.close().unwrap();
     assert!(!path.join("inspect").exists());
 }

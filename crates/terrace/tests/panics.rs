@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use support::gated::Opened;
 use support::within::{wait_until, within};
-use terrace::{
-    Background, Compression, Db, Durability, Error, IterOptions, Options, Result, inspect,
-};
+use terrace::{Background, Compression, Db, Durability, Error, IterOptions, Options, Result};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     RealStorage, SimulatedStorage,
 };
+use terrace_tools::inspect;
 
 const STORE: &str = "/store";
 const ROWS: u32 = 200;
@@ -523,10 +522,9 @@ fn a_panic_of_the_thread_that_answers_a_client() {
     let storage = FailingStorage::new(Arc::new(RealStorage), plan.clone());
     let options = Options {
         storage: Arc::new(storage),
-        inspect: true,
         ..Options::default()
     };
-    let db = Db::open(&path, options).unwrap();
+    let db = inspect::open(&path, options).unwrap();
     for _ in 0..2 {
         db.put(b"key", b"value").unwrap();
         db.flush().unwrap();

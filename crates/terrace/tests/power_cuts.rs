@@ -160,7 +160,7 @@ fn check(disk: &SimulatedStorage, path: &Path, acknowledged: usize, context: &st
     assert_eq!(found, expected, "{context}");
     let is_torn = db.statistics().recovery.manifest_tail.is_some();
     db.close().unwrap();
-    let report = terrace::inspect::verify(path, options(disk), |_, _| {}).unwrap();
+    let report = terrace_tools::inspect::verify(path, options(disk), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{context}: {report:?}");
     is_torn
 }

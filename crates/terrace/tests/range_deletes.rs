@@ -253,7 +253,8 @@ fn a_table_may_hold_a_range_and_nothing_else() {
     assert_eq!(found(&db, None, 30), numbers(&[0..10, 20..30]));
     db.close().unwrap();
     drop(db);
-    let report = terrace::inspect::verify("/store".as_ref(), machine.options(), |_, _| {}).unwrap();
+    let report =
+        terrace_tools::inspect::verify("/store".as_ref(), machine.options(), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     let db = open(&machine);
     assert!(alone(&db));

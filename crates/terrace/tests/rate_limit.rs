@@ -5,8 +5,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use terrace::{Background, Compression, Db, EventKind, Options, StallCause};
-use terrace::{WriteRateStatistics, internal};
+use terrace::{
+    Background, Compression, Db, EventKind, Options, StallCause, WriteRateStatistics, internal,
+};
 use terrace_storage::{
     Clock, CountingStorage, CrashSwitch, IoStatistics, Purpose, SimulatedStorage, Storage,
 };

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use terrace::CompactionPolicy::{self, Dedup, Lazy, Leveled, Score, Tiered};
 use terrace::{Background, Db, IterOptions, Options, internal};
+use terrace_tools::explain::explain_compaction;
 
 const STORE: &str = "/store";
 const POLICIES: [CompactionPolicy; 5] = [Leveled, Tiered, Lazy, Dedup, Score];
@@ -227,12 +228,12 @@ fn an_old_snapshot_is_told_with_what_it_keeps() {
         (bytes / 3..=bytes / 2).contains(&oldest.kept_bytes),
         "{oldest:?} of {bytes}"
     );
-    let explained = bench.db.explain_compaction().keyspaces.remove(0);
+    let explained = explain_compaction(&bench.db).keyspaces.remove(0);
     assert_eq!(explained.oldest_snapshot, Some(oldest));
     assert_eq!(explained.choice, None);
     drop(snapshot);
     assert_eq!(bench.db.statistics().oldest_snapshot, None);
-    let explained = bench.db.explain_compaction().keyspaces.remove(0);
+    let explained = explain_compaction(&bench.db).keyspaces.remove(0);
     let reason = explained.choice.unwrap().reason;
     assert!(reason.contains("no snapshot needs it"), "{reason}");
 }

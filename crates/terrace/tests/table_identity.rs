@@ -10,8 +10,9 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use support::script::tiny;
 use terrace::internal::Randomness;
-use terrace::{Background, Db, Error, Options, Result, inspect, repair};
+use terrace::{Background, Db, Error, Options, Result, repair};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
+use terrace_tools::inspect;
 
 const COPY: &str = "/copy";
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::script::tiny;
-use terrace::{Background, Db, Error, IterOptions, Options, SubLevelReport, inspect};
+use terrace::{Background, Db, Error, IterOptions, Options, SubLevelReport};
 use terrace_storage::{Purpose, RealStorage};
+use terrace_tools::inspect;
 
 fn fill(db: &Db, rows: u32, byte: u8) {
     for row in 0..rows {

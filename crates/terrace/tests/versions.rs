@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use image::{Image, STORE};
 use support::script::tiny;
-use terrace::{Background, Db, Error, ManifestRepair, Options, RepairReport, Result, inspect};
+use terrace::{Background, Db, Error, ManifestRepair, Options, RepairReport, Result};
 use terrace_region::Front;
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
+use terrace_tools::inspect;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const BOOT: u64 = 1;

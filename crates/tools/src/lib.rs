@@ -1,13 +1,21 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
-//! [`simulate`] computes the bytes that a compaction policy would write for a load of any size.
+//! [`explain`] says what a compaction policy would do and why, of a store or of described levels.
+//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`simulate`] computes the bytes that a compaction policy would write for a load of any size.
 //!
 //! ```
-//! use terrace_tools::simulate::Simulation;
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("store");
+//! use terrace_tools::{explain, inspect};
 //!
-//! let simulation = Simulation { keys: 10_000, writes: 50_000, ..Simulation::default() };
-//! let outcome = simulation.run(&mut |_| ())?;
-//! assert!(outcome.write_amplification > 0.0);
+//! let db = inspect::open(&path, terrace::Options::default())?;
+//! db.put(b"key", b"value")?;
+//! db.flush()?;
+//! let explanation = explain::explain_compaction(&db);
+//! assert!(explanation.keyspaces[0].choice.is_none());
+//!
+//! // Elsewhere, in another process:
+//! assert_eq!(inspect::statistics(&path)?.flushes, 1);
 //! # Ok::<(), terrace::Error>(())
 //! ```
 #![cfg_attr(
@@ -22,4 +30,6 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod explain;
+pub mod inspect;
 pub mod simulate;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use terrace::Options;
-use terrace::inspect::{Dump as Contents, dump};
+use terrace_tools::inspect::{Dump as Contents, dump};
 
 use crate::arguments::Dump;
 use crate::failure::Result;

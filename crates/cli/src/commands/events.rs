@@ -1,6 +1,6 @@
 //! What the process that owns a store does in the background.
 
-use terrace::inspect::{Answer, EventRequest};
+use terrace_tools::inspect::{Answer, EventRequest};
 
 use crate::arguments::Events;
 use crate::failure::Result;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 use terrace::Error;
-use terrace::explain::{
+use terrace_tools::explain::{
     Description, Explanation, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanKind, Settings,
     Weighed, WeighedStanding,
 };

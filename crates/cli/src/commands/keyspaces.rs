@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use terrace::{Db, Error, KeyspaceReport, LevelsReport, inspect};
+use terrace::{Db, Error, KeyspaceReport, LevelsReport};
+use terrace_tools::inspect;
 
 use crate::arguments::{DropKeyspace, Keyspaces, Maintenance, RenameKeyspace, Report};
 use crate::failure::{Failure, Result};

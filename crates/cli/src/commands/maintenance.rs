@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::{Db, IterOptions, Purpose, Statistics, inspect};
+use terrace::{Db, IterOptions, Purpose, Statistics};
+use terrace_tools::inspect;
 
 use crate::arguments::{CheckpointTo, Compact, Maintenance};
 use crate::commands::scan::range;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use terrace::Statistics;
-use terrace::inspect::{Answer, EventRequest};
+use terrace_tools::inspect::{Answer, EventRequest, prometheus};
 
 use crate::arguments::Stats;
 use crate::failure::Result;
@@ -18,7 +18,7 @@ pub fn run(arguments: &Stats) -> Result<()> {
     }
     let statistics = store::statistics(&arguments.store)?;
     if arguments.prometheus {
-        return print(statistics.prometheus());
+        return print(prometheus(&statistics));
     }
     if arguments.json {
         return print_json(&statistics);

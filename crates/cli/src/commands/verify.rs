@@ -6,7 +6,7 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::inspect::{VerifyReport, verify};
+use terrace_tools::inspect::{VerifyReport, verify};
 
 use crate::arguments::Report;
 use crate::failure::{Failure, Result};

@@ -6,9 +6,9 @@ use terrace_lsm::key::MAX_SEQUENCE;
 pub(crate) const LOCK: &str = "LOCK";
 
 /// The name of the socket at which the owner answers questions.
-pub(crate) const SOCKET: &str = "inspect";
+pub const SOCKET: &str = "inspect";
 /// Its name until it has its permissions.
-pub(crate) const NEW_SOCKET: &str = "inspect.new";
+pub const NEW_SOCKET: &str = "inspect.new";
 
 /// Blocks that a full disk gives back; see `reserve.rs`.
 pub(crate) const RESERVE: &str = "RESERVE";
@@ -26,7 +26,7 @@ pub(crate) fn leaves_room(number: u64) -> bool {
 }
 
 /// The number in a table's file name.
-pub(crate) fn table_number(name: &str) -> Option<u64> {
+pub fn table_number(name: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(".table")?.parse().ok()?;
     (number <= MAX_NUMBER && name == format!("{number}.table")).then_some(number)
 }

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::DEFAULT_NAME;
 use terrace_lsm::time_profile::TimeProfile;
-use terrace_storage::Clock;
+use terrace_storage::{Clock, SystemClock};
 
 use crate::db::Store;
-use crate::db::attendant::Attendance;
 use crate::db::compaction_history::Compaction;
 use crate::db::keyspace::{Keyspace, Owner};
 use crate::db::snapshot::Snapshot;
@@ -19,7 +18,6 @@ use crate::db::statistics::{LevelsReport, Statistics};
 use crate::db::verify::{VerifyReport, verify_live};
 use crate::db::write::WriteOptions;
 use crate::event::Event;
-use crate::explain::{Description, Explanation};
 use crate::options::Options;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{KeyspaceId, Result, SequenceNumber};
@@ -81,18 +79,34 @@ impl Deref for Db {
 }
 
 impl Db {
-    /// Opens a store with an attendant, if there is to be one.
-    pub(crate) fn open_with(
-        path: &Path,
-        options: Options,
-        clock: Arc<dyn Clock>,
-        attendance: Option<Attendance>,
-    ) -> Result<Db> {
-        let store = Store::open(path, options, clock, attendance)?;
-        let owner = Arc::new(Owner(store));
-        Ok(Db {
-            default: Keyspace::new(owner, KeyspaceId::DEFAULT, DEFAULT_NAME),
-        })
+    /// Opens the store in a directory, making one if there is none and
+    /// [`Options::create_if_missing`] says so. After a crash this brings back all acknowledged writes:
+    /// [`Statistics::recovery`](crate::Statistics::recovery) has the findings.
+    ///
+    /// # Errors
+    /// [`Error::Busy`](crate::Error::Busy) if the store is open elsewhere,
+    /// [`Error::NoStore`](crate::Error::NoStore) if there is none or the directory holds other
+    /// files, [`Error::Corruption`](crate::Error::Corruption) if acknowledged bytes are damaged,
+    /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing,
+    /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::open_on(path.as_ref(), options, Arc::new(SystemClock::new()))
+    }
+
+    pub(crate) fn open_on(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
+        let store = Store::open(path, options, clock)?;
+        Ok(Db::of(Owner::closing(store)))
+    }
+
+    /// Returns a handle that does not close the store when it is dropped.
+    pub(crate) fn beside(store: Arc<Store>) -> Db {
+        Db::of(Owner::beside(store))
+    }
+
+    fn of(owner: Owner) -> Db {
+        Db {
+            default: Keyspace::new(Arc::new(owner), KeyspaceId::DEFAULT, DEFAULT_NAME),
+        }
     }
 
     /// The keyspace with a name.
@@ -236,7 +250,7 @@ impl Db {
     /// Reads everything that the store holds at this moment and checks it: every frame of its
     /// arenas, every block of every table past the cache, and that ages order all versions of every
     /// key. `progress` is told of every table, with how many there are. Nobody is stopped.
-    /// [`inspect::verify`](crate::inspect::verify) does the same to a store that is not open.
+    /// `terrace_tools::inspect::verify` does the same to a store that is not open.
     ///
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed). Damage is no error: it is in the report.
@@ -326,24 +340,6 @@ impl Db {
                     .kept(&store.reads.view.load().version)
             })
             .unwrap_or_default()
-    }
-
-    /// What would be merged now, and why that or why nothing: the policy is asked as the threads that merge
-    /// ask it. Nothing is begun, and nobody is stopped; sketches of all tables are read.
-    pub fn explain_compaction(&self) -> Explanation {
-        let store = self.own_store();
-        store
-            .map(|store| store.explain_compaction())
-            .unwrap_or_default()
-    }
-
-    /// The levels of a keyspace with all that its policy goes by, as a file that explains to the same choice.
-    ///
-    /// # Errors
-    /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for levels that are too many to be described.
-    pub fn describe_compaction(&self, keyspace: &str) -> Result<Description> {
-        self.own_store()?.describe_compaction(keyspace)
     }
 
     /// Closes the store for every clone of the handle. Later calls fail with

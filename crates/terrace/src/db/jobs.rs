@@ -27,8 +27,22 @@ pub(crate) use self::asked_for::Reserved;
 use self::board::Board;
 use self::job::Job;
 pub(crate) use self::job::{Begun, BuiltSlice, Ended, SliceWork, Work};
-use crate::explain::UnderWay;
 use crate::{Error, KeyspaceId, Result};
+
+/// Tables and keys that a merge has, or waits for.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The claim.
+    pub claim: Claim,
+    /// The number under which events speak of it; `None` if it has not begun.
+    pub job: Option<u64>,
+    /// The reason, in words.
+    pub reason: String,
+    /// Slices that are installed.
+    pub installed_slices: usize,
+    /// Slices in all; 0 before it is divided, and for a move.
+    pub slices: usize,
+}
 
 /// The jobs under way.
 #[derive(Default)]
@@ -71,36 +85,37 @@ impl Jobs {
     }
 
     /// Everything that is claimed, with what is known of it.
-    pub(crate) fn under_way(&self) -> Vec<(KeyspaceId, Claim, UnderWay)> {
+    pub(crate) fn under_way(&self) -> Vec<(KeyspaceId, Claimed)> {
         let board = self.board.lock();
         let jobs = board.jobs.iter().map(|job| {
-            let claim = job.claim();
             let reason = job.choice.reason.to_string();
-            let shown = UnderWay {
+            let claimed = Claimed {
                 job: Some(job.id),
                 installed_slices: job.installed,
                 slices: job.slices.len(),
-                ..shown(&claim, reason)
+                ..waiting(&job.claim(), &reason)
             };
-            (job.keyspace, claim, shown)
+            (job.keyspace, claimed)
         });
-        let waiting = board
+        let asked_for = board
             .asked_for
             .iter()
             .filter_map(|asked| asked.waiting.as_ref());
-        let waiting = waiting.map(|(keyspace, claim)| {
-            let reason = "it was asked for, and waits for others".to_owned();
-            (*keyspace, claim.clone(), shown(claim, reason))
+        let asked_for = asked_for.map(|(keyspace, claim)| {
+            let reason = "it was asked for, and waits for others";
+            (*keyspace, waiting(claim, reason))
         });
-        let reserved = board.reserved.iter().map(|(_, keyspace, claim)| {
-            let reason = "tables are put there".to_owned();
-            (*keyspace, claim.clone(), shown(claim, reason))
-        });
+        let reserved = board.reserved.iter();
+        let reserved = reserved
+            .map(|(_, keyspace, claim)| (*keyspace, waiting(claim, "tables are put there")));
         let put_off = board.put_off.iter().map(|(keyspace, claim)| {
-            let reason = "it waits for space that others give back".to_owned();
-            (*keyspace, claim.clone(), shown(claim, reason))
+            let reason = "it waits for space that others give back";
+            (*keyspace, waiting(claim, reason))
         });
-        jobs.chain(waiting).chain(reserved).chain(put_off).collect()
+        jobs.chain(asked_for)
+            .chain(reserved)
+            .chain(put_off)
+            .collect()
     }
 
     /// The sub-levels that merges of a keyspace write into.
@@ -311,13 +326,12 @@ impl Jobs {
     }
 }
 
-/// What a claim tells of itself.
-fn shown(claim: &Claim, reason: String) -> UnderWay {
-    UnderWay {
+/// Returns a claim without a job.
+fn waiting(claim: &Claim, reason: &str) -> Claimed {
+    Claimed {
+        claim: claim.clone(),
         job: None,
-        reason,
-        tables: claim.inputs().collect(),
-        output_level: claim.output().level,
+        reason: reason.to_owned(),
         installed_slices: 0,
         slices: 0,
     }

@@ -22,14 +22,37 @@ use crate::{KeyspaceId, Result};
 
 /// Closes the store when the last handle is gone. Iterators and snapshots hold the store itself and
 /// do not keep it open.
-pub(crate) struct Owner(pub(crate) Arc<Store>);
+pub(crate) struct Owner {
+    store: Arc<Store>,
+    /// Whether it closes the store. The handles of a service beside the store do not.
+    closes: bool,
+}
+
+impl Owner {
+    pub(crate) fn closing(store: Arc<Store>) -> Self {
+        Owner {
+            store,
+            closes: true,
+        }
+    }
+
+    /// Returns the owner of a service's handles.
+    pub(crate) fn beside(store: Arc<Store>) -> Self {
+        Owner {
+            store,
+            closes: false,
+        }
+    }
+}
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.0.is_inherited() {
-            return leak(&self.0);
+        if self.store.is_inherited() {
+            return leak(&self.store);
         }
-        self.0.close_dropped();
+        if self.closes {
+            self.store.close_dropped();
+        }
     }
 }
 
@@ -81,7 +104,7 @@ impl Keyspace {
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.owner.0
+        &self.owner.store
     }
 
     /// Returns the store, unless it is the parent's of this process.

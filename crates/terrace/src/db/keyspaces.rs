@@ -25,7 +25,7 @@ use crate::db::Store;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.
-pub(crate) const MAX_KEYSPACE_NAME_BYTES: usize = 255;
+pub const MAX_KEYSPACE_NAME_BYTES: usize = 255;
 
 impl Store {
     /// The keyspace with a name.

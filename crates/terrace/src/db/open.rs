@@ -17,7 +17,6 @@ use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage};
 
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
-use crate::db::attendant::Attendance;
 use crate::db::backlog::Backlog;
 use crate::db::events::trace;
 use crate::db::ownership::{Ownership, with_socket};
@@ -41,20 +40,13 @@ use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
 impl Store {
-    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones. An
-    /// owner has the attendant, if there is one.
-    pub(crate) fn open(
-        path: &Path,
-        options: Options,
-        clock: Arc<dyn Clock>,
-        attendance: Option<Attendance>,
-    ) -> Result<Arc<Store>> {
-        let attendance = attendance.filter(|_| !options.read_only);
+    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones.
+    pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         // The threads that share the work of an opening have no other answer to a panic either.
         catch("open", || {
             wait_for_lock(options.wait_for_lock, &*clock, |refused| {
                 let (options, clock) = (options.clone(), Arc::clone(&clock));
-                Store::open_unguarded(path, options, clock, attendance, refused > 0)
+                Store::open_unguarded(path, options, clock, refused > 0)
             })
         })
     }
@@ -63,7 +55,6 @@ impl Store {
         path: &Path,
         options: Options,
         clock: Arc<dyn Clock>,
-        attendance: Option<Attendance>,
         has_waited: bool,
     ) -> Result<Arc<Store>> {
         options.check()?;
@@ -72,9 +63,6 @@ impl Store {
         let medium = medium(&options, write_rate.as_ref());
         let storage = Arc::new(CountingStorage::new(medium).owned_by(mark));
         let (directory, exists) = directory::prepare(&*storage, path, &options, has_waited)?;
-        if let Some(attendance) = attendance {
-            (attendance.check)(&*directory)?;
-        }
         let region_dir = region_home::given(&*storage, &*directory, &options, exists)?;
         let ownership = match options.read_only {
             true => Ownership::share(&directory)?,
@@ -131,7 +119,7 @@ impl Store {
         if !store.options.read_only {
             store.prepare_for_writes();
             store.become_writable(recovered, &unlisted)?;
-            store.start_threads(attendance)?;
+            store.start_threads()?;
         }
         Ok(store)
     }
@@ -153,12 +141,11 @@ impl Store {
         self.guard("recovery", || self.begin_writing(first_bytes))
     }
 
-    /// Starts the threads and the attendant, and wakes each worker. Closes the store if one cannot start.
-    fn start_threads(self: &Arc<Self>, attendance: Option<Attendance>) -> Result<()> {
+    /// Starts the threads, and wakes each worker. Closes the store if one cannot start.
+    fn start_threads(self: &Arc<Self>) -> Result<()> {
         let started = self.guard("start threads", || {
             self.lifecycle.background.start(self)?;
-            self.start_timers()?;
-            self.start_attendant(attendance)
+            self.start_timers()
         });
         if let Err(error) = started {
             // Threads that did start hold the store, and with it the lock.
@@ -183,14 +170,6 @@ impl Store {
             }
             _ => Ok(()),
         }
-    }
-
-    /// From here on the store can be asked, if it is to be.
-    fn start_attendant(self: &Arc<Self>, attendance: Option<Attendance>) -> Result<()> {
-        if let Some(attendance) = attendance {
-            *self.lifecycle.attendant.lock() = Some((attendance.start)(self)?);
-        }
-        Ok(())
     }
 
     /// Says how much space an opening needs, where its error is that there is none.

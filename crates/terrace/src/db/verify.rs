@@ -1,13 +1,11 @@
 //! Every checksum and every rule of a store.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use terrace_lsm::levels::check_age_rule;
 use terrace_lsm::table::{CursorOptions, table_name};
-use terrace_storage::{Purpose, SystemClock};
+use terrace_storage::Purpose;
 
-use crate::options::Options;
 use crate::{Db, Error, Recovery, Result};
 
 /// What a verification found.
@@ -38,38 +36,7 @@ pub struct Problem {
     pub error: Error,
 }
 
-/// Checks a store that nobody has open for writing: the manifest, every frame in the arenas, every
-/// block of every table with its order, counts and filter, and that ages order all versions of
-/// every key. Writes nothing. `progress` is told of every table, with how many there are.
-///
-/// # Errors
-/// Those that keep it from looking: no store, a lock, an unreadable directory. Damage is no error
-/// of this function: it is in the report.
-pub fn verify(
-    path: &Path,
-    options: Options,
-    progress: impl FnMut(usize, usize),
-) -> Result<VerifyReport> {
-    let mut report = VerifyReport::default();
-    let options = Options {
-        read_only: true,
-        create_if_missing: false,
-        ..options
-    };
-    let db = match Db::open_with(path, options, Arc::new(SystemClock::new()), None) {
-        Ok(db) => db,
-        Err(error) if is_damage(&error) => {
-            report.found(path, error);
-            return Ok(report);
-        }
-        Err(error) => return Err(error),
-    };
-    verify_open(&db, &mut report, progress);
-    Ok(report)
-}
-
-/// The same of a store that is open: what its tables hold at this moment, and the frames in its
-/// arenas.
+/// Checks what the tables of an open store hold at this moment, and the frames in its arenas.
 pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
     db.own_store()?.check_open()?;
     let mut report = VerifyReport::default();
@@ -127,22 +94,21 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     }
 }
 
-/// Whether the error says that bytes are wrong, and not that they could not be looked at.
-fn is_damage(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. }
-    )
-}
-
 impl VerifyReport {
     fn found(&mut self, directory: &Path, error: Error) {
+        self.problems.push(Problem::of(directory, error));
+    }
+}
+
+impl Problem {
+    /// Returns a fault with the file that it names, or else the store's directory.
+    pub fn of(directory: &Path, error: Error) -> Self {
         let file = match &error {
             Error::Corruption { file, .. } | Error::Unsupported { file, .. } => file.clone(),
             Error::RegionLost { path, .. } => path.clone(),
             Error::Io(error) => error.path().to_path_buf(),
             _ => directory.to_path_buf(),
         };
-        self.problems.push(Problem { file, error });
+        Problem { file, error }
     }
 }

@@ -114,7 +114,6 @@ pub fn repair_with(
     let options = Options {
         read_only: false,
         create_if_missing: false,
-        inspect: false,
         background: Background::Inline,
         ..options
     };

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{
-    Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions, inspect,
-};
+use terrace::{Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
+use terrace_tools::inspect;
 
 use crate::image::{Image, STORE};
 use crate::observation::{Content, Observation};

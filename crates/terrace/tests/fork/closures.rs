@@ -269,12 +269,11 @@ fn a_request_whose_thread_forks_is_answered_by_the_parent_alone() {
         let listener = ForksAt::flush();
         let options = Options {
             event_listener: Some(Arc::clone(&listener) as Arc<dyn EventListener>),
-            inspect: true,
             ..inline(METHODS[0])
         };
-        let db = Db::open(place.store(), options).unwrap();
+        let db = terrace_tools::inspect::open(place.store(), options).unwrap();
         put(&db, 0..10);
-        terrace::inspect::flush(&place.store()).unwrap();
+        terrace_tools::inspect::flush(&place.store()).unwrap();
         assert!(listener.has_succeeded());
         drop(db);
         check_reopened(&place.store(), inline(METHODS[0]), 10);

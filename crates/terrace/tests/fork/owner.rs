@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::io::{Read, pipe};
+use std::path::Path;
 
-use terrace::{Db, Error, IterOptions, Options, inspect};
+use terrace::{Db, Error, IterOptions, Options};
+use terrace_tools::inspect;
 
 use crate::child::{exit, fork, in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_busy, is_forked, key, options, put};
@@ -35,10 +37,14 @@ thread_local! {
     static KEPT: RefCell<Option<Db>> = const { RefCell::new(None) };
 }
 
-fn stays_its_parents(options: Options) {
+fn stays_its_parents(options: Options, is_inspected: bool) {
     let place = Place::new();
     let path = place.store();
-    let db = Db::open(&path, options.clone()).unwrap();
+    let open = |options| match is_inspected {
+        true => inspect::open(&path, options).unwrap(),
+        false => Db::open(&path, options).unwrap(),
+    };
+    let db = open(options.clone());
     put(&db, 0..10);
     let mut handles = Some((
         db.clone(),
@@ -61,10 +67,11 @@ fn stays_its_parents(options: Options) {
     });
     in_child(|| std::process::exit(0));
     assert!(is_busy(&path, options.clone()));
-    assert_eq!(path.join("inspect").exists(), options.inspect);
+    assert_eq!(path.join("inspect").exists(), is_inspected);
     let db = KEPT.take().unwrap();
     put(&db, 10..20);
     drop(db);
+    drop(open(options.clone()));
     check_reopened(&path, options, 20);
 }
 
@@ -72,12 +79,8 @@ fn stays_its_parents(options: Options) {
 fn a_child_that_closes_drops_or_exits_leaves_lock_and_socket() {
     in_own_process(|| {
         for method in METHODS {
-            let inspect = |options| Options {
-                inspect: true,
-                ..options
-            };
-            stays_its_parents(inspect(options(method)));
-            stays_its_parents(inline(method));
+            stays_its_parents(options(method), true);
+            stays_its_parents(inline(method), false);
         }
     });
 }
@@ -137,11 +140,8 @@ fn a_child_keeps_the_lock_of_a_parent_that_died_until_it_ends() {
 }
 
 /// A store that can be asked.
-fn inspected() -> Options {
-    Options {
-        inspect: true,
-        ..options(METHODS[0])
-    }
+fn inspected(path: &Path) -> Db {
+    inspect::open(path, options(METHODS[0])).unwrap()
 }
 
 /// The child has every end of every socket and pipe of its parent.
@@ -149,7 +149,7 @@ fn inspected() -> Options {
 fn a_close_waits_for_no_child() {
     in_own_process(|| {
         let place = Place::new();
-        let db = Db::open(place.store(), inspected()).unwrap();
+        let db = inspected(&place.store());
         put(&db, 0..10);
         let (mut end, hold) = pipe().unwrap();
         let mut hold = Some(hold);
@@ -163,7 +163,8 @@ fn a_close_waits_for_no_child() {
         assert!(matches!(asked, Err(Error::NoAnswer(_))), "{asked:?}");
         drop(hold);
         child.succeeds();
-        check_reopened(&place.store(), inspected(), 10);
+        drop(inspected(&place.store()));
+        check_reopened(&place.store(), options(METHODS[0]), 10);
     });
 }
 
@@ -176,7 +177,7 @@ fn a_client_of_a_dead_owner_is_told_so_though_a_child_of_it_lives() {
         let (mut end, hold) = pipe().unwrap();
         let mut hold = Some(hold);
         fork(|| {
-            let db = Db::open(&path, inspected()).unwrap();
+            let db = inspected(&path);
             put(&db, 0..10);
             let _youngest = fork(|| {
                 drop(hold.take());

@@ -6,6 +6,7 @@ use terrace::{
     Compression, Db, Error, IterOptions, KeyspaceOptions, Options, Result, WriteBatch, WriteOptions,
 };
 use terrace_storage::CrashKind;
+use terrace_tools::explain::{describe_compaction, explain_compaction};
 
 use super::loops::{check_prefix, crash_at_every_step, fail_at_every_operation};
 use super::support::script::tiny;
@@ -184,9 +185,9 @@ fn reports_and_past_merges_have_the_present_name() {
     let levels = db.levels();
     assert_eq!(levels.compactions.last().unwrap().keyspace, "new");
     assert_eq!(levels.keyspaces[1].name, "new");
-    assert_eq!(db.explain_compaction().keyspaces[1].name, "new");
-    assert!(db.describe_compaction("new").is_ok());
-    assert!(is_missing(db.describe_compaction("old")));
+    assert_eq!(explain_compaction(&db).keyspaces[1].name, "new");
+    assert!(describe_compaction(&db, "new").is_ok());
+    assert!(is_missing(describe_compaction(&db, "old")));
     // Another keyspace of the old name has no part in it.
     db.create_keyspace("old", KeyspaceOptions::default())
         .unwrap();

@@ -16,9 +16,10 @@ use support::machine::{Machine, Method};
 use support::script::tiny;
 use terrace::{
     Background, Db, Durability, Error, KeyspaceOptions, ManifestRepair, Options, RepairReport,
-    inspect, repair,
+    repair,
 };
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage};
+use terrace_tools::inspect;
 
 const BOOT: u64 = 1;
 /// Bytes of the mark behind each edit.

@@ -1,7 +1,8 @@
 //! Tables that a dropped end may have listed, where their numbers tell less than usual.
 
-use terrace::{Db, Error, ManifestRepair, Options, WriteBatch, WriteOptions, inspect, repair};
+use terrace::{Db, Error, ManifestRepair, Options, WriteBatch, WriteOptions, repair};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
+use terrace_tools::inspect;
 
 use crate::image::{Image, STORE};
 use crate::{

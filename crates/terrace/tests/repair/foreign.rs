@@ -10,10 +10,10 @@ use crate::specimen::{
 };
 use crate::support::model::Content;
 use terrace::internal::Randomness;
-use terrace::{Db, Error, ManifestRepair, Options, RepairOptions, RepairReport};
-use terrace::{inspect, repair_with};
+use terrace::{Db, Error, ManifestRepair, Options, RepairOptions, RepairReport, repair_with};
 use terrace_region::{Frame, Front, Header, HeaderState, Region, WrittenOptions};
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
+use terrace_tools::inspect;
 
 const OTHER: u128 = 0xfeed;
 const ARENA_BYTES: u64 = 16 << 10;

@@ -5,7 +5,8 @@ use crate::specimen::{BOOT, Scripted, contents, open, options};
 use crate::support;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Error, inspect, repair};
+use terrace::{Error, repair};
+use terrace_tools::inspect;
 
 #[test]
 fn whatever_is_damaged_a_repair_gives_a_store_or_an_error() {

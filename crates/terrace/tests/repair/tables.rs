@@ -6,8 +6,9 @@ use crate::image::{Image, STORE};
 use crate::specimen::{
     BOOT, is_manifest, of_default, open, options, repaired, tables, written_once,
 };
-use terrace::{Db, inspect};
+use terrace::Db;
 use terrace_storage::{CrashSwitch, SimulatedStorage};
+use terrace_tools::inspect;
 
 /// One block of 256 bytes is damaged: the others of the table are not lost with it.
 #[test]

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use terrace::internal;
-use terrace::{Db, IterOptions, KeyspaceId, ReadOptions, Result, Snapshot, WriteBatch};
+use terrace::{Db, IterOptions, KeyspaceId, ReadOptions, Result, Snapshot, WriteBatch, internal};
 
 /// One keyspace's content.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;

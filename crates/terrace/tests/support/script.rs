@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
-use terrace::internal;
 use terrace::{
     CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
-    ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions,
+    ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions, internal,
 };
 use terrace_storage::{Clock, Fault, FaultPlan};
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use terrace_storage::{CrashSwitch, Purpose, SimulatedStorage, Storage};
 
 use slow_storage::SlowStorage;
-use terrace::{Background, Db, IterOptions, Options, PathProfile, TimeProfile};
-use terrace::{WriteBatch, WriteOptions};
+use terrace::{
+    Background, Db, IterOptions, Options, PathProfile, TimeProfile, WriteBatch, WriteOptions,
+};
 
 const DELAY: Duration = Duration::from_millis(2);
 const KEYS: u32 = 400;

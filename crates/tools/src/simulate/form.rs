@@ -6,9 +6,8 @@
 
 use std::path::Path;
 
-use terrace::WriteBatch;
 use terrace::offline::index_bytes_for;
-use terrace::{KeyspaceId, Result};
+use terrace::{KeyspaceId, Result, WriteBatch};
 use terrace_lsm::key::{InternalKey, Kind, Tag};
 use terrace_lsm::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};

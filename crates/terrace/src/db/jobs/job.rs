@@ -93,7 +93,6 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Returns a merge of one slice that was installed whole, for tests.
-    #[cfg(test)]
     pub(crate) fn whole(keyspace: KeyspaceId, choice: Choice) -> Self {
         Ended {
             job: 1,
@@ -107,7 +106,6 @@ impl Ended {
     }
 
     /// Returns its entry in the history, if it dropped none of `entries`, for tests.
-    #[cfg(test)]
     pub(crate) fn past_without_drops(&self, entries: u64) -> crate::Compaction {
         crate::Compaction {
             entries,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
+use terrace::{Error, Options, Result};
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
 use terrace_lsm::compaction::parts::Part;
@@ -19,8 +20,6 @@ use crate::explain::description::{
     Description, Form, KeysForm, RunForm, SubLevelForm, TableForm, UnderWayForm,
 };
 use crate::explain::keyspace::Asked;
-use crate::options::Options;
-use crate::{Error, Result};
 
 /// The options that policies of today go by; of others only those are written that have not their default.
 const WRITTEN: [&str; 10] = [

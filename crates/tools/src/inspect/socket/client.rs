@@ -17,6 +17,8 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
+use terrace::offline::SOCKET;
+use terrace::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 use terrace_lsm::key::MAX_KEY_BYTES;
 use terrace_lsm::levels::Bounds;
 use terrace_storage::Escaped;
@@ -26,9 +28,7 @@ use super::administration::{Administration, Outcome, check_name, check_path};
 use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
 };
-use crate::db::files::SOCKET;
 use crate::explain::{Description, Explanation};
-use crate::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 
 /// A line of an owner's is no longer; what is longer is none.
 const MAX_ANSWER_BYTES: u64 = 1 << 30;
@@ -38,10 +38,10 @@ const MAX_ANSWER_BYTES: u64 = 1 << 30;
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let path = directory.path().join("store");
-/// use terrace::{Db, Options, inspect};
+/// use terrace::Options;
+/// use terrace_tools::inspect;
 ///
-/// let options = Options { inspect: true, ..Options::default() };
-/// let db = Db::open(&path, options)?;
+/// let db = inspect::open(&path, Options::default())?;
 /// db.put(b"key", b"value")?;
 ///
 /// // Elsewhere, in another process:
@@ -108,7 +108,7 @@ pub fn events(store: &Path, wanted: EventRequest) -> Result<Answers> {
     ask(store, &Request::Events(wanted))
 }
 
-/// Writes everything acknowledged so far to tables, as [`Db::flush`](crate::Db::flush) does, in the
+/// Writes everything acknowledged so far to tables, as [`Db::flush`](terrace::Db::flush) does, in the
 /// process that owns the store.
 ///
 /// # Errors
@@ -118,18 +118,18 @@ pub fn flush(store: &Path) -> Result<()> {
 }
 
 /// Merges tables in the process that owns the store, which may take long: in a range of a keyspace's
-/// keys, as [`Keyspace::compact_range`](crate::Keyspace::compact_range) does, or for `None` until no
-/// level of any keyspace is over its target, as [`Db::compact`](crate::Db::compact) does. Without a
+/// keys, as [`Keyspace::compact_range`](terrace::Keyspace::compact_range) does, or for `None` until no
+/// level of any keyspace is over its target, as [`Db::compact`](terrace::Db::compact) does. Without a
 /// name it is the default keyspace. The merge goes on if this process ends meanwhile.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let path = directory.path().join("store");
 /// use std::ops::Bound;
-/// use terrace::{Db, Options, inspect};
+/// use terrace::Options;
+/// use terrace_tools::inspect;
 ///
-/// let options = Options { inspect: true, ..Options::default() };
-/// let db = Db::open(&path, options)?;
+/// let db = inspect::open(&path, Options::default())?;
 /// db.put(b"key", b"value")?;
 /// db.delete(b"key")?;
 ///
@@ -154,7 +154,7 @@ pub fn compact(store: &Path, keyspace: Option<&str>, range: Option<Bounds<'_>>) 
     administer(store, wanted).map(|_| ())
 }
 
-/// Makes a store in another directory, as [`Db::checkpoint`](crate::Db::checkpoint) does, in the
+/// Makes a store in another directory, as [`Db::checkpoint`](terrace::Db::checkpoint) does, in the
 /// process that owns the store. A relative path is one from this process's working directory. The
 /// number of the last write that the checkpoint holds.
 ///
@@ -173,7 +173,7 @@ pub fn checkpoint(store: &Path, directory: &Path) -> Result<SequenceNumber> {
     })
 }
 
-/// Gives a keyspace another name, as [`Db::rename_keyspace`](crate::Db::rename_keyspace) does, in the
+/// Gives a keyspace another name, as [`Db::rename_keyspace`](terrace::Db::rename_keyspace) does, in the
 /// process that owns the store. That process goes on with its handles.
 ///
 /// # Errors
@@ -187,7 +187,7 @@ pub fn rename_keyspace(store: &Path, from: &str, to: &str) -> Result<()> {
     administer(store, Administration::RenameKeyspace { from, to }).map(|_| ())
 }
 
-/// Drops a keyspace, as [`Db::drop_keyspace`](crate::Db::drop_keyspace) does, in the process that owns
+/// Drops a keyspace, as [`Db::drop_keyspace`](terrace::Db::drop_keyspace) does, in the process that owns
 /// the store. That process gets [`Error::NoKeyspace`] where it still uses the keyspace.
 ///
 /// # Errors

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace::offline::policy_settings;
+use terrace::{Error, KeyspaceId, Options, Result};
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
 use terrace_lsm::compaction::legality::check_legal;
@@ -21,8 +23,6 @@ use terrace_lsm::serial::key_of_form;
 use crate::explain::description::{Form, KeysForm, RunForm, SubLevelForm, UnderWayForm};
 use crate::explain::keyspace::Asked;
 use crate::explain::{KeyspaceExplanation, Settings, UnderWay};
-use crate::options::Options;
-use crate::{Error, KeyspaceId, Result};
 
 /// The most tables that a sub-level is divided into which has no list of them.
 const MOST_EVEN_TABLES: u64 = 1000;
@@ -88,7 +88,7 @@ impl<'a> Described<'a> {
         let levels = self.levels()?;
         let form = self.form.options.keyspace_form();
         let policy = described_by(
-            &self.form.options.policy_settings(),
+            &policy_settings(&self.form.options),
             &form,
             self.form.level0_is_paid_for,
         );

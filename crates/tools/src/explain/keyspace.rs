@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use terrace::{Options, SequenceNumber};
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
 use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
@@ -14,12 +15,10 @@ use terrace_lsm::compaction::targets::{Shape, Targets};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place};
 
-use crate::SequenceNumber;
 use crate::explain::{
     ExplainedLevel, ExplainedSubLevel, KeyspaceExplanation, LevelTarget, Measured, Plan, PlanInput,
     PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
-use crate::options::Options;
 
 /// So many of the runs that are not due are shown, the best.
 const RUNS_SHOWN: usize = 10;

@@ -1,24 +1,25 @@
+use std::cell::Cell;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use terrace::{Db, Error, Options};
 
 use super::protocol::{MAX_REQUEST_BYTES, Request, parse_request};
 use super::{
-    Answer, EventRequest, describe_compaction, events, explain_compaction, levels, statistics,
+    Answer, EventRequest, describe_compaction, events, explain_compaction, levels, open, serve,
+    statistics,
 };
 
 mod administration;
 mod strangers;
-use crate::{Db, Error, Options};
 
 fn options() -> Options {
     Options {
-        inspect: true,
         arena_bytes: 1 << 20,
         ..Options::default()
     }
@@ -27,7 +28,7 @@ fn options() -> Options {
 fn owner() -> (TempDir, PathBuf, Db) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let db = Db::open(&path, options()).unwrap();
+    let db = open(&path, options()).unwrap();
     (directory, path, db)
 }
 
@@ -42,7 +43,7 @@ fn the_owner_of_a_store_whose_path_is_not_text_answers() {
         region_dir: region_dir.clone(),
         ..options()
     };
-    let db = Db::open(&path, options).unwrap();
+    let db = open(&path, options).unwrap();
     db.put(b"key", b"value").unwrap();
     assert_eq!(statistics(&path).unwrap().region_dir, region_dir);
     super::flush(&path).unwrap();
@@ -63,6 +64,48 @@ fn a_socket_without_a_descriptor_is_told_as_that() {
         assert!(text.contains("max_open_tables"), "{text}");
     }
     assert!(matches!(of(13), Error::NoInspection { .. }));
+}
+
+thread_local! {
+    /// Whether this thread may start another one.
+    static MAY_START: Cell<bool> = const { Cell::new(true) };
+}
+
+pub(super) fn refused_for_test() -> io::Result<()> {
+    match MAY_START.get() {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(11)),
+    }
+}
+
+#[test]
+fn a_socket_without_a_thread_is_told_so_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    MAY_START.set(false);
+    let opened = open(directory.path(), options());
+    MAY_START.set(true);
+    let error = opened.unwrap_err();
+    assert!(matches!(error, Error::NoThread(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("RLIMIT_NPROC"), "{text}");
+    assert!(text.contains("pids.max"), "{text}");
+    // Neither its lock nor a thread is left: a store opens there.
+    assert!(!directory.path().join("inspect").exists());
+    let db = open(directory.path(), options()).unwrap();
+    db.put(b"key", b"").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_store_has_one_socket_and_none_once_it_is_closed() {
+    let (_directory, path, db) = owner();
+    let again = serve(&db);
+    assert!(matches!(again, Err(Error::InvalidArgument(_))), "{again:?}");
+    statistics(&path).unwrap();
+    db.close().unwrap();
+    let closed = serve(&db);
+    assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+    assert!(!path.join("inspect").exists());
 }
 
 fn connect(store: &Path) -> UnixStream {
@@ -106,7 +149,7 @@ fn an_owner_explains_what_it_would_merge() {
         db.put(b"key", b"value").unwrap();
         db.flush().unwrap();
     }
-    let explained = db.explain_compaction();
+    let explained = crate::explain::explain_compaction(&db);
     assert_eq!(explained.keyspaces[0].levels[0].sub_levels.len(), 3);
     assert_eq!(explain_compaction(&path).unwrap(), explained);
     for keyspace in [None, Some("default")] {
@@ -170,7 +213,7 @@ fn sockets_that_a_crash_left_are_replaced() {
         Err(Error::NoAnswer(what)) => assert!(what.contains("nobody answers"), "{what}"),
         other => panic!("{other:?}"),
     }
-    let db = Db::open(&path, options()).unwrap();
+    let db = open(&path, options()).unwrap();
     statistics(&path).unwrap();
     db.close().unwrap();
     // Nor are they in the way of who opens none.
@@ -182,7 +225,7 @@ fn sockets_that_a_crash_left_are_replaced() {
 fn a_path_may_be_longer_than_a_socket_s() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d".repeat(120)).join("store");
-    let db = Db::open(&path, options()).unwrap();
+    let db = open(&path, options()).unwrap();
     assert_eq!(statistics(&path).unwrap().sequences.visible, 0);
     db.close().unwrap();
     assert!(!path.join("inspect").exists());
@@ -190,11 +233,7 @@ fn a_path_may_be_longer_than_a_socket_s() {
 
 #[test]
 fn a_store_without_a_directory_has_no_socket_and_says_so() {
-    let options = Options {
-        inspect: true,
-        ..Options::in_memory()
-    };
-    let error = Db::open("/store", options).unwrap_err();
+    let error = open("/store", Options::in_memory()).unwrap_err();
     assert!(matches!(error, Error::NoInspection { .. }), "{error:?}");
     assert!(error.to_string().contains("open it without `inspect`"));
 }
@@ -207,7 +246,7 @@ fn who_only_reads_opens_no_socket() {
         read_only: true,
         ..options()
     };
-    let _db = Db::open(&path, reader).unwrap();
+    let _db = open(&path, reader).unwrap();
     assert!(!path.join("inspect").exists());
 }
 

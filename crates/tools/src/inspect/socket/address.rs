@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net;
+use terrace::offline::{NEW_SOCKET, SOCKET};
 use terrace_storage::{Directory, ErrorKind, FileIdentity};
-
-use crate::db::files::{NEW_SOCKET, SOCKET};
 
 /// The most that the kernel takes for a socket's path, its end excluded.
 const MAX_PATH_BYTES: usize = 107;

@@ -5,81 +5,84 @@
 
 use std::fmt::{Display, Write};
 
+use terrace::{Distribution, Statistics};
 use terrace_storage::Purpose;
 
-use crate::{Distribution, Statistics};
+/// Returns the statistics as metrics, in the text format of Prometheus: names begin with `terrace_` and
+/// end in their unit, counters in `_total`. Served over HTTP, this is what a collector scrapes.
+///
+/// ```
+/// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+/// let text = terrace_tools::inspect::prometheus(&db.statistics());
+/// assert!(text.contains("# TYPE terrace_flushes_total counter\nterrace_flushes_total 0\n"));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn prometheus(statistics: &Statistics) -> String {
+    let metrics = Metrics(statistics);
+    let mut text = Text::default();
+    metrics.write_state(&mut text);
+    metrics.write_memory(&mut text);
+    metrics.write_read_buffer(&mut text);
+    metrics.write_levels(&mut text);
+    metrics.write_work(&mut text);
+    metrics.write_stalls(&mut text);
+    metrics.write_io(&mut text);
+    metrics.write_latencies(&mut text);
+    text.0
+}
 
-impl Statistics {
-    /// The statistics as metrics, in the text format of Prometheus: names begin with `terrace_` and
-    /// end in their unit, counters in `_total`. Served over HTTP, this is what a collector scrapes.
-    ///
-    /// ```
-    /// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
-    /// let text = db.statistics().prometheus();
-    /// assert!(text.contains("# TYPE terrace_flushes_total counter\nterrace_flushes_total 0\n"));
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn prometheus(&self) -> String {
-        let mut text = Text::default();
-        self.write_state(&mut text);
-        self.write_memory(&mut text);
-        self.write_read_buffer(&mut text);
-        self.write_levels(&mut text);
-        self.write_work(&mut text);
-        self.write_stalls(&mut text);
-        self.write_io(&mut text);
-        self.write_latencies(&mut text);
-        text.0
-    }
+/// Statistics as they become metrics.
+struct Metrics<'a>(&'a Statistics);
 
+impl Metrics<'_> {
     fn write_state(&self, text: &mut Text) {
-        let durability = self.durability.to_string();
+        let durability = self.0.durability.to_string();
         text.gauge("info", "What kind of store this is; always 1.");
         let labels = [
             ("durability", durability.as_str()),
-            ("method", &self.method),
-            ("region_medium", &self.region_medium),
-            ("file_system", &self.file_system),
+            ("method", &self.0.method),
+            ("region_medium", &self.0.region_medium),
+            ("file_system", &self.0.file_system),
         ];
         text.sample("info", &labels, 1);
         text.gauge(
             "refuses_writes",
             "1 if writes are refused since a failed sync.",
         );
-        text.sample("refuses_writes", &[], u8::from(self.poisoned.is_some()));
+        text.sample("refuses_writes", &[], u8::from(self.0.poisoned.is_some()));
         text.gauge(
             "reserve_bytes",
             "Bytes that a full disk gives back to whatever makes room.",
         );
-        text.sample("reserve_bytes", &[], self.reserve_bytes);
+        text.sample("reserve_bytes", &[], self.0.reserve_bytes);
         text.gauge(
             "lacks_reserve",
             "1 if a full disk took the reserve, and new values are refused.",
         );
-        text.sample("lacks_reserve", &[], u8::from(self.lacks_reserve));
+        text.sample("lacks_reserve", &[], u8::from(self.0.lacks_reserve));
         text.gauge(
             "sequence_number",
             "The numbers of writes, by what they are known for.",
         );
         for (state, number) in [
-            ("visible", self.sequences.visible),
-            ("persisted", self.sequences.persisted),
-            ("flushed", self.sequences.flushed),
+            ("visible", self.0.sequences.visible),
+            ("persisted", self.0.sequences.persisted),
+            ("flushed", self.0.sequences.flushed),
         ] {
             text.sample("sequence_number", &[("state", state)], number);
         }
         text.gauge("arenas", "Arenas, by state.");
         for (state, arenas) in [
-            ("active", self.arenas.active),
-            ("sealed", self.arenas.sealed),
-            ("spare", self.arenas.spare),
-            ("pinned", self.arenas.pinned),
+            ("active", self.0.arenas.active),
+            ("sealed", self.0.arenas.sealed),
+            ("spare", self.0.arenas.spare),
+            ("pinned", self.0.arenas.pinned),
         ] {
             text.sample("arenas", &[("state", state)], arenas);
         }
         text.gauge("snapshots", "Live snapshots, those of iterators included.");
-        text.sample("snapshots", &[], self.snapshots);
-        let oldest = self.oldest_snapshot;
+        text.sample("snapshots", &[], self.0.snapshots);
+        let oldest = self.0.oldest_snapshot;
         text.gauge(
             "oldest_snapshot_sequence_number",
             "Number of the oldest live snapshot, 0 without one.",
@@ -95,8 +98,8 @@ impl Statistics {
     }
 
     fn write_memory(&self, text: &mut Text) {
-        let memory = &self.memory;
-        let buffer = self.read_buffer.unwrap_or_default();
+        let memory = &self.0.memory;
+        let buffer = self.0.read_buffer.unwrap_or_default();
         text.gauge("memory_bytes", "Memory, by budget.");
         for (budget, bytes) in [
             ("arenas", memory.arena_bytes),
@@ -122,7 +125,7 @@ impl Statistics {
     }
 
     fn write_read_buffer(&self, text: &mut Text) {
-        let Some(buffer) = &self.read_buffer else {
+        let Some(buffer) = &self.0.read_buffer else {
             return;
         };
         type Family = (&'static str, &'static str, [(&'static str, u64); 2]);
@@ -168,7 +171,7 @@ impl Statistics {
     }
 
     fn write_levels(&self, text: &mut Text) {
-        type Of = fn(&crate::LevelStatistics) -> u64;
+        type Of = fn(&terrace::LevelStatistics) -> u64;
         let families: [(&str, &str, Of); 3] = [
             ("level_sub_levels", "Sub-levels of a level.", |level| {
                 level.sub_levels as u64
@@ -182,7 +185,7 @@ impl Statistics {
         ];
         for (name, help, of) in families {
             text.gauge(name, help);
-            for (number, level) in self.levels.iter().enumerate() {
+            for (number, level) in self.0.levels.iter().enumerate() {
                 text.sample(name, &[("level", &number.to_string())], of(level));
             }
         }
@@ -190,22 +193,22 @@ impl Statistics {
             "debt_bytes",
             "Bytes that merges still have to write, estimated.",
         );
-        text.sample("debt_bytes", &[], self.debt_bytes);
+        text.sample("debt_bytes", &[], self.0.debt_bytes);
         for (kind, help, ratio) in [
             (
                 "write",
                 "Bytes written to files for each byte accepted.",
-                self.write_amplification,
+                self.0.write_amplification,
             ),
             (
                 "read",
                 "Tables asked for each get.",
-                self.read_amplification,
+                self.0.read_amplification,
             ),
             (
                 "space",
                 "Bytes of tables for each live byte, estimated.",
-                self.space_amplification,
+                self.0.space_amplification,
             ),
         ] {
             if let Some(ratio) = ratio {
@@ -221,52 +224,52 @@ impl Statistics {
             (
                 "user_bytes_total",
                 "Bytes of keys and values accepted.",
-                self.user_bytes,
+                self.0.user_bytes,
             ),
-            ("flushes_total", "Arenas flushed.", self.flushes),
-            ("merges_total", "Merges done.", self.merges),
-            ("slices_total", "Slices of merges installed.", self.slices),
+            ("flushes_total", "Arenas flushed.", self.0.flushes),
+            ("merges_total", "Merges done.", self.0.merges),
+            ("slices_total", "Slices of merges installed.", self.0.slices),
             (
                 "strangers_refused_total",
                 "Connections to the inspection socket that other users made.",
-                self.strangers_refused,
+                self.0.strangers_refused,
             ),
             (
                 "setbacks_total",
                 "Merges that dropped less than half of what was predicted.",
-                self.setbacks,
+                self.0.setbacks,
             ),
             (
                 "merged_entries_total",
                 "Entries that went into merges.",
-                self.merged_entries,
+                self.0.merged_entries,
             ),
             (
                 "dropped_entries_total",
                 "Entries that merges dropped.",
-                self.dropped_entries,
+                self.0.dropped_entries,
             ),
             (
                 "table_moves_total",
                 "Tables moved without being read.",
-                self.moves,
+                self.0.moves,
             ),
             (
                 "table_removals_total",
                 "Tables removed without being read: deleted ranges hid all that they held.",
-                self.removals,
+                self.0.removals,
             ),
             (
                 "step_failures_total",
                 "Background steps that failed.",
-                self.retries,
+                self.0.retries,
             ),
         ] {
             text.counter(name, help);
             text.sample(name, &[], count);
         }
         text.gauge("tables_to_delete", "Tables whose files wait to be deleted.");
-        text.sample("tables_to_delete", &[], self.tables_to_delete);
+        text.sample("tables_to_delete", &[], self.0.tables_to_delete);
     }
 
     /// Writes the time that writers and merges were held back.
@@ -275,7 +278,7 @@ impl Statistics {
             "stall_seconds_total",
             "Time that writers were held back, by cause.",
         );
-        for (cause, time) in &self.stalls {
+        for (cause, time) in &self.0.stalls {
             let cause = cause.to_string();
             text.sample(
                 "stall_seconds_total",
@@ -290,9 +293,9 @@ impl Statistics {
         text.sample(
             "longest_stall_seconds",
             &[],
-            self.longest_stall.as_secs_f64(),
+            self.0.longest_stall.as_secs_f64(),
         );
-        if let Some(rate) = &self.write_rate {
+        if let Some(rate) = &self.0.write_rate {
             text.counter(
                 "rate_limit_wait_seconds_total",
                 "Time that merges waited for their rate.",
@@ -321,7 +324,7 @@ impl Statistics {
         for (name, help, of) in families {
             text.counter(name, help);
             for purpose in Purpose::ALL {
-                let counts = self.io.of(purpose);
+                let counts = self.0.io.of(purpose);
                 text.sample(name, &[("purpose", purpose.name())], of(&counts));
             }
         }
@@ -335,11 +338,11 @@ impl Statistics {
             "How long operations took; gets and writes are sampled.",
         );
         for (operation, shown) in [
-            ("get", &self.latencies.get),
-            ("write", &self.latencies.write),
-            ("sync", &self.latencies.sync),
-            ("flush", &self.latencies.flush),
-            ("slice", &self.latencies.slice),
+            ("get", &self.0.latencies.get),
+            ("write", &self.0.latencies.write),
+            ("sync", &self.0.latencies.sync),
+            ("flush", &self.0.latencies.flush),
+            ("slice", &self.0.latencies.slice),
         ] {
             text.summary(name, ("operation", operation), shown);
         }
@@ -414,13 +417,14 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use terrace::{Db, Error, Options};
+
     use super::*;
-    use crate::{Db, Error, Options};
 
     /// Statistics that differ from each other, taken from no run.
     fn specimen() -> Statistics {
         let options = Options {
-            background: crate::Background::Inline,
+            background: terrace::Background::Inline,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();
@@ -436,7 +440,7 @@ mod tests {
         statistics.flushes = 4;
         statistics.setbacks = 2;
         statistics.io = terrace_storage::IoStatistics::default();
-        statistics.latencies = crate::LatencyStatistics::default();
+        statistics.latencies = terrace::LatencyStatistics::default();
         statistics.latencies.get.count = 3;
         statistics.latencies.get.sum = Duration::from_micros(5);
         statistics.latencies.get.p50 = Duration::from_nanos(1500);
@@ -446,7 +450,7 @@ mod tests {
     #[test]
     fn the_text_is_the_golden_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prometheus.txt");
-        let text = specimen().prometheus();
+        let text = prometheus(&specimen());
         if std::env::var_os("TERRACE_BLESS").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
@@ -455,7 +459,7 @@ mod tests {
 
     #[test]
     fn each_family_is_declared_once_and_before_its_samples() {
-        let text = specimen().prometheus();
+        let text = prometheus(&specimen());
         let mut families = std::collections::BTreeMap::new();
         for line in text.lines() {
             if let Some(declared) = line.strip_prefix("# TYPE ") {

@@ -2,15 +2,17 @@
 //! comments, and what is wrong is told with its line. What its numbers must be is checked here; what is made
 //! of them is in `described`.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+use terrace::offline::check_options;
+use terrace::{Error, Options, Result};
 use terrace_lsm::keyspace_options::check_ranges;
 use terrace_lsm::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use terrace_lsm::toml_text::toml_refusal;
 
 use crate::explain::described::Described;
 use crate::explain::{Explanation, KeyspaceExplanation};
-use crate::options::Options;
-use crate::{Error, Result};
 
 /// The longest description, in bytes.
 const MAX_BYTES: usize = 16 << 20;
@@ -20,6 +22,8 @@ const MAX_TABLES: usize = 1 << 17;
 const MAX_UNDER_WAY: usize = 1 << 10;
 /// Bytes and versions of all sub-levels together: what sums of them have room for.
 const MAX_SUM: u64 = 1 << 58;
+/// An option that stores have no more, as descriptions of earlier releases have it.
+const FORMER_LINE: &str = "\ninspect = true\n";
 /// Behind every age and number there is room for more.
 const MAX_NUMBER: u64 = 1 << 62;
 
@@ -30,7 +34,7 @@ const MAX_NUMBER: u64 = 1 << 62;
 /// if there are any, `tombstones`, or a list of `tables` with these. `keys` says of how many live keys
 /// each sub-level holds random ones, from which follows what merges would drop; without it nothing is known
 /// of that. Each number in `snapshots` is a snapshot that so many sub-levels are younger than. What has
-/// more than that is written by [`Db::describe_compaction`](crate::Db::describe_compaction).
+/// more than that is written by [`describe_compaction`](crate::explain::describe_compaction).
 ///
 /// Without a list of tables level 0 has one in each sub-level, and other levels as many as
 /// [`Options::table_bytes`] makes, at most 1000, which share the keys evenly. Without ages the policy
@@ -52,8 +56,9 @@ impl Description {
                 text.len()
             )));
         }
+        let known = without_former(text);
         let form: Form =
-            toml::from_str(text).map_err(|error| Error::invalid(toml_refusal(text, &error)))?;
+            toml::from_str(&known).map_err(|error| Error::invalid(toml_refusal(&known, &error)))?;
         form.check()?;
         let description = Description { form };
         description.described()?;
@@ -111,6 +116,14 @@ pub(crate) struct Form {
     pub(crate) runs: Vec<RunForm>,
     #[serde(default)]
     pub(crate) under_way: Vec<UnderWayForm>,
+}
+
+/// Blanks the line of an option that owners of earlier releases write.
+fn without_former(text: &str) -> Cow<'_, str> {
+    match text.contains(FORMER_LINE) {
+        true => text.replace(FORMER_LINE, "\n\n").into(),
+        false => text.into(),
+    }
 }
 
 fn default_name() -> String {
@@ -215,7 +228,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Form {
     /// Refuses numbers that nothing can be made of, naming the field and what it accepts.
     fn check(&self) -> Result<()> {
-        self.options.check()?;
+        check_options(&self.options)?;
         let tables: usize = self.sub_levels.iter().map(|s| s.tables.len()).sum();
         let counts = [
             ("sub_levels", self.sub_levels.len(), MAX_SUB_LEVELS),

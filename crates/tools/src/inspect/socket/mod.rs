@@ -24,4 +24,4 @@ pub use client::{
     flush, levels, rename_keyspace, statistics,
 };
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
-pub(crate) use server::{check, start};
+pub use server::{open, serve};

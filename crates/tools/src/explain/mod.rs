@@ -2,12 +2,12 @@
 //! what is missing for the next merge to be due.
 //!
 //! An explanation is data, made by the policy's own code from a store's levels
-//! ([`Db::explain_compaction`](crate::Db::explain_compaction)), from those of a store that another process
+//! ([`explain_compaction`]), from those of a store that another process
 //! has open ([`inspect::explain_compaction`](crate::inspect::explain_compaction)), or from a
 //! [`Description`] of levels that no store need have.
 //!
 //! ```
-//! use terrace::explain::Description;
+//! use terrace_tools::explain::Description;
 //! let description = Description::from_toml(
 //!     r#"
 //!     keys = 1_000_000
@@ -34,13 +34,15 @@ pub(crate) mod described;
 pub(crate) mod description;
 pub(crate) mod keyspace;
 pub(crate) mod record;
+mod store;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
+use terrace::CompactionPolicy;
 
 pub use self::description::Description;
-use crate::CompactionPolicy;
+pub use self::store::{describe_compaction, explain_compaction};
 pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 
 /// What a store's policy would begin now, keyspace by keyspace. The first keyspace that has a choice is
@@ -65,7 +67,7 @@ pub struct KeyspaceExplanation {
     /// Its levels that hold tables, from the top.
     pub levels: Vec<ExplainedLevel>,
     /// With `Leveled` the target of each level below level 0, down to the deepest. Counted from below, see
-    /// [`Options::level1_bytes`](crate::Options::level1_bytes).
+    /// [`Options::level1_bytes`](terrace::Options::level1_bytes).
     #[serde(default)]
     pub targets: Vec<LevelTarget>,
     /// What is being done, or waits to be done because somebody asked for it.
@@ -95,17 +97,17 @@ pub struct KeyspaceExplanation {
 pub struct Settings {
     /// The policy.
     pub policy: CompactionPolicy,
-    /// [`Options::level0_merge`](crate::Options::level0_merge). With `Score` level 0 goes down, whatever
+    /// [`Options::level0_merge`](terrace::Options::level0_merge). With `Score` level 0 goes down, whatever
     /// merging it gives, when it has twice as many.
     pub level0_merge: usize,
-    /// [`Options::level_ratio`](crate::Options::level_ratio), or the keyspace's own.
+    /// [`Options::level_ratio`](terrace::Options::level_ratio), or the keyspace's own.
     pub level_ratio: u64,
-    /// [`Options::level1_bytes`](crate::Options::level1_bytes), or the keyspace's own; for `Leveled` and
+    /// [`Options::level1_bytes`](terrace::Options::level1_bytes), or the keyspace's own; for `Leveled` and
     /// `Lazy`.
     pub level1_bytes: Option<u64>,
-    /// [`Options::dedup_threshold`](crate::Options::dedup_threshold); for `Dedup`.
+    /// [`Options::dedup_threshold`](terrace::Options::dedup_threshold); for `Dedup`.
     pub dedup_threshold: Option<f64>,
-    /// [`Options::least_score`](crate::Options::least_score); for `Score`.
+    /// [`Options::least_score`](terrace::Options::least_score); for `Score`.
     pub least_score: Option<f64>,
 }
 

@@ -3,9 +3,9 @@
 use rustix::fs::Mode;
 use rustix::process::{Uid, umask};
 use rustix::thread::set_thread_uid;
+use terrace::offline::NEW_SOCKET;
 
 use super::*;
-use crate::db::files::NEW_SOCKET;
 use crate::inspect::socket::address;
 
 const STRANGER: u32 = 65_534;

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use terrace::{Db, Error, Event, EventKind, EventListener, KeyspaceOptions, Options};
+
 use super::{connect, options, owner, said};
-use crate::event::{Event, EventKind, EventListener};
 use crate::inspect::socket::administration::{Administration, Turns};
 use crate::inspect::socket::protocol::{Request, parse_request, request_line};
 use crate::inspect::socket::{
-    checkpoint, compact, drop_keyspace, flush, levels, rename_keyspace, statistics,
+    checkpoint, compact, drop_keyspace, flush, levels, open, rename_keyspace, statistics,
 };
-use crate::{Db, Error, KeyspaceOptions, Options};
 
 const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
 /// Tables of two flushes that overlap, in level 0.
-fn put_two_tables(keyspace: &crate::Keyspace, db: &Db) {
+fn put_two_tables(keyspace: &terrace::Keyspace, db: &Db) {
     for value in [b"old", b"new"] {
         for key in [b"a", b"\xff"] {
             keyspace.put(key, value).unwrap();
@@ -217,7 +217,7 @@ fn a_long_request_keeps_nobody_waiting_and_ends_with_the_store() {
         event_listener: Some(listener),
         ..options()
     };
-    let db = Db::open(&path, options).unwrap();
+    let db = open(&path, options).unwrap();
     put_two_tables(&db, &db);
     let asked = path.clone();
     let client = thread::spawn(move || compact(&asked, None, Some(EVERYTHING)));

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
+use terrace::offline::MAX_KEYSPACE_NAME_BYTES;
+use terrace::{Db, Error, Result, SequenceNumber};
 use terrace_lsm::levels::DEFAULT_NAME;
 use terrace_lsm::serial::{key_form, key_of_form};
-
-use crate::db::Store;
-use crate::db::keyspaces::MAX_KEYSPACE_NAME_BYTES;
-use crate::{Error, Result, SequenceNumber};
 
 /// Requests that are carried out at a time. Fewer than clients that are served, so that those who
 /// only ask are answered whatever is being done.
@@ -50,26 +48,26 @@ pub(super) enum Administration {
 
 impl Administration {
     /// Does it, however long that takes. A checkpoint's sequence number.
-    pub(super) fn carry_out(&self, store: &Store) -> Result<Option<SequenceNumber>> {
+    pub(super) fn carry_out(&self, db: &Db) -> Result<Option<SequenceNumber>> {
         match self {
-            Administration::Flush => store.flush()?,
+            Administration::Flush => db.flush()?,
             Administration::Compact { keyspace, range } => {
                 let name = keyspace.as_deref().unwrap_or(DEFAULT_NAME);
-                let keyspace = store.keyspace_named(name)?;
+                let keyspace = db.keyspace(name)?;
                 match range {
-                    None => store.settle()?,
+                    None => db.compact()?,
                     Some((lower, upper)) => {
                         let lower = lower.as_ref().map(Vec::as_slice);
                         let upper = upper.as_ref().map(Vec::as_slice);
-                        store.compact_range(keyspace, (lower, upper))?;
+                        keyspace.compact_range((lower, upper))?;
                     }
                 }
             }
             Administration::Checkpoint { directory } => {
-                return store.checkpoint(directory).map(Some);
+                return db.checkpoint(directory).map(Some);
             }
-            Administration::RenameKeyspace { from, to } => store.rename_keyspace(from, to)?,
-            Administration::DropKeyspace { name } => store.drop_keyspace(name)?,
+            Administration::RenameKeyspace { from, to } => db.rename_keyspace(from, to)?,
+            Administration::DropKeyspace { name } => db.drop_keyspace(name)?,
         }
         Ok(None)
     }

@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace::offline::table_number;
+use terrace::{Error, Result};
 use terrace_lsm::levels::{self, ManifestDump, manifest_number};
 use terrace_lsm::table::{BlockCache, BlockSummary, TableReader};
 use terrace_lsm::things::things;
 use terrace_region::{FRAMES_START, Header, HeaderState};
 use terrace_storage::{Escaped, OpenMode, OpenOptions, Purpose, Storage};
-
-use crate::db::files;
-use crate::{Error, Result};
 
 /// What a file is and holds.
 #[derive(Clone, Debug)]
@@ -50,7 +49,7 @@ pub fn dump(storage: &dyn Storage, path: &Path) -> Result<Dump> {
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default();
-    if let Some(number) = files::table_number(name) {
+    if let Some(number) = table_number(name) {
         dump_table(storage, path, number)
     } else if manifest_number(name).is_some() {
         dump_manifest(storage, path)

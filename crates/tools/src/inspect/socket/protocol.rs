@@ -28,13 +28,12 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use terrace::{Event, LevelsReport, Statistics};
 
 use super::administration::{
     Administration, Outcome, RangeForm, check_name, path_form, path_of_form, required_name,
 };
-use crate::event::Event;
 use crate::explain::Explanation;
-use crate::{LevelsReport, Statistics};
 
 /// Raised when an old client could misread an answer, or an old owner a request.
 pub(super) const VERSION: u32 = 1;
@@ -79,7 +78,7 @@ pub struct EventLine {
     pub seconds: f64,
     /// The name of the thread that did it.
     pub thread: String,
-    /// The name of its kind; see [`EventKind::name`](crate::EventKind::name).
+    /// The name of its kind; see [`EventKind::name`](terrace::EventKind::name).
     pub kind: String,
     /// What happened, in words.
     pub event: String,

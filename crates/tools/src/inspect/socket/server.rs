@@ -16,35 +16,33 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
+use terrace::offline::{Attendant, Attended, SOCKET, attend};
+use terrace::{Db, Error, Options, Result};
 use terrace_lsm::guard::catch;
 use terrace_lsm::levels::DEFAULT_NAME;
-use terrace_lsm::sync::atomic::Ordering;
-use terrace_storage::{self as storage, Directory, FileIdentity, ForkMark, Operation};
+use terrace_storage::{self as storage, Directory, FileIdentity, ForkMark, NoThread, Operation};
 
 use super::address;
 use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, write_line};
-use crate::db::Store;
-use crate::db::attendant::Attendant;
-use crate::db::files::SOCKET;
-use crate::thread_start;
-use crate::{Error, Result};
+use crate::explain::{describe_compaction, explain_compaction};
 
+/// The name of each thread.
+const THREAD: &str = "terrace-inspect";
 /// Clients served at a time; one more is told so and sent away.
 const MAX_CONNECTIONS: usize = 8;
 /// Events are looked for so often while somebody follows them.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
 /// The inspection socket of an open store.
-pub(crate) struct Server {
-    directory: Arc<dyn Directory>,
+struct Server {
     shared: Arc<Shared>,
     /// The socket's file. Another owner may have put its own in its place.
     socket: FileIdentity,
@@ -55,8 +53,7 @@ pub(crate) struct Server {
 
 /// What the threads share.
 struct Shared {
-    store: Weak<Store>,
-    mark: ForkMark,
+    store: Attended,
     turns: Turns,
     state: Mutex<State>,
     closed: Condvar,
@@ -111,6 +108,24 @@ pub(super) fn no_inspection(path: PathBuf, error: io::Error) -> Error {
     }
 }
 
+/// Starts a thread of the server.
+///
+/// # Errors
+/// [`Error::NoThread`] if the system has none left.
+fn start_thread(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let builder = thread::Builder::new().name(THREAD.to_owned());
+    let started = refused_for_test().and_then(|()| builder.spawn(work));
+    started.map_err(|error| NoThread::new(THREAD, error).into())
+}
+
+#[cfg(not(test))]
+fn refused_for_test() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+use super::tests::refused_for_test;
+
 fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     for thread in threads {
         // It has a guard, so it ends without a panic.
@@ -118,26 +133,55 @@ fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// Opens the socket in the directory of a store whose lock is held.
+/// Opens a socket named `inspect` in the directory of an open store. Through it other processes of the
+/// same user can ask what the store holds and does, as `terrace stats`, `levels` and `events` do, and
+/// have it flushed, compacted and copied. The socket goes when the store is closed. A store that is
+/// open read-only gets none.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("store");
+/// use terrace::{Db, Options};
+/// use terrace_tools::inspect;
+///
+/// let db = Db::open(&path, Options::default())?;
+/// inspect::serve(&db)?;
+/// // Elsewhere, in another process:
+/// inspect::flush(&path)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::NoInspection`] if there can be no socket, [`Error::NoThread`] if no thread.
-pub(crate) fn start(store: &Arc<Store>) -> Result<Box<dyn Attendant>> {
-    Ok(Box::new(Server::start(store)?))
+/// [`Error::NoInspection`] if there can be no socket, [`Error::NoThread`] if no thread;
+/// [`Error::InvalidArgument`] if the store has a socket; [`Error::Closed`].
+pub fn serve(db: &Db) -> Result<()> {
+    attend(db, |store| {
+        check(&**store.directory())?;
+        Ok(Box::new(Server::start(store)?))
+    })
+}
+
+/// Opens a store as [`Db::open`] does, with the socket of [`serve`].
+///
+/// # Errors
+/// As [`Db::open`] and [`serve`]; the store is closed then.
+pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+    let db = Db::open(path, options)?;
+    serve(&db)?;
+    Ok(db)
 }
 
 impl Server {
-    fn start(store: &Arc<Store>) -> Result<Server> {
-        let directory = Arc::clone(&store.files.directory);
-        let failed = |error| no_inspection(store.files.directory.shown(SOCKET), error);
+    fn start(store: Attended) -> Result<Server> {
+        let directory = Arc::clone(store.directory());
+        let failed = |error| no_inspection(directory.shown(SOCKET), error);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let (listener, socket) = address::listen(&*directory).map_err(failed)?;
         let listener = TurnsAway(listener);
         // Whoever hangs up between poll and accept must not block it.
         listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
-            store: Arc::downgrade(store),
-            mark: store.lifecycle.mark,
+            store,
             turns: Turns::default(),
             state: Mutex::default(),
             closed: Condvar::new(),
@@ -147,12 +191,10 @@ impl Server {
             // After a panic the socket hangs up on later clients.
             let _ = accepting.guard(|| accepting.accept(&listener.0, &woken));
         };
-        let acceptor =
-            thread_start::start_for_sockets("terrace-inspect", accept).inspect_err(|_| {
-                let _ = address::remove_socket(&*directory, socket);
-            })?;
+        let acceptor = start_thread(accept).inspect_err(|_| {
+            let _ = address::remove_socket(&*directory, socket);
+        })?;
         Ok(Server {
-            directory,
             shared,
             socket,
             acceptor: Some(acceptor),
@@ -166,7 +208,7 @@ impl Attendant for Server {
     /// for the store. No other thread of the server's is left.
     fn close(mut self: Box<Self>) -> Box<dyn FnOnce()> {
         // What is left of it is replaced by the next owner.
-        let _ = address::remove_socket(&*self.directory, self.socket);
+        let _ = address::remove_socket(&**self.shared.store.directory(), self.socket);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
             state.is_closed = true;
@@ -216,10 +258,7 @@ impl Shared {
     }
 
     fn count_stranger(&self) {
-        if let Some(store) = self.store.upgrade() {
-            let strangers = &store.metrics.counters.strangers_refused;
-            strangers.fetch_add(1, Ordering::Relaxed);
-        }
+        self.store.count_stranger();
     }
 
     fn serve_in_thread(self: &Arc<Self>, stream: UnixStream) {
@@ -240,14 +279,14 @@ impl Shared {
         let serve = move || {
             let own = HangsUp {
                 stream: own,
-                mark: shared.mark,
+                mark: shared.store.mark(),
             };
             // A client that hangs up is nothing to the store.
             if let Err(panic) = shared.guard(|| shared.serve(&own.stream)) {
                 refuse(&own.stream, &panic.to_string());
             }
         };
-        match thread_start::start_for_sockets("terrace-inspect", serve) {
+        match start_thread(serve) {
             Ok(thread) => state.connections.push(Connection {
                 stream,
                 thread,
@@ -259,10 +298,7 @@ impl Shared {
 
     /// Runs the work of one of the server's threads. A panic poisons the store.
     fn guard<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
-        catch("inspection", || Ok(work())).map_err(|panic| match self.store.upgrade() {
-            Some(store) => store.poison(panic),
-            None => panic,
-        })
+        catch("inspection", || Ok(work())).map_err(|panic| self.store.poison(panic))
     }
 
     /// One connection: a request, its answer.
@@ -279,28 +315,28 @@ impl Shared {
         match request {
             Request::Statistics => self.tell_statistics(stream),
             Request::Levels => {
-                let Some(store) = self.store.upgrade() else {
+                let Some(db) = self.store.handle() else {
                     return Ok(());
                 };
-                let levels = store.levels_report(|levels| store.level_duplicates(levels));
-                drop(store);
+                let levels = db.levels_with_duplicates();
+                drop(db);
                 tell(stream, Told::Levels(&levels))
             }
             Request::Explanation => {
-                let Some(store) = self.store.upgrade() else {
+                let Some(db) = self.store.handle() else {
                     return Ok(());
                 };
-                let explanation = store.explain_compaction();
-                drop(store);
+                let explanation = explain_compaction(&db);
+                drop(db);
                 tell(stream, Told::Explanation(&explanation))
             }
             Request::Description(keyspace) => {
-                let Some(store) = self.store.upgrade() else {
+                let Some(db) = self.store.handle() else {
                     return Ok(());
                 };
                 let name = keyspace.as_deref().unwrap_or(DEFAULT_NAME);
-                let described = store.describe_compaction(name);
-                drop(store);
+                let described = describe_compaction(&db, name);
+                drop(db);
                 match described.and_then(|described| described.to_toml()) {
                     Ok(text) => tell(stream, Told::Description(&text)),
                     // It is known which keyspace is missing: to who asks it is the same error.
@@ -320,22 +356,22 @@ impl Shared {
             );
             return Ok(());
         };
-        let Some(store) = self.begin_administering() else {
+        let Some(db) = self.begin_administering() else {
             return Ok(());
         };
-        let ended = wanted.carry_out(&store);
+        let ended = wanted.carry_out(&db);
         // A listener's code may have forked: the parent answers.
-        if self.mark.is_inherited() {
+        if self.store.mark().is_inherited() {
             return Ok(());
         }
-        drop(store);
+        drop(db);
         // Who hears that it is done may ask for the next at once.
         drop(turn);
         write_line(stream, &outcome_line(&Outcome::of(ended)))
     }
 
     /// From here on closing leaves this thread its connection. `None` if it has begun already.
-    fn begin_administering(&self) -> Option<Arc<Store>> {
+    fn begin_administering(&self) -> Option<Db> {
         let mut state = self.state.lock();
         let this = thread::current().id();
         let connection = state
@@ -343,15 +379,15 @@ impl Shared {
             .iter_mut()
             .find(|connection| connection.thread.thread().id() == this)?;
         connection.administers = true;
-        self.store.upgrade()
+        self.store.handle()
     }
 
     fn tell_statistics(&self, stream: &UnixStream) -> io::Result<()> {
-        let Some(store) = self.store.upgrade() else {
+        let Some(db) = self.store.handle() else {
             return Ok(());
         };
-        let statistics = store.statistics();
-        drop(store);
+        let statistics = db.statistics();
+        drop(db);
         tell(stream, Told::Statistics(&statistics))
     }
 
@@ -359,11 +395,9 @@ impl Shared {
         let mut last = wanted.after;
         let mut next_statistics = Instant::now();
         loop {
-            let Some(store) = self.store.upgrade() else {
+            let Some(events) = self.store.events_after(last) else {
                 return Ok(());
             };
-            let events = store.metrics.events.kept_after(last);
-            drop(store);
             for event in &events {
                 tell(stream, Told::Event(event))?;
                 last = event.number;
@@ -395,7 +429,7 @@ impl Shared {
 
 /// Checks that a store's directory may have a socket: one on a simulated disk has not, and without
 /// /proc nothing leads to an open directory.
-pub(crate) fn check(directory: &dyn Directory) -> Result<()> {
+fn check(directory: &dyn Directory) -> Result<()> {
     let detail = if directory.descriptor().is_none() {
         "the store is not in a directory of the file system; open it without `inspect`"
     } else if !Path::new("/proc/self/fd").exists() {

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
+use terrace::internal::{merge_without_drops, reserve};
+use terrace::{Background, Db, Error, Options};
 
 use super::*;
-use crate::{Db, Error, Options};
 
 /// A store that wrote the same keys again and again and merged nothing, to be read by other options.
 fn written() -> Options {
@@ -50,7 +51,7 @@ fn a_store_and_its_description_explain_the_same() {
     for policy in POLICIES {
         let db = read_as(&options, policy);
         for _with_snapshot in [false, true] {
-            let explained = db.explain_compaction();
+            let explained = explain_compaction(&db);
             let [keyspace] = explained.keyspaces.as_slice() else {
                 panic!("{explained:?}");
             };
@@ -62,8 +63,7 @@ fn a_store_and_its_description_explain_the_same() {
             assert_eq!(keyspace.settings.policy, policy);
             let rate = keyspace.levels[0].duplicate_rate.unwrap();
             assert!((2.0..4.0).contains(&rate), "{rate}");
-            let text = db
-                .describe_compaction("default")
+            let text = describe_compaction(&db, "default")
                 .unwrap()
                 .to_toml()
                 .unwrap();
@@ -73,7 +73,7 @@ fn a_store_and_its_description_explain_the_same() {
             let _kept = db.snapshot();
         }
         assert!(matches!(
-            db.describe_compaction("lakes"),
+            describe_compaction(&db, "lakes"),
             Err(Error::NoKeyspace { .. })
         ));
     }
@@ -83,7 +83,7 @@ fn a_store_and_its_description_explain_the_same() {
 fn what_a_description_holds_comes_from_the_tables() {
     let options = written();
     let db = read_as(&options, CompactionPolicy::Score);
-    let explained = db.explain_compaction().keyspaces.remove(0);
+    let explained = explain_compaction(&db).keyspaces.remove(0);
     let levels = db.levels().keyspaces.remove(0);
     let sub_levels = &explained.levels[0].sub_levels;
     assert_eq!(sub_levels.len(), levels.levels[0].len());
@@ -101,6 +101,85 @@ fn what_a_description_holds_comes_from_the_tables() {
     assert!(explained.candidates.len() > 5, "{:?}", explained.candidates);
 }
 
+fn write(db: &Db) {
+    for key in 0..100u8 {
+        db.put(&[key], b"value").unwrap();
+    }
+    db.flush().unwrap();
+}
+
+#[test]
+fn what_is_under_way_is_told_with_what_waits_for_it() {
+    let options = Options {
+        compaction_policy: CompactionPolicy::Tiered,
+        level0_merge: 2,
+        background: Background::Inline,
+        ..Options::in_memory()
+    };
+    let db = Db::open("/store", options).unwrap();
+    write(&db);
+    let reserved = reserve(&db, &[0], &[255]).unwrap();
+    write(&db);
+    let explanation = explain_compaction(&db);
+    let keyspace = &explanation.keyspaces[0];
+    assert_eq!(keyspace.under_way[0].reason, "tables are put there");
+    assert_eq!(keyspace.choice, None);
+    let waiting = keyspace.waiting.as_ref().unwrap();
+    assert_eq!(
+        (waiting.until.as_slice(), waiting.plan.entries),
+        (&[0][..], 200)
+    );
+    let described = describe_compaction(&db, "default").unwrap();
+    assert_eq!(described.explain().unwrap(), explanation);
+    drop(reserved);
+    let keyspace = explain_compaction(&db).keyspaces.remove(0);
+    assert_eq!(keyspace.choice, keyspace.candidates[0].plan);
+    assert_eq!(keyspace.choice.unwrap().read_bytes, waiting.plan.read_bytes);
+}
+
+#[test]
+fn what_is_put_off_is_told_with_what_it_needs() {
+    let options = Options {
+        level0_merge: 10,
+        // A flush takes no table along.
+        arena_bytes: 1 << 20,
+        arena_index_bytes: 1 << 19,
+        ..Options::in_memory()
+    };
+    let db = Db::open("/store", options.clone()).unwrap();
+    write(&db);
+    write(&db);
+    db.close().unwrap();
+    let db = Db::open(
+        "/store",
+        Options {
+            read_only: true,
+            compaction_policy: CompactionPolicy::Score,
+            ..options
+        },
+    );
+    let db = db.unwrap();
+    let before = explain_compaction(&db).keyspaces.remove(0);
+    // An estimate, of hashes that differ from one process to the next.
+    let dropped = before.choice.unwrap().dropped_entries.unwrap();
+    assert!((97..=103).contains(&dropped), "{dropped}");
+    let output = merge_without_drops(&db, 200, 100.0).unwrap();
+    let explanation = explain_compaction(&db);
+    let after = &explanation.keyspaces[0];
+    let [setback] = after.setbacks.as_slice() else {
+        panic!("{after:?}");
+    };
+    assert_eq!((setback.level, setback.age), output);
+    assert_eq!(
+        (setback.needed_entries, setback.present_entries),
+        (250, 200)
+    );
+    assert_eq!(after.choice, None);
+    let described = describe_compaction(&db, "default").unwrap();
+    let described = described.explain().unwrap().keyspaces.remove(0);
+    assert_eq!(described.choice, None);
+    assert_eq!(described.levels, after.levels);
+}
 fn explained(text: &str) -> KeyspaceExplanation {
     let description = Description::from_toml(text).unwrap();
     description.explain().unwrap().keyspaces.remove(0)
@@ -206,6 +285,18 @@ fn a_leftover_names_all_that_is_under_way_as_what_it_waits_for() {
         let alone = explained(&of_tables("", &levels));
         assert_eq!((alone.choice, alone.waiting), (Some(waiting.plan), None));
     }
+}
+
+#[test]
+fn a_description_of_an_earlier_release_is_understood() {
+    let text = described(
+        "[options]\ncompaction_policy = \"dedup\"\ninspect = true\n",
+        &[1, 1],
+    );
+    let today = described("[options]\ncompaction_policy = \"dedup\"\n", &[1, 1]);
+    assert_eq!(explained(&text), explained(&today));
+    let refused = Description::from_toml("[options]\ninspect = 1\n").unwrap_err();
+    assert!(refused.to_string().contains("line 2"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! Every checksum and every rule of a store that is not open.
+
+use std::path::Path;
+
+use terrace::{Db, Error, Options, Problem, Result, VerifyReport};
+
+/// Checks a store that nobody has open for writing: the manifest, every frame in the arenas, every
+/// block of every table with its order, counts and filter, and that ages order all versions of
+/// every key. Writes nothing. `progress` is told of every table, with how many there are.
+///
+/// # Errors
+/// Those that keep it from looking: no store, a lock, an unreadable directory. Damage is no error
+/// of this function: it is in the report.
+pub fn verify(
+    path: &Path,
+    options: Options,
+    progress: impl FnMut(usize, usize),
+) -> Result<VerifyReport> {
+    let options = Options {
+        read_only: true,
+        create_if_missing: false,
+        ..options
+    };
+    let db = match Db::open(path, options) {
+        Ok(db) => db,
+        Err(error) if is_damage(&error) => {
+            let mut report = VerifyReport::default();
+            report.problems.push(Problem::of(path, error));
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    db.verify(progress)
+}
+
+/// Whether the error says that bytes are wrong, and not that they could not be looked at.
+fn is_damage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. }
+    )
+}
