@@ -11,13 +11,15 @@ use crate::tools::{has_nightly_sources, nightly};
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Where to look: what shares memory between threads, or has unsafe code.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 9] = [
     "-p",
     "terrace-region",
     "-p",
     "terrace-lsm",
     "-p",
     "terrace",
+    "-p",
+    "terrace-tools",
     "--lib",
 ];
 

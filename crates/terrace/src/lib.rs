@@ -35,7 +35,6 @@ mod parallel;
 mod persist_method;
 mod randomness;
 mod read_buffer;
-mod repair;
 mod stall_cause;
 mod thread_start;
 mod write_buffer;
@@ -64,9 +63,6 @@ pub use options::{
     ReadBufferStructure, RegionSource,
 };
 pub use read_buffer::ReadBufferStatistics;
-pub use repair::{
-    DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair, repair_with,
-};
 pub use stall_cause::StallCause;
 pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 pub use terrace_lsm::compaction::policy::settings::CompactionPolicy;

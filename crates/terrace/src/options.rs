@@ -138,7 +138,7 @@ pub struct Options {
     /// Open without writing a byte; every write is refused. Default: false.
     pub read_only: bool,
     /// Where another owner or reader holds the lock of the store, or of its region directory, try again
-    /// for this time, with pauses of 5 to 100 ms, before the opening or [`repair`](crate::repair()) is
+    /// for this time, with pauses of 5 to 100 ms, before the opening or `terrace_tools::repair` is
     /// [`Error::Busy`](crate::Error::Busy). No other error is waited out. In TOML
     /// `wait_for_lock_seconds`. Default (`None`): the first refusal is the error.
     ///
@@ -318,7 +318,7 @@ pub struct Options {
     /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
     /// false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
     pub accept_region_loss: bool,
-    /// [`repair`](crate::repair()) takes in the tables that openings kept when they dropped the end of
+    /// `terrace_tools::repair` takes in the tables that openings kept when they dropped the end of
     /// the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables). Openings
     /// ignore it. Default: false.
     #[serde(skip)]

@@ -471,7 +471,7 @@ fn files_with_the_last_number_are_in_nobodys_way() {
             .retain(|file, _| file != "CURRENT" && file != "MANIFEST-000001");
         let bare = bare.disk(BOOT);
         for disk in [&repaired, &bare] {
-            let report = terrace::repair(STORE.as_ref(), options(disk), |_, _| {});
+            let report = terrace_tools::repair::repair(STORE.as_ref(), options(disk), |_, _| {});
             report.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         for disk in [opened, repaired, bare] {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use terrace::{Db, Error, Options, RepairOptions};
+use terrace::{Db, Error, Options};
+use terrace_tools::repair::RepairOptions;
 
 const NAME: &str = "lost+found";
 
@@ -21,7 +22,8 @@ fn check(path: &Path) {
     let report = terrace_tools::inspect::verify(path, Options::default(), |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     let options = RepairOptions::default();
-    let report = terrace::repair_with(path, Options::default(), options, |_, _| {}).unwrap();
+    let report =
+        terrace_tools::repair::repair_with(path, Options::default(), options, |_, _| {}).unwrap();
     assert!(!report.is_changed() && report.left.is_empty(), "{report:?}");
     assert!(path.join(NAME).is_dir());
 }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace::{
-    Background, Db, Durability, Error, Options, PersistMethod, WriteBatch, WriteOptions, repair,
+    Background, Db, Durability, Error, Options, PersistMethod, WriteBatch, WriteOptions,
 };
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, FaultFilter, FaultPlan, Operation, Purpose,
     RealStorage, SimulatedStorage, Storage,
 };
+use terrace_tools::repair::repair;
 
 const MIB: u64 = 1 << 20;
 const ARENA_BYTES: u64 = 4 * MIB;

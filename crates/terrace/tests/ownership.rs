@@ -448,12 +448,12 @@ fn nobody_repairs_a_store_whose_owner_lives_though_lock_and_current_are_gone() {
     fill(&owner, "a", 1_000);
     fs::remove_file(path.join("LOCK")).unwrap();
     fs::remove_file(path.join("CURRENT")).unwrap();
-    match terrace::repair(&path, small(), |_, _| {}) {
+    match terrace_tools::repair::repair(&path, small(), |_, _| {}) {
         Err(Error::Busy { .. }) => {}
         other => panic!("{other:?}"),
     }
     let _ = owner.close();
-    terrace::repair(&path, small(), |_, _| {}).unwrap();
+    terrace_tools::repair::repair(&path, small(), |_, _| {}).unwrap();
     assert_eq!(keys(&Db::open(&path, small()).unwrap()).len(), 1_000);
 }
 
@@ -569,7 +569,7 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
                 continue;
             }
             // Repair puts it out of the way, and the store opens.
-            terrace::repair(&path, small(), |_, _| {}).unwrap();
+            terrace_tools::repair::repair(&path, small(), |_, _| {}).unwrap();
             Db::open(&path, small()).unwrap().close().unwrap();
         }
     }
@@ -584,7 +584,7 @@ fn a_foreign_entry_that_cannot_be_examined_disturbs_nobody() {
     let db = Db::open(&path, small()).unwrap();
     assert_eq!(keys(&db), ["a"]);
     db.close().unwrap();
-    terrace::repair(&path, small(), |_, _| {}).unwrap();
+    terrace_tools::repair::repair(&path, small(), |_, _| {}).unwrap();
 }
 
 #[test]

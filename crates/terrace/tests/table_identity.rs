@@ -10,9 +10,10 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use support::script::tiny;
 use terrace::internal::Randomness;
-use terrace::{Background, Db, Error, Options, Result, repair};
+use terrace::{Background, Db, Error, Options, Result};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
 use terrace_tools::inspect;
+use terrace_tools::repair::repair;
 
 const COPY: &str = "/copy";
 

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use image::{Image, STORE};
 use support::script::tiny;
-use terrace::{Background, Db, Error, ManifestRepair, Options, RepairReport, Result};
+use terrace::{Background, Db, Error, Options, Result};
 use terrace_region::Front;
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 use terrace_tools::inspect;
+use terrace_tools::repair::{ManifestRepair, RepairReport};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const BOOT: u64 = 1;
@@ -62,7 +63,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn repair(options: Options) -> Result<RepairReport> {
-    terrace::repair(STORE.as_ref(), options, |_, _| {})
+    terrace_tools::repair::repair(STORE.as_ref(), options, |_, _| {})
 }
 
 fn verify(disk: &SimulatedStorage) -> Vec<inspect::Problem> {

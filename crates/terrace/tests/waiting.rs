@@ -267,7 +267,7 @@ fn a_repair_waits_for_an_owner_that_leaves() {
     };
     let repair = std::thread::spawn({
         let path = path.clone();
-        move || terrace::repair(&path, options, |_, _| {})
+        move || terrace_tools::repair::repair(&path, options, |_, _| {})
     });
     while attempts.count() < 2 && !repair.is_finished() {
         std::thread::sleep(Duration::from_millis(1));

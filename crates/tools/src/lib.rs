@@ -1,7 +1,9 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
 //! [`explain`] says what a compaction policy would do and why, of a store or of described levels.
-//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`simulate`] computes the bytes that a compaction policy would write for a load of any size.
+//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`mod@repair`] makes
+//! a damaged store openable again. [`simulate`] computes the bytes that a compaction policy would write
+//! for a load of any size.
 //!
 //! ```
 //! # let directory = tempfile::tempdir().unwrap();
@@ -32,4 +34,5 @@
 
 pub mod explain;
 pub mod inspect;
+pub mod repair;
 pub mod simulate;

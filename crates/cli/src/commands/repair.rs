@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terrace::{
-    DamagedTable, Error, LeftFile, ManifestRepair, Options, RepairOptions, RepairReport,
-    repair_with,
+use terrace::{Error, Options};
+use terrace_tools::repair::{
+    DamagedTable, LeftFile, ManifestRepair, RepairOptions, RepairReport, repair_with,
 };
 
 use crate::arguments::Repair;

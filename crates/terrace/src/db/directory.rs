@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::{Error, Result};
 
 /// Opens a directory; `None` if there is none.
-pub(crate) fn open_if_there(
+pub fn open_if_there(
     storage: &dyn Storage,
     path: &Path,
     access: Access,

@@ -3,7 +3,7 @@
 use terrace_lsm::key::MAX_SEQUENCE;
 
 /// Taken by the owner, shared by readers.
-pub(crate) const LOCK: &str = "LOCK";
+pub const LOCK: &str = "LOCK";
 
 /// The name of the socket at which the owner answers questions.
 pub const SOCKET: &str = "inspect";
@@ -21,7 +21,7 @@ const MAX_NUMBER: u64 = u64::MAX / 2;
 
 /// Whether the next number behind that of a file may be given. Numbers beyond those of writes are never
 /// reached: a file with one is in nobody's way.
-pub(crate) fn leaves_room(number: u64) -> bool {
+pub fn leaves_room(number: u64) -> bool {
     number < MAX_SEQUENCE
 }
 
@@ -32,23 +32,23 @@ pub fn table_number(name: &str) -> Option<u64> {
 }
 
 /// Whether a file is an arena.
-pub(crate) fn is_arena(name: &str) -> bool {
+pub fn is_arena(name: &str) -> bool {
     is_numbered(name, "arena-")
 }
 
 /// What follows the name of a file that `repair` found damaged and put aside.
-pub(crate) const DAMAGED: &str = ".damaged";
+pub const DAMAGED: &str = ".damaged";
 
 /// The name that a file had before it was put aside.
-pub(crate) fn without_damaged(name: &str) -> &str {
+pub fn without_damaged(name: &str) -> &str {
     name.split_once(DAMAGED).map_or(name, |(name, _)| name)
 }
 
 /// What follows the name of a table that `repair` is writing.
-pub(crate) const NEW: &str = ".new";
+pub const NEW: &str = ".new";
 
 /// The number of a table that `repair` is writing, or had written when it was cut short.
-pub(crate) fn new_table_number(name: &str) -> Option<u64> {
+pub fn new_table_number(name: &str) -> Option<u64> {
     table_number(name.strip_suffix(NEW)?)
 }
 
@@ -61,10 +61,10 @@ pub(crate) fn unlisted_table_number(name: &str) -> Option<u64> {
 }
 
 /// Suffix of such a table once a repair has taken it in.
-pub(crate) const TAKEN: &str = ".taken";
+pub const TAKEN: &str = ".taken";
 
 /// The number that a table has, or had before it was put aside: it is not given again.
-pub(crate) fn used_table_number(name: &str) -> Option<u64> {
+pub fn used_table_number(name: &str) -> Option<u64> {
     let name = without_damaged(name);
     let name = name.strip_suffix(UNLISTED).unwrap_or(name);
     table_number(name.strip_suffix(TAKEN).unwrap_or(name))
@@ -76,7 +76,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 }
 
 /// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
-pub(crate) fn is_ours(name: &str) -> bool {
+pub fn is_ours(name: &str) -> bool {
     let name = without_damaged(name);
     [LOCK, RESERVE, PERSISTS, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")

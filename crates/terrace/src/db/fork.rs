@@ -49,7 +49,7 @@ fn entered(stores: u64, process: u64) -> u64 {
 }
 
 /// Makes the mark of an opening.
-pub(crate) fn mark(path: &Path) -> Result<ForkMark> {
+pub fn mark(path: &Path) -> Result<ForkMark> {
     // A child inherits the state of the thread's generator, and would give its own stores and tables
     // the numbers that its parent gives. The kernel's generator fails at most early in a boot.
     let _ = rand::rng().reseed();

@@ -22,7 +22,7 @@ const LOCK_ATTEMPTS: usize = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// An open directory whose `LOCK` is held.
-pub(crate) struct Ownership {
+pub struct Ownership {
     directory: Arc<dyn Directory>,
     /// `None` once it is given up, and for a reader without a file to be locked.
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -33,7 +33,7 @@ impl Ownership {
     ///
     /// # Errors
     /// [`Error::Busy`] if another owner or reader holds it.
-    pub(crate) fn take(directory: &Arc<dyn Directory>) -> Result<Self> {
+    pub fn take(directory: &Arc<dyn Directory>) -> Result<Self> {
         let lock = lock_as_owner(&**directory)?;
         Ok(Ownership::of(directory, Some(lock)))
     }
@@ -164,7 +164,7 @@ fn socket(directory: &dyn Directory) -> Option<PathBuf> {
 }
 
 /// Adds the owner's socket to an error of a lock on one of its files.
-pub(crate) fn with_socket(directory: &dyn Directory, error: Error) -> Error {
+pub fn with_socket(directory: &dyn Directory, error: Error) -> Error {
     match error {
         Error::Busy { .. } => busy(directory),
         error => error,

@@ -65,12 +65,14 @@ const HELD_BYTES: u64 = 16 << 20;
 
 /// The writes that were in arenas, oldest first.
 #[derive(Debug)]
-pub(crate) struct RecoveredWrites {
+pub struct RecoveredWrites {
     pub(crate) arenas: Vec<TakenArena>,
     /// Generations of arenas that are there and hold no frame.
     pub(crate) empty: Vec<u64>,
-    pub(crate) last_sequence: SequenceNumber,
-    pub(crate) report: Recovery,
+    /// The last number that was given, as far as is known.
+    pub last_sequence: SequenceNumber,
+    /// The findings.
+    pub report: Recovery,
 }
 
 /// An arena with frames that recovery takes. They are on the medium.
@@ -163,7 +165,7 @@ impl RecoveredWrites {
 
     /// What was in arenas is gone, and the caller goes on without. Numbers that were promised are
     /// not given again.
-    pub(crate) fn lost(state: &ManifestState) -> Self {
+    pub fn lost(state: &ManifestState) -> Self {
         RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
     }
 
@@ -186,7 +188,7 @@ impl RecoveredWrites {
     }
 
     /// Returns the last number of a write that is there. Those that were promised and are lost are above.
-    pub(crate) fn last_taken(&self) -> SequenceNumber {
+    pub fn last_taken(&self) -> SequenceNumber {
         let loss = self.report.region_loss;
         loss.map_or(self.last_sequence, |loss| loss.kept)
     }
@@ -205,7 +207,7 @@ impl RecoveredWrites {
 /// # Errors
 /// [`Error::RegionLost`] if an arena is missing and that is not accepted, [`Error::Corruption`] if
 /// acknowledged bytes are damaged.
-pub(crate) fn recover(
+pub fn recover(
     region: &Region,
     state: &ManifestState,
     options: &Options,
@@ -255,10 +257,7 @@ pub(crate) fn check_evidence(region: &Region, state: &ManifestState) -> Result<V
 }
 
 /// Returns the arenas of this store, slot and generation, that no edit of the manifest issued.
-pub(crate) fn unissued(
-    slots: &[SlotInfo],
-    state: &ManifestState,
-) -> impl Iterator<Item = (u64, u64)> {
+pub fn unissued(slots: &[SlotInfo], state: &ManifestState) -> impl Iterator<Item = (u64, u64)> {
     let next = state.next_generation;
     let generations = slots
         .iter()
@@ -275,7 +274,7 @@ fn own_generation(slot: &SlotInfo) -> Option<u64> {
 }
 
 /// The error for an arena of a generation that no edit issued.
-pub(crate) fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> Error {
+pub fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> Error {
     let known = state.next_generation.saturating_sub(1);
     let detail = format!(
         "its generation is {generation}, the manifest knows none above {known}: the manifest has \
@@ -395,7 +394,7 @@ fn check_records(arenas: &[LiveFound], plan: &Plan) -> Result<()> {
 
 /// Fails if a frame of a live arena names a keyspace that no edit issued. Arenas that cannot be read
 /// prove nothing.
-pub(crate) fn check_live_keyspaces(region: &Region, state: &ManifestState) -> Result<()> {
+pub fn check_live_keyspaces(region: &Region, state: &ManifestState) -> Result<()> {
     let live = state.live_arenas.iter();
     let read = live.filter_map(|(generation, arena)| {
         read_live(region, *generation, arena, state.next_keyspace).ok()

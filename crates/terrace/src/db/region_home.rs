@@ -30,7 +30,7 @@ use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
 /// The file that says whose region a directory is.
-pub(crate) const NAME: &str = "REGION";
+pub const NAME: &str = "REGION";
 const TEMPORARY_NAME: &str = "REGION.tmp";
 const FRONT: Front = Front {
     magic: *b"TerrRegn",
@@ -47,7 +47,8 @@ struct RegionIdentity {
 
 /// Where the arenas are that the manifest names.
 #[derive(Clone, Debug)]
-pub(crate) enum OldArenas {
+pub enum OldArenas {
+    /// They are in this directory.
     In(Arc<dyn Directory>),
     /// Not at hand, and no write is in them alone.
     NotNeeded,
@@ -57,13 +58,13 @@ pub(crate) enum OldArenas {
 
 impl OldArenas {
     /// Returns whether they are in a directory, by this very opening of it.
-    pub(crate) fn are_in(&self, directory: &Arc<dyn Directory>) -> bool {
+    pub fn are_in(&self, directory: &Arc<dyn Directory>) -> bool {
         matches!(self, OldArenas::In(old) if Arc::ptr_eq(old, directory))
     }
 }
 
 /// The region directory that was asked for.
-pub(crate) struct Given {
+pub struct Given {
     /// Absolute, so that the manifest can name it.
     path: PathBuf,
     /// `None` if it is not there yet.
@@ -71,18 +72,19 @@ pub(crate) struct Given {
 }
 
 /// Where arenas were and where they will be.
-pub(crate) struct Homes {
-    pub(crate) old: OldArenas,
+pub struct Homes {
+    /// The place of the arenas that the manifest names.
+    pub old: OldArenas,
     pub(crate) new: ArenaHome,
     /// Of the new home.
-    pub(crate) directory: Arc<dyn Directory>,
+    pub directory: Arc<dyn Directory>,
     /// On the region directory.
-    pub(crate) lock: Option<Box<dyn Lock>>,
+    pub lock: Option<Box<dyn Lock>>,
 }
 
 /// Opens the region directory that was asked for. Refuses one that cannot be any store's, before the
 /// store itself is made.
-pub(crate) fn given(
+pub fn given(
     storage: &dyn Storage,
     store: &dyn Directory,
     options: &Options,
@@ -117,16 +119,13 @@ pub(crate) fn given(
 }
 
 /// Returns whose region a directory is, and which one: the numbers of the store and of the region.
-pub(crate) fn owner(store: &Path, directory: &dyn Directory) -> Result<Option<(u128, u128)>> {
+pub fn owner(store: &Path, directory: &dyn Directory) -> Result<Option<(u128, u128)>> {
     let identity = examine(store, directory)?;
     Ok(identity.map(|identity| (identity.store_id, identity.region_id)))
 }
 
 /// Says anew whose region a directory is; what said so before is damaged or gone.
-pub(crate) fn restore(
-    directory: &dyn Directory,
-    (store_id, region_id): (u128, u128),
-) -> Result<()> {
+pub fn restore(directory: &dyn Directory, (store_id, region_id): (u128, u128)) -> Result<()> {
     let identity = RegionIdentity {
         store_id,
         region_id,
@@ -139,7 +138,7 @@ pub(crate) fn restore(
 /// # Errors
 /// [`Error::WrongRegion`] if the directory is another store's or the writes are elsewhere,
 /// [`Error::RegionLost`] if they are nowhere, [`Error::Busy`] if the directory is in use.
-pub(crate) fn settle(
+pub fn settle(
     storage: &dyn Storage,
     store: &Arc<dyn Directory>,
     given: Option<Given>,
@@ -246,7 +245,7 @@ fn old_arenas(
 }
 
 /// The error for writes that are missing with `path`.
-pub(crate) fn lost(state: &ManifestState, path: &Path) -> Error {
+pub fn lost(state: &ManifestState, path: &Path) -> Error {
     Error::RegionLost {
         path: path.to_path_buf(),
         loss: Some(state.loss()),

@@ -46,7 +46,7 @@ pub(crate) fn recover_from(
 }
 
 /// The region of the store with this number, whose arenas are in `directory`.
-pub(crate) fn open_region(
+pub fn open_region(
     storage: &Arc<CountingStorage>,
     directory: &Arc<dyn Directory>,
     store_id: u128,
@@ -97,9 +97,9 @@ impl Store {
     }
 }
 
-/// Returns a region's error in the engine's terms. [`Store::region_error`] and [`Error::with_loss`]
+/// Returns a region's error in the engine's terms. `Store::region_error` and [`Error::with_loss`]
 /// name the writes that a missing arena leaves.
-pub(crate) fn region_error(error: terrace_region::Error) -> Error {
+pub fn region_error(error: terrace_region::Error) -> Error {
     use terrace_region::Error as Region;
     match error {
         Region::Io(error) => error.into(),

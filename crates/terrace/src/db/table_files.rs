@@ -39,15 +39,19 @@ impl NewFiles {
 
 /// Where tables are written, and what all of a store's have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct TableHome<'a> {
-    pub(crate) directory: &'a dyn Directory,
+pub struct TableHome<'a> {
+    /// The store's directory.
+    pub directory: &'a dyn Directory,
     /// Returns a file's name, from its number.
-    pub(crate) name_of: fn(u64) -> String,
-    pub(crate) next_table: &'a AtomicU64,
-    pub(crate) hash_seed: u64,
-    pub(crate) randomness: &'a Randomness,
+    pub name_of: fn(u64) -> String,
+    /// The next number of a table.
+    pub next_table: &'a AtomicU64,
+    /// The seed of the hashes in filters.
+    pub hash_seed: u64,
+    /// The source of identities.
+    pub randomness: &'a Randomness,
     /// Files are written past the page cache.
-    pub(crate) direct: bool,
+    pub direct: bool,
 }
 
 impl Store {
@@ -90,7 +94,7 @@ impl Store {
 }
 
 /// Writes tables for one place of one keyspace.
-pub(crate) struct TableFiles<'a> {
+pub struct TableFiles<'a> {
     home: TableHome<'a>,
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
@@ -102,7 +106,8 @@ pub(crate) struct TableFiles<'a> {
 }
 
 impl<'a> TableFiles<'a> {
-    pub(crate) fn new(
+    /// Returns the writer of tables of one form.
+    pub fn new(
         home: TableHome<'a>,
         keyspace: KeyspaceId,
         form: KeyspaceOptions,
@@ -125,7 +130,7 @@ impl<'a> TableFiles<'a> {
     }
 
     /// The same, for tombstones of which the oldest reached its first table then.
-    pub(crate) fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
+    pub fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
         TableFiles {
             oldest_tombstone_seconds: seconds,
             ..self
@@ -145,7 +150,8 @@ impl<'a> TableFiles<'a> {
         }
     }
 
-    pub(crate) fn sync(&mut self) -> Result<()> {
+    /// Makes the files durable. Their names are made so by syncing the directory.
+    pub fn sync(&mut self) -> Result<()> {
         self.files.sync()
     }
 

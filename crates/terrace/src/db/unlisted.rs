@@ -18,13 +18,13 @@ use crate::{Error, Result, SequenceNumber};
 
 /// The tables in a store's directory that are kept, or are to be.
 #[derive(Debug, Default)]
-pub(crate) struct Unlisted {
+pub struct Unlisted {
     /// Numbers of those that have their own names still.
     found: Vec<u64>,
     /// Numbers of those that an earlier opening has kept.
     kept: Vec<u64>,
     /// Numbers of files that were kept and that are no readable tables of this store, and why.
-    pub(crate) unreadable: Vec<(u64, Error)>,
+    pub unreadable: Vec<(u64, Error)>,
     /// The last sequence number in any of them.
     pub(crate) last_sequence: SequenceNumber,
     /// Above the number of every table that is or was put aside.
@@ -35,7 +35,7 @@ impl Unlisted {
     /// Looks for them. `known_sequence` is the last number in listed tables and in the frames of arenas
     /// that are taken. A load's table proves nothing by its number, which is the one that was next when
     /// the load began: other writes may have it.
-    pub(crate) fn find(
+    pub fn find(
         directory: &dyn Directory,
         state: &ManifestState,
         is_tail_dropped: bool,
@@ -77,17 +77,18 @@ impl Unlisted {
         self.last_sequence = self.last_sequence.max(last_sequence);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
         self.found.is_empty() && self.kept.is_empty()
     }
 
     /// Whether there are some that no opening has kept yet.
-    pub(crate) fn is_found(&self) -> bool {
+    pub fn is_found(&self) -> bool {
         !self.found.is_empty()
     }
 
     /// Returns the names of their files; after [`Unlisted::keep`] if `is_kept`.
-    pub(crate) fn names(&self, is_kept: bool) -> Vec<String> {
+    pub fn names(&self, is_kept: bool) -> Vec<String> {
         let name = if is_kept { name_kept } else { table_name };
         let found = self.found.iter().map(|&number| name(number));
         let kept = self.kept.iter().map(|&number| name_kept(number));
@@ -96,7 +97,7 @@ impl Unlisted {
 
     /// Gives them the names under which they are kept, durably: the manifest that a writer begins next
     /// does not show any more that an end was dropped.
-    pub(crate) fn keep(&self, directory: &dyn Directory) -> Result<()> {
+    pub fn keep(&self, directory: &dyn Directory) -> Result<()> {
         for &number in &self.found {
             directory.rename(&table_name(number), &name_kept(number))?;
         }
@@ -107,7 +108,7 @@ impl Unlisted {
     }
 
     /// Returns the numbers of all.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.found.iter().chain(&self.kept).copied()
     }
 }
@@ -115,7 +116,7 @@ impl Unlisted {
 /// Returns the error of an opening that lacks an arena. It is no lost region if the end of the
 /// manifest was dropped and a table is there that it may have listed. A flush removes an arena that
 /// is larger than usual or smaller than the next one, and its edit may have been in the end.
-pub(crate) fn of_missing_arena(
+pub fn of_missing_arena(
     error: Error,
     directory: &dyn Directory,
     state: &ManifestState,
@@ -137,7 +138,7 @@ pub(crate) fn of_missing_arena(
 }
 
 /// Returns the name under which a table is kept.
-pub(crate) fn name_kept(number: u64) -> String {
+pub fn name_kept(number: u64) -> String {
     table_name(number) + files::UNLISTED
 }
 

@@ -7,7 +7,7 @@ use crate::Error;
 
 /// Whether an unlisted table stays: another release wrote it, or it cannot be read. Only a table
 /// that this release could have written is an orphan of a crash.
-pub(crate) fn stays(directory: &dyn Directory, name: &str) -> bool {
+pub fn stays(directory: &dyn Directory, name: &str) -> bool {
     let properties = read_properties(directory, name);
     matches!(properties, Err(Error::Unsupported { .. } | Error::Io(_)))
 }

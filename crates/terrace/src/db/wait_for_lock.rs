@@ -32,7 +32,7 @@ fn is_refusal(error: &Error) -> bool {
 ///
 /// # Errors
 /// [`Error::Busy`] with the time that was waited, and at once every other error of `attempt`.
-pub(crate) fn wait_for_lock<T>(
+pub fn wait_for_lock<T>(
     patience: Option<Duration>,
     clock: &dyn Clock,
     mut attempt: impl FnMut(u32) -> Result<T>,

@@ -27,14 +27,14 @@ pub(crate) struct ArenaFacts {
 
 /// What is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// The last number that recovery takes from each arena, if any, in the order given. It takes
     /// the arena's frames up to that.
-    pub(crate) last_taken: Vec<Option<SequenceNumber>>,
+    pub last_taken: Vec<Option<SequenceNumber>>,
     /// The last number taken.
-    pub(crate) last_sequence: SequenceNumber,
+    pub last_sequence: SequenceNumber,
     /// The numbers of readable frames that were dropped as a torn tail.
-    pub(crate) dropped: Option<(SequenceNumber, SequenceNumber)>,
+    pub dropped: Option<(SequenceNumber, SequenceNumber)>,
 }
 
 /// Why nothing may be taken: acknowledged writes would vanish silently.

@@ -292,7 +292,7 @@ fn a_repair_that_forks_changes_no_file_in_the_child() {
         std::fs::remove_file(place.store().join("CURRENT")).unwrap();
         let mut forks = 0;
         let mut is_child = false;
-        let repaired = terrace::repair(&place.store(), options.clone(), |_, _| {
+        let repaired = terrace_tools::repair::repair(&place.store(), options.clone(), |_, _| {
             if !is_child && forks == 0 {
                 forks += 1;
                 is_child = fork_here();

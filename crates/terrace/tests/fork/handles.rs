@@ -88,7 +88,7 @@ fn not_refused(db: &Db) -> Vec<&'static str> {
         ("verify", is_forked(db.verify(|_, _| {}))),
         (
             "describe_compaction",
-            is_forked(describe_compaction(&db, "default")),
+            is_forked(describe_compaction(db, "default")),
         ),
         ("close", is_forked(db.close())),
         // No answer is an error here. They say nothing, and why.
@@ -106,7 +106,7 @@ fn not_refused(db: &Db) -> Vec<&'static str> {
         ),
         (
             "explain_compaction",
-            explain_compaction(&db).keyspaces.is_empty(),
+            explain_compaction(db).keyspaces.is_empty(),
         ),
         ("keyspaces", db.keyspaces().is_empty()),
     ];

@@ -14,12 +14,10 @@ use std::sync::Arc;
 use image::{Image, STORE};
 use support::machine::{Machine, Method};
 use support::script::tiny;
-use terrace::{
-    Background, Db, Durability, Error, KeyspaceOptions, ManifestRepair, Options, RepairReport,
-    repair,
-};
+use terrace::{Background, Db, Durability, Error, KeyspaceOptions, Options};
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage};
 use terrace_tools::inspect;
+use terrace_tools::repair::{ManifestRepair, RepairReport, repair};
 
 const BOOT: u64 = 1;
 /// Bytes of the mark behind each edit.

@@ -1,8 +1,9 @@
 //! Tables that a dropped end may have listed, where their numbers tell less than usual.
 
-use terrace::{Db, Error, ManifestRepair, Options, WriteBatch, WriteOptions, repair};
+use terrace::{Db, Error, Options, WriteBatch, WriteOptions};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 use terrace_tools::inspect;
+use terrace_tools::repair::{ManifestRepair, repair};
 
 use crate::image::{Image, STORE};
 use crate::{

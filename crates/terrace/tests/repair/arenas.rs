@@ -5,8 +5,9 @@ use std::path::Path;
 
 use crate::image::{Image, STORE};
 use crate::specimen::{BOOT, is_manifest, of_default, open, options, repaired, written_once};
-use terrace::{Db, Error, Options, repair};
+use terrace::{Db, Error, Options};
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
+use terrace_tools::repair::repair;
 
 #[test]
 fn writes_up_to_the_damage_in_an_arena_are_kept() {

@@ -10,10 +10,11 @@ use crate::specimen::{
 };
 use crate::support::model::Content;
 use terrace::internal::Randomness;
-use terrace::{Db, Error, ManifestRepair, Options, RepairOptions, RepairReport, repair_with};
+use terrace::{Db, Error, Options};
 use terrace_region::{Frame, Front, Header, HeaderState, Region, WrittenOptions};
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 use terrace_tools::inspect;
+use terrace_tools::repair::{ManifestRepair, RepairOptions, RepairReport, repair_with};
 
 const OTHER: u128 = 0xfeed;
 const ARENA_BYTES: u64 = 16 << 10;
@@ -453,7 +454,8 @@ fn without_manifest_and_region_file_the_arenas_tell_the_stores_number() {
             let file = disk.open(file, write).unwrap();
             file.write_at(b"x", 30, Purpose::Other).unwrap();
         }
-        let repaired = || terrace::repair(STORE.as_ref(), options.clone(), |_, _| {}).unwrap();
+        let repaired =
+            || terrace_tools::repair::repair(STORE.as_ref(), options.clone(), |_, _| {}).unwrap();
         let report = repaired();
         assert_eq!(report.writes_from_arenas, 1);
         assert!(report.region_damage.is_some());
@@ -488,7 +490,7 @@ fn a_repair_of_foreign_arenas_cut_short_loses_none_of_their_bytes() {
                 .disk(BOOT)
                 .crash(CrashKind::Kill, step, switch.clone());
             switch.freeze_at(step);
-            let _ = terrace::repair(STORE.as_ref(), options(&disk), |_, _| {});
+            let _ = terrace_tools::repair::repair(STORE.as_ref(), options(&disk), |_, _| {});
             let is_over = !switch.is_frozen();
             let disk = disk.crash(kind, step, CrashSwitch::new());
             repaired(&disk);

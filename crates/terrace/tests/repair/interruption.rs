@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::image::{Image, STORE};
 use crate::specimen::{BOOT, Scripted, contents, open, options, repaired, tables, written_once};
 use crate::support;
-use terrace::{Db, Options, repair};
+use terrace::{Db, Options};
 use terrace_storage::{CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan};
+use terrace_tools::repair::repair;
 
 /// Dies at every step. What is left is repaired, and nothing is lost by an attempt to open it before.
 #[test]

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::image::{Image, STORE};
 use crate::specimen::{BOOT, Scripted, is_manifest, of_default, open, options, repaired, tables};
-use terrace::{Db, Error, KeyspaceOptions, ManifestRepair, repair};
+use terrace::{Db, Error, KeyspaceOptions};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
+use terrace_tools::repair::{ManifestRepair, repair};
 
 #[test]
 fn a_sound_store_is_left_as_it_is() {

@@ -5,8 +5,9 @@ use crate::specimen::{BOOT, Scripted, contents, open, options};
 use crate::support;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Error, repair};
+use terrace::Error;
 use terrace_tools::inspect;
+use terrace_tools::repair::repair;
 
 #[test]
 fn whatever_is_damaged_a_repair_gives_a_store_or_an_error() {

@@ -8,9 +8,10 @@ use crate::support;
 use crate::support::machine::{Machine, Method};
 use crate::support::model::{Change, Content, Model, State};
 use crate::support::script::{Operation, Run, Script, tiny};
-use terrace::{Background, Db, IterOptions, KeyspaceId, Options, RepairReport, repair};
+use terrace::{Background, Db, IterOptions, KeyspaceId, Options};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 use terrace_tools::inspect;
+use terrace_tools::repair::{RepairReport, repair};
 
 pub const BOOT: u64 = 1;
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use terrace::internal::Randomness;
-use terrace::{Db, ManifestRepair, Options, RepairOptions, repair, repair_with};
+use terrace::{Db, Options};
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
+use terrace_tools::repair::{ManifestRepair, RepairOptions, repair, repair_with};
 
 use crate::foreign::{
     active_and_spare, arenas, assert_settled, copy_opened, foreign, header, moved_to_slot,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::offline::table_number;
+use terrace::offline::files::table_number;
 use terrace::{Error, Result};
 use terrace_lsm::levels::{self, ManifestDump, manifest_number};
 use terrace_lsm::table::{BlockCache, BlockSummary, TableReader};

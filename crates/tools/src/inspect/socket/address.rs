@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net;
-use terrace::offline::{NEW_SOCKET, SOCKET};
+use terrace::offline::files::{NEW_SOCKET, SOCKET};
 use terrace_storage::{Directory, ErrorKind, FileIdentity};
 
 /// The most that the kernel takes for a socket's path, its end excluded.

@@ -17,7 +17,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
-use terrace::offline::SOCKET;
+use terrace::offline::files::SOCKET;
 use terrace::{Error, LevelsReport, Result, SequenceNumber, Statistics};
 use terrace_lsm::key::MAX_KEY_BYTES;
 use terrace_lsm::levels::Bounds;

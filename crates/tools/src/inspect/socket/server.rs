@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use terrace::offline::{Attendant, Attended, SOCKET, attend};
+use terrace::offline::files::SOCKET;
+use terrace::offline::{Attendant, Attended, attend};
 use terrace::{Db, Error, Options, Result};
 use terrace_lsm::guard::catch;
 use terrace_lsm::levels::DEFAULT_NAME;

@@ -3,7 +3,7 @@
 use rustix::fs::Mode;
 use rustix::process::{Uid, umask};
 use rustix::thread::set_thread_uid;
-use terrace::offline::NEW_SOCKET;
+use terrace::offline::files::NEW_SOCKET;
 
 use super::*;
 use crate::inspect::socket::address;

@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use terrace::offline::{files, region_error};
+use terrace::{Error, Result};
 use terrace_lsm::levels::MAX_NUMBER;
 use terrace_region::{Header, HeaderState, Region, SlotInfo};
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
@@ -13,9 +15,6 @@ use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 use super::aside::rename_damaged;
 use super::report::LeftFile;
 use super::state::Basis;
-use crate::db::files;
-use crate::db::regions::region_error;
-use crate::{Error, Result};
 
 /// Returns why the arena in a slot is not taken; `None` if it is this store's, or damaged.
 pub(super) fn stranger(basis: &Basis, region: &Region, slot: &SlotInfo) -> Option<LeftFile> {

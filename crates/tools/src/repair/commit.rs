@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use terrace::{Error, KeyspaceId, Result, SequenceNumber};
 use terrace_lsm::levels::{
     Edit, KeyspaceCreated, ManifestState, ObsoleteTables, StructureError, Table, TableAdded,
     TableMeta, TableRemoved, write_manifest,
@@ -16,9 +17,6 @@ use super::site::Site;
 use super::state::Basis;
 use super::tables::{DamagedTable, Examined};
 use super::unlisted::Taken;
-use crate::db::flush::write_memtable;
-use crate::db::regions::region_error;
-use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// New tables, which nobody lists yet.
 pub(super) struct Written {
@@ -103,9 +101,9 @@ impl Site {
     /// The arenas' writes as tables, each arena's above all before.
     fn flush(&self, basis: &Basis, arenas: &ArenasFound) -> Result<Vec<TableAdded>> {
         let mut added = Vec::new();
-        for (above, memtable) in (0..).zip(&arenas.memtables) {
-            memtable.arena().verify().map_err(region_error)?;
-            for keyspace in memtable.keyspaces() {
+        for (above, arena) in (0..).zip(&arenas.loaded) {
+            arena.verify()?;
+            for keyspace in arena.keyspaces() {
                 let levels = basis.state.version.keyspace(keyspace);
                 if basis.is_dropped(keyspace) {
                     continue;
@@ -120,7 +118,7 @@ impl Site {
                 let seed = basis.state.identity.hash_seed;
                 let mut sink = self.table_files(keyspace, form, place, seed);
                 let snapshots = [arenas.last_sequence];
-                let written = write_memtable(memtable, keyspace, &snapshots, u64::MAX, &mut sink);
+                let written = arena.write(keyspace, &snapshots, &mut sink);
                 sink.sync()?;
                 let written = written?.into_iter();
                 added.extend(written.map(|table| TableAdded { place, table }));

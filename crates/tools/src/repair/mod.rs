@@ -44,14 +44,12 @@ use terrace_storage::SystemClock;
 pub use options::RepairOptions;
 pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
 
-use crate::db::wait_for_lock::wait_for_lock;
-use crate::options::{Background, Options};
 use arenas::ArenasFound;
 use site::Site;
 use state::{Basis, Home};
 use tables::Examined;
-
-use crate::{Error, Result};
+use terrace::offline::{check_options, wait_for_lock};
+use terrace::{Background, Error, Options, Result};
 
 /// Repairs a store that nobody has open, and says what it did. A store without damage is left as
 /// it is. If the arenas are in a directory of their own, name it as
@@ -77,7 +75,7 @@ use crate::{Error, Result};
 /// # db.put(b"key", b"value")?;
 /// # db.close()?;
 /// std::fs::remove_file(path.join("CURRENT")).unwrap();
-/// let report = terrace::repair(&path, terrace::Options::default(), |_, _| {})?;
+/// let report = terrace_tools::repair::repair(&path, terrace::Options::default(), |_, _| {})?;
 /// assert!(report.is_changed() && report.may_resurrect());
 /// let db = terrace::Db::open(&path, terrace::Options::default())?;
 /// assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
@@ -89,7 +87,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if somebody has it open;
 /// [`Error::Unsupported`] for a manifest of another release, without which nothing is known;
-/// [`Error::WrongRegion`] and [`Error::RegionLost`] as [`Db::open`](crate::Db::open);
+/// [`Error::WrongRegion`] and [`Error::RegionLost`] as [`Db::open`](terrace::Db::open);
 /// [`Error::Io`] and [`Error::NoSpace`]: run it again when the cause is gone.
 pub fn repair(
     path: &Path,
@@ -117,7 +115,7 @@ pub fn repair_with(
         background: Background::Inline,
         ..options
     };
-    options.check()?;
+    check_options(&options)?;
     let Owned {
         site,
         mut basis,

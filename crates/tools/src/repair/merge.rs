@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use terrace::{KeyspaceId, Result, SequenceNumber};
 use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
 use terrace_lsm::compaction::merge::merge;
 use terrace_lsm::compaction::slices::Slice;
@@ -14,7 +15,6 @@ use terrace_lsm::sync::atomic::AtomicBool;
 
 use super::site::Site;
 use super::state::Basis;
-use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Where every table goes: the last level.
 pub(super) const REBUILT: Place = Place::base(LEVELS as u8 - 1);

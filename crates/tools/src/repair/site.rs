@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use terrace::offline::{
+    Ownership, TableFiles, TableHome, files, mark, open_if_there, region_home, stays,
+};
+use terrace::{Error, KeyspaceId, Options, Result};
 use terrace_lsm::compaction::output::Output;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
@@ -14,13 +18,6 @@ use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose
 
 use super::options::RepairOptions;
 use super::report::LeftFile;
-use crate::db::directory::open_if_there;
-use crate::db::ownership::Ownership;
-use crate::db::table_files::{TableFiles, TableHome};
-use crate::db::unsupported_tables::stays;
-use crate::db::{files, fork, region_home};
-use crate::options::Options;
-use crate::{Error, KeyspaceId, Result};
 
 /// The reads of a repair, past the cache: each block is wanted once.
 pub(super) const READS: CursorOptions = CursorOptions::uncached(Purpose::Recovery);
@@ -53,7 +50,7 @@ impl Site {
     ) -> Result<Self> {
         let medium = Arc::clone(&options.storage);
         // A caller's code, the progress it is told of, may fork.
-        let storage = Arc::new(CountingStorage::new(medium).owned_by(fork::mark(path)?));
+        let storage = Arc::new(CountingStorage::new(medium).owned_by(mark(path)?));
         let no_store = |detail: &str| Error::NoStore {
             path: path.to_path_buf(),
             detail: detail.to_owned(),

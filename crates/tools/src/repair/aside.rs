@@ -3,6 +3,8 @@
 //! A table gets a second name: it is never changed, and the store removes its own name only. An arena
 //! is copied, since its file is used again.
 
+use terrace::Result;
+use terrace::offline::{files, name_kept};
 use terrace_lsm::levels::{manifest_file_name, manifests};
 use terrace_lsm::table::table_name;
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
@@ -12,9 +14,6 @@ use super::report::{LeftFile, RepairReport};
 use super::site::Site;
 use super::state::Basis;
 use super::tables::Examined;
-use crate::Result;
-use crate::db::files;
-use crate::db::unlisted::name_kept;
 
 const PART_BYTES: usize = 1 << 20;
 

@@ -11,27 +11,26 @@
 
 use std::sync::Arc;
 
-use terrace_lsm::levels::{LiveArena, ManifestState};
-use terrace_region::{HeaderState, Recovered, Region, Scan};
+use terrace::offline::region_home::lost;
+use terrace::offline::{
+    Plan, ReadArena, RecoveredArena, RecoveredWrites, judge_leniently, load, of_missing_arena,
+    read_arena, recover, taken_by,
+};
+use terrace::{Error, Result, SequenceNumber};
+use terrace_lsm::levels::ManifestState;
+use terrace_region::{HeaderState, Recovered, Region};
 
 use super::report::LeftFile;
 use super::site::Site;
 use super::state::{Basis, Home, Slot};
 use super::strangers::strangers;
 use super::tables::Examined;
-use crate::db::recover::{RecoveredWrites, read_to_bad_records, recover, take};
-use crate::db::region_home::lost;
-use crate::db::regions::region_error;
-use crate::db::unlisted::of_missing_arena;
-use crate::write_buffer::memtable::MemTable;
-use crate::write_buffer::recovery::{ArenaFacts, LEAVES_NO_ROOM, Plan, frame_without_room, judge};
-use crate::{Error, Result, SequenceNumber};
 
 /// What is taken from arenas.
 #[derive(Default)]
 pub(super) struct ArenasFound {
     /// Oldest first.
-    pub(super) memtables: Vec<Arc<MemTable>>,
+    pub(super) loaded: Vec<RecoveredArena>,
     /// The last number in listed tables and in frames that are taken.
     pub(super) known_sequence: SequenceNumber,
     /// Writes that the next opening takes, if nothing else is done.
@@ -54,15 +53,6 @@ pub(super) struct ArenasFound {
     pub(super) damaged: Vec<LeftFile>,
     /// The files of those that are not this store's, or of a newer release.
     pub(super) strangers: Vec<LeftFile>,
-}
-
-/// What a slot turned out to be.
-enum Reading {
-    Arena(Arc<Recovered>),
-    /// No arena, or of a generation that nobody knows.
-    Unreadable(Error),
-    /// Missing, or one of the strangers.
-    Absent,
 }
 
 impl ArenasFound {
@@ -139,10 +129,10 @@ impl ArenasFound {
                 None if site.options.accept_region_loss => continue,
                 None => return Err(lost(state, &file)),
             }
-            match read(region, live.slot, generation, Some(live))? {
-                Reading::Arena(arena) => arenas.push(arena),
-                Reading::Unreadable(error) => unreadable.push(LeftFile::new(file, error)),
-                Reading::Absent => {}
+            match read_arena(region, live.slot, generation, Some(live))? {
+                ReadArena::Found(arena) => arenas.push(arena),
+                ReadArena::Unreadable(error) => unreadable.push(LeftFile::new(file, error)),
+                ReadArena::Absent => {}
             }
         }
         for arena in arenas
@@ -156,9 +146,8 @@ impl ArenasFound {
                 Error::corruption(&file, 0, detail),
             ));
         }
-        let facts: Vec<ArenaFacts> = arenas.iter().map(|arena| lenient(arena)).collect();
-        let plan = judge(&facts, state.flushed_sequence, 0);
-        let plan = plan.map_err(|_| damage.clone())?;
+        let plan = judge_leniently(&arenas, state.flushed_sequence);
+        let plan = plan.ok_or_else(|| damage.clone())?;
         let mut found = ArenasFound::taken(site, basis, &arenas, &plan)?;
         for (arena, &taken) in arenas.iter().zip(&plan.last_taken) {
             found.leave(arena, taken);
@@ -184,12 +173,12 @@ impl ArenasFound {
                 let following = slot.generation.unwrap_or(0).saturating_add(1);
                 next_generation = following.max(next_generation);
                 match read_slot(region, slot)? {
-                    Reading::Arena(arena) => arenas.push(arena),
-                    Reading::Unreadable(error) => {
+                    ReadArena::Found(arena) => arenas.push(arena),
+                    ReadArena::Unreadable(error) => {
                         damage.get_or_insert_with(|| error.clone());
                         unreadable.push(LeftFile::new(region.file(slot.number), error));
                     }
-                    Reading::Absent => {}
+                    ReadArena::Absent => {}
                 }
             }
         }
@@ -221,9 +210,9 @@ impl ArenasFound {
 
     fn taken(site: &Site, basis: &Basis, arenas: &[Arc<Recovered>], plan: &Plan) -> Result<Self> {
         let seed = basis.state.identity.hash_seed;
-        let taken = take(arenas, plan, &site.options, seed);
+        let taken = taken_by(arenas, plan, &site.options, seed);
         Ok(ArenasFound {
-            memtables: taken.load()?,
+            loaded: load(&taken)?,
             writes: taken.report.writes,
             last_sequence: plan.last_sequence,
             known_sequence: plan.last_sequence,
@@ -252,7 +241,7 @@ impl ArenasFound {
     /// Takes the writes that the next opening would take: a new manifest names no arenas.
     pub(super) fn take_unflushed(&mut self) -> Result<()> {
         if let Some(recovered) = self.unflushed.take() {
-            self.memtables = recovered.load()?;
+            self.loaded = load(&recovered)?;
             self.writes = recovered.report.writes;
         }
         Ok(())
@@ -332,47 +321,14 @@ fn is_of_another_time(found: &Recovered, state: &ManifestState) -> bool {
 }
 
 /// Reads an arena of a slot that no manifest describes.
-fn read_slot(region: &Region, slot: Slot) -> Result<Reading> {
+fn read_slot(region: &Region, slot: Slot) -> Result<ReadArena> {
     match slot.generation {
-        _ if slot.is_stranger => Ok(Reading::Absent),
-        Some(generation) => read(region, slot.number, generation, None),
+        _ if slot.is_stranger => Ok(ReadArena::Absent),
+        Some(generation) => read_arena(region, slot.number, generation, None),
         None => {
             let detail = "the header is damaged, and nobody knows the generation";
             let error = Error::corruption(&region.file(slot.number), 0, detail);
-            Ok(Reading::Unreadable(error))
+            Ok(ReadArena::Unreadable(error))
         }
-    }
-}
-
-fn read(region: &Region, slot: u64, generation: u64, live: Option<&LiveArena>) -> Result<Reading> {
-    use terrace_region::Error as Fault;
-    match read_to_bad_records(region, slot, generation, live) {
-        Ok(found) => {
-            if let Some(offset) = frame_without_room(&found.scan) {
-                let file = region.file(slot);
-                let error = Error::corruption(&file, offset as u64, LEAVES_NO_ROOM);
-                return Ok(Reading::Unreadable(error));
-            }
-            Ok(Reading::Arena(Arc::new(found)))
-        }
-        Err(Fault::Missing { .. }) => Ok(Reading::Absent),
-        Err(error @ (Fault::Corruption { .. } | Fault::Foreign { .. })) => {
-            Ok(Reading::Unreadable(region_error(error)))
-        }
-        Err(error) => Err(region_error(error)),
-    }
-}
-
-/// The facts, without those that forbid to go on.
-fn lenient(found: &Recovered) -> ArenaFacts {
-    ArenaFacts {
-        same_boot: false,
-        activated: true,
-        scan: Scan {
-            behind: None,
-            search_complete: true,
-            max_persisted_until: None,
-            ..found.scan
-        },
     }
 }

@@ -4,6 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use terrace::offline::region_home::{self, OldArenas};
+use terrace::offline::{
+    check_live_keyspaces, domain_of, durability_of, lost_end, open_region, recover, region_error,
+    unissued, with_socket,
+};
+use terrace::{Durability, Error, KeyspaceId, Options, Result};
 use terrace_lsm::levels::{
     ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
     TableMeta, Version, remains,
@@ -15,12 +21,6 @@ use super::owner::Owner;
 use super::report::LeftFile;
 use super::site::Site;
 use super::strangers::{bring_back, still_aside, stranger};
-use crate::db::ownership::with_socket;
-use crate::db::recover::{check_live_keyspaces, lost_end, recover, unissued};
-use crate::db::region_home::{self, OldArenas};
-use crate::db::regions::{open_region, region_error};
-use crate::options::{Durability, Options};
-use crate::{Error, KeyspaceId, Result};
 
 /// What is known of the store without its tables and arenas.
 pub(super) struct Basis {
@@ -237,7 +237,7 @@ impl Basis {
                 let _ = site.region_directory.set(Arc::clone(directory));
             }
         }
-        let durability = Durability::of(self.state.identity.domain);
+        let durability = durability_of(self.state.identity.domain);
         let mut home = Home {
             regions: Vec::new(),
             has_listed: matches!(homes.old, OldArenas::In(_)),
@@ -333,7 +333,7 @@ impl Basis {
             Err(error) => return Err(error),
             Ok(_) => return Ok(None),
         };
-        let durability = Durability::of(self.state.identity.domain);
+        let durability = durability_of(self.state.identity.domain);
         let region = self.open_region(site, &directory, durability)?;
         let live = &self.state.live_arenas;
         let slots = region.slots().map_err(region_error)?;
@@ -398,7 +398,7 @@ fn invented(site: &Site) -> Result<(ManifestState, bool)> {
     let identity = Identity {
         store_id: store_id.unwrap_or_else(rand::random),
         hash_seed: rand::random(),
-        domain: durability.domain(site.options.emulate_power_safety),
+        domain: domain_of(durability, site.options.emulate_power_safety),
     };
     let state = ManifestState::begin(&ManifestState::first_edit(identity));
     let mut state = state.map_err(|error| Error::corruption(&site.path, 0, error.0))?;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use terrace::offline::{Unlisted, name_kept};
+use terrace::{Error, SequenceNumber};
 use terrace_lsm::levels::ManifestTail;
 use terrace_lsm::table::table_name;
 
@@ -10,8 +12,6 @@ use super::site::Site;
 use super::state::Basis;
 use super::tables::{Examined, UnsupportedTable};
 use super::unlisted::Taken;
-use crate::db::unlisted::{Unlisted, name_kept};
-use crate::{Error, SequenceNumber};
 
 /// What became of the manifest.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ pub struct RepairReport {
     /// The end of the manifest, which was no whole edit and is dropped.
     pub manifest_tail: Option<ManifestTail>,
     /// Names of whole tables that the dropped end of a manifest may have listed. They are not in the
-    /// store; [`Options::take_unlisted`](crate::Options::take_unlisted) takes them in.
+    /// store; [`Options::take_unlisted`](terrace::Options::take_unlisted) takes them in.
     pub unlisted_tables: Vec<String>,
     /// Names under which such tables were kept whose entries are in the store now. They end in
     /// `.taken` instead of `.unlisted` from here on, and may be removed.
@@ -146,7 +146,7 @@ pub struct RepairReport {
     /// store any more.
     pub tables_unlisted: usize,
     /// Names given to keyspaces whose own are not known any more.
-    /// [`Db::rename_keyspace`](crate::Db::rename_keyspace) gives others.
+    /// [`Db::rename_keyspace`](terrace::Db::rename_keyspace) gives others.
     pub named: Vec<String>,
 }
 

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use terrace::offline::{open_region, region_error, region_home};
+use terrace::{Durability, Error, Result};
 use terrace_region::HeaderState;
 
 use super::site::Site;
-use crate::db::region_home;
-use crate::db::regions::{open_region, region_error};
-use crate::options::Durability;
-use crate::{Error, Result};
 
 /// The numbers that are found.
 #[derive(Debug, Default)]

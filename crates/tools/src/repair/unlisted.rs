@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use terrace::offline::{Unlisted, files, name_kept};
+use terrace::{Error, Result};
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::levels::{KeyRange, TableMeta};
 use terrace_lsm::table::{TableReader, table_name};
@@ -16,9 +18,6 @@ use super::report::RepairReport;
 use super::site::Site;
 use super::state::Basis;
 use super::tables::copy_readable;
-use crate::db::files;
-use crate::db::unlisted::{Unlisted, name_kept};
-use crate::{Error, Result};
 
 /// A table that is taken in.
 pub(super) struct Taken {

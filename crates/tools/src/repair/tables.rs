@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use terrace::offline::{TableFiles, files};
+use terrace::{Error, Result};
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::slices::Slice;
 use terrace_lsm::key::{InternalKey, Tag};
@@ -16,9 +18,6 @@ use terrace_storage::ErrorKind;
 use super::merge::REBUILT;
 use super::site::Site;
 use super::state::Basis;
-use crate::db::files;
-use crate::db::table_files::TableFiles;
-use crate::{Error, Result};
 
 /// A table that cannot be kept as it is.
 pub(super) struct DamagedTable {
