@@ -55,7 +55,7 @@ pub mod region_home {
     };
 }
 
-/// What a slot of a region turned out to be.
+/// The contents of a slot of a region.
 pub enum ReadArena {
     /// An arena, with its frames up to the first that holds no records of a store.
     Found(Arc<Recovered>),

@@ -1,4 +1,4 @@
-//! All that a policy goes by at one moment, for whoever explains its choices. Nothing is begun.
+//! The inputs of a policy at one moment, for an explanation of its choices. Nothing is begun.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::db::tombstones::SeenBeside;
 use crate::options::Options;
 use crate::{Db, KeyspaceId, Result, SequenceNumber};
 
-/// The levels of a store at one moment, with all that its policy goes by.
+/// The levels of a store at one moment, with the inputs of its policy.
 pub struct PolicyMoment {
     store: Arc<Store>,
     keyspaces: Vec<Arc<KeyspaceLevels>>,
@@ -76,7 +76,7 @@ impl PolicyMoment {
         self.keyspaces.iter().map(|levels| &**levels)
     }
 
-    /// Hands out what the policy goes by in a keyspace.
+    /// Hands out the policy of a keyspace with its inputs.
     pub fn ask<T>(&self, levels: &KeyspaceLevels, ask: impl FnOnce(PolicyQuestion<'_>) -> T) -> T {
         let store = &*self.store;
         let form = store.form_of(levels);

@@ -135,8 +135,8 @@ fn join(threads: impl Iterator<Item = JoinHandle<()>>) {
 }
 
 /// Opens a socket named `inspect` in the directory of an open store. Through it other processes of the
-/// same user can ask what the store holds and does, as `terrace stats`, `levels` and `events` do, and
-/// have it flushed, compacted and copied. The socket goes when the store is closed. A store that is
+/// same user can ask about the store, as `terrace stats`, `levels` and `events` do, and have it flushed,
+/// compacted and copied. The socket goes when the store is closed. A store that is
 /// open read-only gets none.
 ///
 /// ```
