@@ -24,20 +24,19 @@ mod run;
 
 use std::sync::Arc;
 
+use terrace_lsm::cursor::count_step;
+use terrace_lsm::key::{InternalKey, Kind, Tag};
+use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use terrace_lsm::sync::{Mutex, MutexGuard};
+
 use crate::SequenceNumber;
 use crate::write_buffer::record::Record;
 use entries::Entries;
 use hash_table::{Filling, HashTable, Spot};
 use order::Order;
 
-use terrace_lsm::debug_expect::DebugExpect;
-
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
-use terrace_lsm::cursor::count_step;
-use terrace_lsm::key::{InternalKey, Kind, Tag};
-use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use terrace_lsm::sync::{Mutex, MutexGuard};
 
 /// The most memory an entry takes, its place in the run that a flush sorts included; a chunk of
 /// entries and the first tables come on top once. Runs that are replaced when they are merged stay
@@ -79,10 +78,11 @@ pub(crate) trait RecordBytes {
     fn keyspace_of_key(&self, offset: u32) -> (u32, bool) {
         Record::decode(self.bytes_from(offset))
             .map(|record| (record.keyspace, record.kind != Kind::RangeDelete))
-            .debug_expect("the index holds only offsets of records")
+            .unwrap_or_default()
     }
 
-    /// Keyspace and key of the record at `offset`; 0 and empty where none was inserted.
+    /// Returns keyspace and key of the record at `offset`; 0 and empty where none was inserted, or where
+    /// the bytes under a mapping have changed since they were checked.
     #[inline]
     fn keyspace_and_key(&self, offset: u32) -> (u32, &[u8]) {
         let bytes = self.bytes_from(offset);
@@ -91,7 +91,7 @@ pub(crate) trait RecordBytes {
                 let key = bytes.get(record.key_offset..record.key_offset + record.key_bytes)?;
                 Some((record.keyspace, key))
             })
-            .debug_expect("the index holds only offsets of records")
+            .unwrap_or_default()
     }
 }
 
