@@ -206,7 +206,7 @@ fn shuttle(root: &Path) -> Outcome {
     show(cargo(root).arg("test").args(build).arg("shuttle_tests"))
 }
 
-/// One of the engine's test programs, at another scale than by default.
+/// The test programs of a name, at another scale than by default.
 fn scaled(root: &Path, test: &str, scale: &[(&str, &str)]) -> Outcome {
     show(
         cargo(root)

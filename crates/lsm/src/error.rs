@@ -75,8 +75,8 @@ pub enum Error {
     Busy {
         /// The store's directory.
         path: PathBuf,
-        /// Where its owner may be asked; see `inspect`. `None` if there is no
-        /// such socket. One that a crash left answers nobody.
+        /// Socket at which its owner may be asked, by `terrace_tools::inspect`. One that a crash left
+        /// answers nobody.
         socket: Option<PathBuf>,
         /// Time that the opening waited in vain; see
         /// `Options::wait_for_lock`.

@@ -162,7 +162,8 @@ pub fn serve(db: &Db) -> Result<()> {
     })
 }
 
-/// Opens a store as [`Db::open`] does, with the socket of [`serve`].
+/// Opens a store as [`Db::open`] does, with the socket of [`serve`]. A store that can have no socket has
+/// been made, or recovered, when this says so.
 ///
 /// # Errors
 /// As [`Db::open`] and [`serve`]; the store is closed then.
@@ -432,10 +433,9 @@ impl Shared {
 /// /proc nothing leads to an open directory.
 fn check(directory: &dyn Directory) -> Result<()> {
     let detail = if directory.descriptor().is_none() {
-        "the store is not in a directory of the file system; open it without `inspect`"
+        "the store is not in a directory of the file system; use it without a socket"
     } else if !Path::new("/proc/self/fd").exists() {
-        "/proc is not mounted, and a socket is made through it; mount it, or open the store without \
-         `inspect`"
+        "/proc is not mounted, and a socket is made through it; mount it, or use the store without one"
     } else {
         return Ok(());
     };

@@ -235,7 +235,7 @@ fn a_path_may_be_longer_than_a_socket_s() {
 fn a_store_without_a_directory_has_no_socket_and_says_so() {
     let error = open("/store", Options::in_memory()).unwrap_err();
     assert!(matches!(error, Error::NoInspection { .. }), "{error:?}");
-    assert!(error.to_string().contains("open it without `inspect`"));
+    assert!(error.to_string().contains("use it without a socket"));
 }
 
 #[test]
