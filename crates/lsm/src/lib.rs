@@ -20,6 +20,7 @@ pub mod block_value;
 pub mod coding;
 pub mod compaction;
 pub mod cursor;
+pub mod data_files;
 pub mod debug_expect;
 pub mod error;
 #[cfg(any(test, feature = "internal"))]

@@ -28,7 +28,7 @@ pub use crate::db::policy_moment::{PolicyMoment, PolicyQuestion};
 pub use crate::db::recover::{RecoveredWrites, check_live_keyspaces, lost_end, recover, unissued};
 pub use crate::db::regions::{open_region, region_error};
 pub use crate::db::table_files::{TableFiles, TableHome};
-pub use crate::db::unlisted::{Unlisted, name_kept, of_missing_arena};
+pub use crate::db::unlisted::{Unlisted, of_missing_arena};
 pub use crate::db::unsupported_tables::stays;
 pub use crate::db::wait_for_lock::wait_for_lock;
 pub use crate::write_buffer::recovery::Plan;
@@ -43,8 +43,8 @@ use crate::{Durability, Error, KeyspaceId, Options, Result, SequenceNumber};
 /// The names of a store's files.
 pub mod files {
     pub use crate::db::files::{
-        DAMAGED, LOCK, NEW, NEW_SOCKET, SOCKET, TAKEN, is_arena, is_ours, leaves_room,
-        new_table_number, table_number, used_table_number, without_damaged,
+        DAMAGED, LOCK, NEW_SOCKET, SOCKET, is_arena, is_ours, leaves_room, new_table_number,
+        table_number, used_table_number, without_damaged,
     };
 }
 

@@ -23,7 +23,7 @@ use std::thread;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::{self as storage, Directory, OpenOptions, Operation};
+use terrace_storage::{self as storage, OpenOptions, Operation};
 
 use super::block::Block;
 use super::descriptors::{TableFiles, TableLimit};
@@ -32,6 +32,7 @@ use super::properties::TableProperties;
 use super::reader::TableReader;
 use super::resident_blocks::{ASKED_ONE_IN, BlockPlace, Home};
 use super::table_file::TableFile;
+use crate::data_files::{DataFiles, FileId};
 use crate::{Error, Result};
 
 /// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
@@ -432,21 +433,16 @@ impl fmt::Debug for BlockCache {
     }
 }
 
-/// Returns the file name of a table.
-pub fn table_name(number: u64) -> String {
-    format!("{number}.table")
-}
-
 /// The error for a whole table in the place of the one that the manifest lists.
 pub fn another_table(path: &Path) -> Error {
     let detail = "another table lies under this name, not the one that is listed";
     Error::corruption(path, 0, detail)
 }
 
-/// The open readers of one directory, up to a count; each holds a filter, a top index, and a file unless
+/// The open readers of a store's tables, up to a count; each holds a filter, a top index, and a file unless
 /// descriptors are short.
 pub struct TableCache {
-    directory: Arc<dyn Directory>,
+    data: DataFiles,
     open_options: OpenOptions,
     files: Arc<TableFiles>,
     blocks: Arc<BlockCache>,
@@ -489,21 +485,21 @@ impl Drop for KeptOpen {
 
 impl TableCache {
     pub fn new(
-        directory: Arc<dyn Directory>,
+        data: DataFiles,
         open_options: OpenOptions,
         limit: TableLimit,
         blocks: Arc<BlockCache>,
     ) -> Result<Self> {
         let capacity_tables = limit.tables;
         let files = TableFiles::new(limit)
-            .map_err(|error| storage::Error::new(Operation::Open, directory.path(), error))?;
+            .map_err(|error| storage::Error::new(Operation::Open, data.shown(), error))?;
         let options = OptionsBuilder::new()
             .estimated_items_capacity(capacity_tables)
             .weight_capacity(capacity_tables as u64)
             .build()
             .map_err(|error| Error::invalid(format!("table cache: {error}")))?;
         Ok(TableCache {
-            directory,
+            data,
             open_options,
             files,
             blocks,
@@ -536,10 +532,10 @@ impl TableCache {
         is_wanted: impl FnOnce(&TableProperties) -> bool,
     ) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&number, || {
-            let name = table_name(number);
+            let (directory, name) = self.data.at(FileId::table(number));
             let blocks = Arc::clone(&self.blocks);
-            let path = self.directory.shown(&name);
-            let file = TableFile::open(&self.directory, name, self.open_options, &self.files)?;
+            let path = directory.shown(&name);
+            let file = TableFile::open(directory, name, self.open_options, &self.files)?;
             let reader = TableReader::from_file(Arc::clone(&file) as _, path, number, blocks)?;
             if is_wanted(reader.properties()) {
                 file.identified(reader.properties().identity);
@@ -573,7 +569,7 @@ impl TableCache {
 impl fmt::Debug for TableCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TableCache")
-            .field("directory", &self.directory.path())
+            .field("data", &self.data)
             .field("open_tables", &self.open_tables())
             .finish_non_exhaustive()
     }

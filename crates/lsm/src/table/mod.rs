@@ -45,7 +45,7 @@ mod unread;
 mod walk;
 mod writer;
 
-pub use cache::{BlockCache, KeptOpen, TableCache, another_table, table_name};
+pub use cache::{BlockCache, KeptOpen, TableCache, another_table};
 pub use compression::Compression;
 pub use cursor::TableCursor;
 pub use descriptors::{TableLimit, makes_room, sparing};

@@ -129,7 +129,7 @@ impl Store {
         drop(version);
         self.delete_now();
         // Before the sync, btrfs gives nothing back.
-        self.files.directory.sync()?;
+        self.files.data.sync()?;
         Ok(removals() > before)
     }
 

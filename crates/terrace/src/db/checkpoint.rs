@@ -12,9 +12,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::data_files::{DataFiles, FileId};
 use terrace_lsm::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use terrace_lsm::sync::atomic::Ordering;
-use terrace_lsm::table::{another_table, read_properties, table_name};
+use terrace_lsm::table::{another_table, read_properties};
 use terrace_storage::{
     Access, Directory, DirectoryEntry, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
 };
@@ -42,10 +43,12 @@ impl Store {
         let to = prepare(&*self.files.storage, to, self.options.file_access.into())?;
         // Two that make the same checkpoint would each take the other's files for its own.
         let _lock = lock_empty(&*to)?;
-        let copied = self.copy_tables(&state.version, &*to).and_then(|()| {
-            write_manifest(&*to, &checkpointed(&state, &self.options.randomness))?;
-            Ok(())
-        });
+        let copied = self
+            .copy_tables(&state.version, &DataFiles::new(Arc::clone(&to)))
+            .and_then(|()| {
+                write_manifest(&*to, &checkpointed(&state, &self.options.randomness))?;
+                Ok(())
+            });
         if let Err(error) = copied {
             clear(&*to);
             return Err(error);
@@ -53,32 +56,34 @@ impl Store {
         Ok(state.flushed_sequence)
     }
 
-    fn copy_tables(&self, version: &Version, to: &dyn Directory) -> Result<()> {
+    fn copy_tables(&self, version: &Version, to: &DataFiles) -> Result<()> {
         for (_, table) in version.tables() {
             if self.lifecycle.closing.load(Ordering::Acquire) {
                 return Err(Error::Closed);
             }
-            let name = table_name(table.number);
+            let file = FileId::table(table.number);
+            let (from, name) = self.files.data.at(file);
+            let (target, copy) = to.at(file);
             // Another device, or a file system without links: whatever else is wrong shows when the
             // file is copied.
-            if self.files.directory.link(&name, to, &name).is_err() {
-                self.copy_file(&name, to)?;
+            if from.link(&name, &**target, &copy).is_err() {
+                self.copy_file(file, to)?;
             }
             // The name may have got another file since the store opened its own.
-            if !table.is_described_by(&read_properties(to, &name)?) {
-                return Err(another_table(&self.files.directory.shown(&name)));
+            if !table.is_described_by(&read_properties(&**target, &copy)?) {
+                return Err(another_table(&self.files.data.path(file)));
             }
         }
         to.sync()?;
         Ok(())
     }
 
-    fn copy_file(&self, name: &str, to: &dyn Directory) -> Result<()> {
+    fn copy_file(&self, file: FileId, to: &DataFiles) -> Result<()> {
         let source = self
             .files
-            .directory
-            .open(name, OpenOptions::buffered(OpenMode::Read))?;
-        let copy = to.open(name, OpenOptions::buffered(OpenMode::CreateNew))?;
+            .data
+            .open(file, OpenOptions::buffered(OpenMode::Read))?;
+        let copy = to.open(file, OpenOptions::buffered(OpenMode::CreateNew))?;
         let length_bytes = source.length_bytes()?;
         let mut offset = 0;
         while offset < length_bytes {

@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::sync::atomic::{AtomicUsize, Ordering};
 use terrace_lsm::sync::{Mutex, thread};
-use terrace_lsm::table::table_name;
 use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
 
 use crate::Result;
@@ -149,7 +149,7 @@ impl Store {
         waiting.cutting = None;
         let number = waiting.numbers.pop_front()?;
         self.files.deletions.count.fetch_sub(1, Ordering::Relaxed);
-        let removed = self.files.directory.remove(&table_name(number));
+        let removed = self.files.data.remove(FileId::table(number), Stage::Listed);
         removed.is_ok().then_some(number)
     }
 
@@ -168,7 +168,7 @@ impl Store {
     ) -> storage::Result<bool> {
         if cutting.is_none() {
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
-            let file = self.files.directory.open(&table_name(number), options)?;
+            let file = self.files.data.open(FileId::table(number), options)?;
             if file.links()? > 1 {
                 return Ok(false);
             }

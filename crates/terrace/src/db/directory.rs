@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::data_files::{DataFiles, FileId, Stage};
 use terrace_lsm::levels::ManifestState;
 use terrace_lsm::sync::atomic::Ordering;
-use terrace_lsm::table::table_name;
 use terrace_region::{HEADER_BYTES, Header, HeaderState};
 use terrace_storage::{
     Access, Directory, DirectoryEntry, ErrorKind, Escaped, OpenMode, OpenOptions, Purpose, Storage,
@@ -109,19 +109,17 @@ fn holds_writes(entries: &[DirectoryEntry]) -> bool {
 
 /// Fails if a listed table is missing: what lies beside it unlisted may then be the only copy of
 /// its entries, and must not be removed as an orphan.
-pub(crate) fn check_tables(directory: &dyn Directory, state: &ManifestState) -> Result<()> {
-    let entries = directory.list()?;
-    let numbers = entries
-        .iter()
-        .filter_map(|entry| files::table_number(&entry.name));
-    let present: BTreeSet<u64> = numbers.collect();
+pub(crate) fn check_tables(data: &DataFiles, state: &ManifestState) -> Result<()> {
+    let files = data.list()?.into_iter();
+    let listed = files.filter(|(_, stage)| *stage == Stage::Listed);
+    let present: BTreeSet<FileId> = listed.map(|(file, _)| file).collect();
     let missing = state
         .version
         .tables()
-        .find(|(_, table)| !present.contains(&table.number));
+        .find(|(_, table)| !present.contains(&FileId::table(table.number)));
     missing.map_or(Ok(()), |(_, table)| {
         Err(Error::corruption(
-            &directory.shown(&table_name(table.number)),
+            &data.path(FileId::table(table.number)),
             0,
             "the manifest lists the table, but the file is missing",
         ))
@@ -176,23 +174,22 @@ impl Store {
     /// went no further.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
         let version = Arc::clone(&self.reads.view.load().version);
-        let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
-        for entry in self.files.directory.list()? {
-            if let Some(number) = files::table_number(&entry.name)
-                && !listed.contains(&number)
-            {
-                if stays(&*self.files.directory, &entry.name) {
-                    self.skip_table_number(number);
-                } else {
-                    self.files.directory.remove(&entry.name)?;
-                }
-            }
-            if let Some(number) = files::new_table_number(&entry.name) {
-                if stays(&*self.files.directory, &entry.name) {
-                    self.skip_table_number(number);
-                } else {
-                    self.files.directory.remove(&entry.name)?;
-                }
+        let tables = version.tables();
+        let listed: BTreeSet<FileId> = tables
+            .map(|(_, table)| FileId::table(table.number))
+            .collect();
+        let data = &self.files.data;
+        for (file, stage) in data.list()? {
+            let is_orphan = match stage {
+                Stage::Listed => !listed.contains(&file),
+                Stage::New => true,
+                Stage::Unlisted | Stage::Taken => false,
+            };
+            let (directory, name) = data.at_stage(file, stage);
+            if is_orphan && stays(&**directory, &name) {
+                self.skip_table_number(file.number);
+            } else if is_orphan {
+                data.remove(file, stage)?;
             }
         }
         Ok(())

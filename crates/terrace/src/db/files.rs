@@ -1,5 +1,6 @@
 //! The names of a store's files.
 
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::key::MAX_SEQUENCE;
 
 /// Taken by the owner, shared by readers.
@@ -16,19 +17,21 @@ pub(crate) const RESERVE: &str = "RESERVE";
 /// Whether a persist of arenas is in doubt; beside the arenas.
 pub(crate) const PERSISTS: &str = "PERSISTS";
 
-/// The largest number in a file's name; a larger one leaves no room for the next.
-const MAX_NUMBER: u64 = u64::MAX / 2;
-
 /// Whether the next number behind that of a file may be given. Numbers beyond those of writes are never
 /// reached: a file with one is in nobody's way.
 pub fn leaves_room(number: u64) -> bool {
     number < MAX_SEQUENCE
 }
 
-/// The number in a table's file name.
+/// Returns the number of a table whose name is that of a stage.
+fn number_at(stage: Stage, name: &str) -> Option<u64> {
+    let (file, named) = FileId::parse(name)?;
+    (named == stage).then_some(file.number)
+}
+
+/// Returns the number in a table's file name.
 pub fn table_number(name: &str) -> Option<u64> {
-    let number: u64 = name.strip_suffix(".table")?.parse().ok()?;
-    (number <= MAX_NUMBER && name == format!("{number}.table")).then_some(number)
+    number_at(Stage::Listed, name)
 }
 
 /// Whether a file is an arena.
@@ -44,30 +47,20 @@ pub fn without_damaged(name: &str) -> &str {
     name.split_once(DAMAGED).map_or(name, |(name, _)| name)
 }
 
-/// What follows the name of a table that `repair` is writing.
-pub const NEW: &str = ".new";
-
-/// The number of a table that `repair` is writing, or had written when it was cut short.
+/// Returns the number of a table that `repair` is writing, or had written when it was cut short.
 pub fn new_table_number(name: &str) -> Option<u64> {
-    table_number(name.strip_suffix(NEW)?)
+    number_at(Stage::New, name)
 }
 
-/// Suffix of a whole table that an opening kept when it dropped the manifest's end.
-pub(crate) const UNLISTED: &str = ".unlisted";
-
-/// The number of a table that an opening kept.
+/// Returns the number of a table that an opening kept.
 pub(crate) fn unlisted_table_number(name: &str) -> Option<u64> {
-    table_number(name.strip_suffix(UNLISTED)?)
+    number_at(Stage::Unlisted, name)
 }
 
-/// Suffix of such a table once a repair has taken it in.
-pub const TAKEN: &str = ".taken";
-
-/// The number that a table has, or had before it was put aside: it is not given again.
+/// Returns the number that a table has, or had before it was put aside: it is not given again.
 pub fn used_table_number(name: &str) -> Option<u64> {
-    let name = without_damaged(name);
-    let name = name.strip_suffix(UNLISTED).unwrap_or(name);
-    table_number(name.strip_suffix(TAKEN).unwrap_or(name))
+    let (file, stage) = FileId::parse(without_damaged(name))?;
+    (stage != Stage::New).then_some(file.number)
 }
 
 fn is_numbered(name: &str, prefix: &str) -> bool {

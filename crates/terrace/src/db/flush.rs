@@ -269,7 +269,7 @@ impl Store {
             files.sync()?;
         }
         if !files.is_empty() {
-            self.files.directory.sync()?;
+            self.files.data.sync()?;
         }
         Ok(written)
     }

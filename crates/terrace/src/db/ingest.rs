@@ -153,7 +153,7 @@ impl<'a> Ingestion<'a> {
             return store.check_writable();
         }
         sink.sync()?;
-        store.files.directory.sync()?;
+        store.files.data.sync()?;
         store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
     }
 }

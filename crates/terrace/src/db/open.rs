@@ -8,6 +8,7 @@ mod owners;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::guard::catch;
 use terrace_lsm::levels::{
     ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
@@ -129,7 +130,7 @@ impl Store {
         self.find_reserve()?;
         self.check_persist_every()?;
         // Before the manifest is written, which will show no dropped end any more.
-        unlisted.keep(&*self.files.directory)?;
+        unlisted.keep(&self.files.data)?;
         // Before new tables: a table that was being written at the crash has the next number.
         self.remove_orphans()?;
         let recovered_bytes = recovered.bytes();
@@ -310,7 +311,8 @@ fn find(
     let stored = Durability::of(state.identity.domain);
     let durability = options.durability.unwrap_or(stored);
     refuse_volatile_files(durability, options)?;
-    directory::check_tables(&**directory, state)?;
+    let data = DataFiles::new(Arc::clone(directory));
+    directory::check_tables(&data, state)?;
     let homes = region_home::settle(&**storage, directory, region_dir, options, state)?;
     let read_as = if durability.same_region_as(stored) {
         durability
@@ -319,11 +321,16 @@ fn find(
     };
     let recovered = recover_from(storage, &homes.old, options, state, read_as);
     let (old_region, mut recovered) = recovered.map_err(|error| {
-        of_missing_arena(error, &**directory, state, opened.manifest_tail.as_ref())
+        of_missing_arena(
+            error,
+            (&**directory, &data),
+            state,
+            opened.manifest_tail.as_ref(),
+        )
     })?;
     recovered.report.clean_close = state.clean_close.is_some() || !exists;
     recovered.report.manifest_tail = opened.manifest_tail.take();
-    let unlisted = recovered.look_for_unlisted(&**directory, state)?;
+    let unlisted = recovered.look_for_unlisted(&data, state)?;
     recovered.report.unlisted_tables = unlisted.names(!options.read_only);
     let region = match old_region {
         Some(region) if read_as == durability && homes.old.are_in(&homes.directory) => region,

@@ -12,6 +12,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::levels::{ArenaHome, ObsoleteTables};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -134,6 +135,8 @@ pub(crate) struct Files {
     pub(crate) path: PathBuf,
     /// The store's directory, open; files are reached through it alone.
     pub(crate) directory: Arc<dyn Directory>,
+    /// The places of tables.
+    pub(crate) data: DataFiles,
     pub(crate) file_system: FileSystem,
     pub(crate) storage: Arc<CountingStorage>,
     pub(crate) tables: Arc<TableCache>,

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::key::MAX_KEYSPACE;
 use terrace_lsm::levels::{LiveArena, ManifestState, ManifestTail};
 use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::{Arena, Expected, HeaderState, Placement, Recovered, Region, SlotInfo};
-use terrace_storage::Directory;
 
 use crate::db::region_home::lost;
 use crate::db::regions::region_error;
@@ -178,11 +178,11 @@ impl RecoveredWrites {
     /// given again.
     pub(crate) fn look_for_unlisted(
         &mut self,
-        directory: &dyn Directory,
+        data: &DataFiles,
         state: &ManifestState,
     ) -> Result<Unlisted> {
         let is_tail_dropped = self.report.manifest_tail.is_some();
-        let unlisted = Unlisted::find(directory, state, is_tail_dropped, self.last_taken())?;
+        let unlisted = Unlisted::find(data, state, is_tail_dropped, self.last_taken())?;
         self.last_sequence = self.last_sequence.max(unlisted.last_sequence);
         Ok(unlisted)
     }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::output::Output;
+use terrace_lsm::data_files::{DataFiles, FileId, Stage};
 use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
-use terrace_lsm::table::{TableOptions, TableWriter, table_name};
-use terrace_storage::{Directory, File, Purpose};
+use terrace_lsm::table::{TableOptions, TableWriter};
+use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
 use crate::randomness::Randomness;
@@ -40,10 +41,10 @@ impl NewFiles {
 /// Where tables are written, and what all of a store's have in common.
 #[derive(Clone, Copy)]
 pub struct TableHome<'a> {
-    /// The store's directory.
-    pub directory: &'a dyn Directory,
-    /// Returns a file's name, from its number.
-    pub name_of: fn(u64) -> String,
+    /// The places of the tables.
+    pub data: &'a DataFiles,
+    /// The stage that the names of new tables show.
+    pub stage: Stage,
     /// The next number of a table.
     pub next_table: &'a AtomicU64,
     /// The seed of the hashes in filters.
@@ -62,8 +63,8 @@ impl Store {
         purpose: Purpose,
     ) -> TableFiles<'_> {
         let home = TableHome {
-            directory: &*self.files.directory,
-            name_of: table_name,
+            data: &self.files.data,
+            stage: Stage::Listed,
             next_table: &self.files.next_table,
             hash_seed: self.writes.hash_seed,
             randomness: &self.options.randomness,
@@ -77,7 +78,7 @@ impl Store {
     /// Removes a finished file of a keyspace that was dropped meanwhile.
     pub(crate) fn remove_unlisted(&self, number: u64) {
         self.files.tables.remove(number);
-        let _ = self.files.directory.remove(&table_name(number));
+        let _ = self.files.data.remove(FileId::table(number), Stage::Listed);
     }
 
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
@@ -173,8 +174,8 @@ impl<'a> TableFiles<'a> {
                 direct: home.direct,
                 purpose: self.files.purpose,
             };
-            let name = (home.name_of)(number);
-            let writer = TableWriter::create(home.directory, name, options)?;
+            let (directory, name) = home.data.at_stage(FileId::table(number), home.stage);
+            let writer = TableWriter::create(&**directory, name, options)?;
             // Not before: a file that was there is not this store's to remove.
             self.files.numbers.push(number);
             self.open = Some((number, writer));

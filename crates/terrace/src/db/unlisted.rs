@@ -9,8 +9,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use terrace_lsm::data_files::{DataFiles, FileId, Stage};
 use terrace_lsm::levels::{ManifestState, ManifestTail};
-use terrace_lsm::table::{BlockCache, TableReader, table_name};
+use terrace_lsm::table::{BlockCache, TableReader};
 use terrace_storage::{Directory, Escaped};
 
 use crate::db::files;
@@ -36,17 +37,17 @@ impl Unlisted {
     /// that are taken. A load's table proves nothing by its number, which is the one that was next when
     /// the load began: other writes may have it.
     pub fn find(
-        directory: &dyn Directory,
+        data: &DataFiles,
         state: &ManifestState,
         is_tail_dropped: bool,
         known_sequence: SequenceNumber,
     ) -> Result<Self> {
         let listed: BTreeSet<u64> = state.version.tables().map(|(_, t)| t.number).collect();
         let mut unlisted = Unlisted::default();
-        for entry in directory.list()? {
+        for entry in data.entries()? {
             let name = entry.name.as_str();
             if let Some(number) = files::unlisted_table_number(name) {
-                let own = own_table(directory, name, number, state, false)?;
+                let own = own_table(data, (number, Stage::Unlisted), state, false)?;
                 unlisted.skip(number, own.as_ref().map_or(0, |own| own.last_sequence));
                 match own {
                     Ok(_) => unlisted.kept.push(number),
@@ -54,7 +55,7 @@ impl Unlisted {
                 }
             } else if let Some(number) = files::table_number(name) {
                 if is_tail_dropped && !listed.contains(&number) {
-                    let own = own_table(directory, name, number, state, true)?.ok();
+                    let own = own_table(data, (number, Stage::Listed), state, true)?.ok();
                     let may_be_alone =
                         |own: &OwnTable| own.last_sequence > known_sequence || own.may_be_load;
                     if let Some(own) = own.filter(may_be_alone) {
@@ -89,20 +90,26 @@ impl Unlisted {
 
     /// Returns the names of their files; after [`Unlisted::keep`] if `is_kept`.
     pub fn names(&self, is_kept: bool) -> Vec<String> {
-        let name = if is_kept { name_kept } else { table_name };
-        let found = self.found.iter().map(|&number| name(number));
-        let kept = self.kept.iter().map(|&number| name_kept(number));
+        let stage = if is_kept {
+            Stage::Unlisted
+        } else {
+            Stage::Listed
+        };
+        let found = self.found.iter();
+        let found = found.map(|&number| FileId::table(number).name(stage));
+        let kept = self.kept.iter();
+        let kept = kept.map(|&number| FileId::table(number).name(Stage::Unlisted));
         found.chain(kept).collect()
     }
 
     /// Gives them the names under which they are kept, durably: the manifest that a writer begins next
     /// does not show any more that an end was dropped.
-    pub fn keep(&self, directory: &dyn Directory) -> Result<()> {
+    pub fn keep(&self, data: &DataFiles) -> Result<()> {
         for &number in &self.found {
-            directory.rename(&table_name(number), &name_kept(number))?;
+            data.rename(FileId::table(number), Stage::Listed, Stage::Unlisted)?;
         }
         if !self.found.is_empty() {
-            directory.sync()?;
+            data.sync()?;
         }
         Ok(())
     }
@@ -118,14 +125,14 @@ impl Unlisted {
 /// is larger than usual or smaller than the next one, and its edit may have been in the end.
 pub fn of_missing_arena(
     error: Error,
-    directory: &dyn Directory,
+    (directory, data): (&dyn Directory, &DataFiles),
     state: &ManifestState,
     tail: Option<&ManifestTail>,
 ) -> Error {
     let (Error::RegionLost { path, .. }, Some(tail)) = (&error, tail) else {
         return error;
     };
-    let found = Unlisted::find(directory, state, true, state.flushed_sequence);
+    let found = Unlisted::find(data, state, true, state.flushed_sequence);
     if !found.is_ok_and(|unlisted| unlisted.is_found()) {
         return error;
     }
@@ -135,11 +142,6 @@ pub fn of_missing_arena(
         Escaped::path(path)
     );
     Error::corruption(&directory.shown(&tail.file), tail.offset, detail)
-}
-
-/// Returns the name under which a table is kept.
-pub fn name_kept(number: u64) -> String {
-    table_name(number) + files::UNLISTED
 }
 
 /// What the footer of a table of this store says.
@@ -152,20 +154,20 @@ struct OwnTable {
 /// Returns what a table of this store says; an error within if it is damaged, or of another store or
 /// release. Every block is read if it `is_to_be_whole`; if not, what a salvage needs must be readable.
 fn own_table(
-    directory: &dyn Directory,
-    name: &str,
-    number: u64,
+    data: &DataFiles,
+    (number, stage): (u64, Stage),
     state: &ManifestState,
     is_to_be_whole: bool,
 ) -> Result<std::result::Result<OwnTable, Error>> {
     let blocks = Arc::new(BlockCache::new(0, false));
+    let (directory, name) = data.at_stage(FileId::table(number), stage);
     let read = if is_to_be_whole {
-        TableReader::open(directory, name, number, blocks).and_then(|reader| {
+        TableReader::open(&**directory, &name, number, blocks).and_then(|reader| {
             reader.verify()?;
             Ok(reader)
         })
     } else {
-        TableReader::open_damaged(directory, name, number, blocks)
+        TableReader::open_damaged(&**directory, &name, number, blocks)
     };
     let reader = match read {
         Ok(reader) => reader,
@@ -177,7 +179,7 @@ fn own_table(
     let properties = reader.properties();
     if properties.hash_seed != state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
-        return Ok(Err(Error::corruption(&directory.shown(name), 0, detail)));
+        return Ok(Err(Error::corruption(&directory.shown(&name), 0, detail)));
     }
     let deletes = properties.tombstones > 0 || properties.range_tombstones.is_some();
     Ok(Ok(OwnTable {

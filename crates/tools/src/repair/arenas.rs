@@ -90,7 +90,12 @@ impl ArenasFound {
             Err(lost @ Error::RegionLost { .. }) => lost,
             found => return found,
         };
-        match of_missing_arena(lost, &*site.directory, &basis.state, basis.tail()) {
+        match of_missing_arena(
+            lost,
+            (&*site.directory, &site.data),
+            &basis.state,
+            basis.tail(),
+        ) {
             why @ Error::Corruption { .. } => Ok(ArenasFound {
                 distrust: Some(why),
                 ..ArenasFound::none(basis)

@@ -4,9 +4,9 @@
 //! is copied, since its file is used again.
 
 use terrace::Result;
-use terrace::offline::{files, name_kept};
+use terrace::offline::files;
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::levels::{manifest_file_name, manifests};
-use terrace_lsm::table::table_name;
 use terrace_storage::{Directory, ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use super::arenas::ArenasFound;
@@ -28,8 +28,9 @@ impl Site {
     ) -> Result<()> {
         for (damaged, told) in tables.damaged.iter().zip(&mut report.damaged) {
             if damaged.is_there {
-                let aside = self.link_aside(&table_name(damaged.number))?;
-                told.kept_as = Some(self.directory.shown(&aside));
+                let (directory, name) = self.data.at(FileId::table(damaged.number));
+                let aside = link_aside(&**directory, &name)?;
+                told.kept_as = Some(directory.shown(&aside));
             }
         }
         for (left, told) in arenas.damaged.iter().zip(&mut report.left) {
@@ -44,7 +45,7 @@ impl Site {
         }
         if basis.manifest.is_err() && !basis.is_extended {
             for number in manifests(&*self.directory)? {
-                self.link_aside(&manifest_file_name(number))?;
+                link_aside(&*self.directory, &manifest_file_name(number))?;
             }
         }
         self.directory.sync()?;
@@ -69,14 +70,16 @@ impl Site {
     /// Gives a table the second name of one that a manifest may have listed, or that of a damaged file if
     /// another one has that.
     fn link_unlisted(&self, number: u64) -> Result<String> {
-        let directory = &*self.directory;
-        let (name, kept) = (table_name(number), name_kept(number));
+        let file = FileId::table(number);
+        let (directory, name) = self.data.at(file);
+        let directory = &**directory;
+        let kept = file.name(Stage::Unlisted);
         if !is_there(directory, &kept)? {
             if directory.link(&name, directory, &kept).is_err() {
                 copy(directory, &name, &kept)?;
             }
         } else if !same_bytes(directory, &name, &kept)? {
-            return self.link_aside(&name);
+            return link_aside(directory, &name);
         }
         Ok(kept)
     }
@@ -97,19 +100,10 @@ impl Site {
         Ok(())
     }
 
-    /// Returns whether a file of the store's directory has been put aside.
-    pub(super) fn is_aside(&self, name: &str) -> bool {
-        same_bytes(&*self.directory, name, &name_aside(name, 1)).unwrap_or(false)
-    }
-
-    /// Gives a file a second name, and returns that.
-    fn link_aside(&self, name: &str) -> Result<String> {
-        let directory = &*self.directory;
-        let (aside, is_there) = free_name(directory, name)?;
-        if !is_there && directory.link(name, directory, &aside).is_err() {
-            copy(directory, name, &aside)?;
-        }
-        Ok(aside)
+    /// Returns whether a data file has been put aside.
+    pub(super) fn is_aside(&self, file: FileId) -> bool {
+        let (directory, name) = self.data.at(file);
+        same_bytes(&**directory, &name, &name_aside(&name, 1)).unwrap_or(false)
     }
 
     /// Copies a file, if it is there. Returns the name of the copy.
@@ -129,6 +123,15 @@ impl Site {
         directory.sync()?;
         Ok(Some(aside))
     }
+}
+
+/// Gives a file a second name, and returns that.
+fn link_aside(directory: &dyn Directory, name: &str) -> Result<String> {
+    let (aside, is_there) = free_name(directory, name)?;
+    if !is_there && directory.link(name, directory, &aside).is_err() {
+        copy(directory, name, &aside)?;
+    }
+    Ok(aside)
 }
 
 /// Gives a file another name, at which no store looks, and returns that.

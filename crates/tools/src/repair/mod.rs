@@ -147,7 +147,7 @@ pub fn repair_with(
         return Ok(report);
     }
     // Before the commit: a new manifest does not show that the end of the last one was dropped.
-    unlisted.keep(&*site.directory)?;
+    unlisted.keep(&site.data)?;
     report.unlisted_tables = unlisted.names(true);
     let mut taken = Vec::new();
     if takes {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use terrace::offline::{Unlisted, name_kept};
+use terrace::offline::Unlisted;
 use terrace::{Error, SequenceNumber};
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::levels::ManifestTail;
-use terrace_lsm::table::table_name;
 
 use super::arenas::ArenasFound;
 use super::site::Site;
@@ -189,7 +189,7 @@ impl RepairReport {
         }
         self.unlisted_tables.clear();
         let whole = taken.iter().filter(|table| table.damage.is_none());
-        self.tables_taken = whole.map(|table| name_kept(table.number)).collect();
+        self.tables_taken = whole.map(|table| table.kept_name()).collect();
         self.writes_from_arenas = arenas.writes;
     }
 
@@ -240,7 +240,7 @@ fn left(
     unlisted: &Unlisted,
 ) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
-        let file = site.directory.shown(&table_name(table.number));
+        let file = site.data.path(FileId::table(table.number));
         // The release that reads it removes a table that no edit lists. Of one that was not listed before
         // only a lost manifest may have told more.
         let is_endangered = table.meta.is_some() || basis.manifest.is_err();
@@ -257,7 +257,7 @@ fn left(
     };
     let unreadable = unlisted.unreadable.iter().filter(is_new);
     let unreadable = unreadable.map(|(number, error)| {
-        let file = site.directory.shown(&name_kept(*number));
+        let file = site.data.path_at(FileId::table(*number), Stage::Unlisted);
         LeftFile::aside(file, error.clone())
     });
     let left = arenas.chain(region).chain(tables);

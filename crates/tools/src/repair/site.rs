@@ -8,11 +8,12 @@ use terrace::offline::{
 };
 use terrace::{Error, KeyspaceId, Options, Result};
 use terrace_lsm::compaction::output::Output;
+use terrace_lsm::data_files::{DataFiles, FileId, Stage};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::table::{
-    BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader, table_name,
+    BlockCache, CursorOptions, TableCache, TableCursor, TableLimit, TableReader,
 };
 use terrace_storage::{CountingStorage, Directory, OpenMode, OpenOptions, Purpose, Storage};
 
@@ -26,6 +27,8 @@ pub(super) struct Site {
     pub(super) path: PathBuf,
     /// The store's directory, open and owned.
     pub(super) directory: Arc<dyn Directory>,
+    /// The places of tables.
+    pub(super) data: DataFiles,
     /// That of the arenas, if they have one of their own, as soon as it is open.
     pub(super) region_directory: OnceLock<Arc<dyn Directory>>,
     pub(super) options: Options,
@@ -74,8 +77,9 @@ impl Site {
         });
         let next_table = numbers.max().unwrap_or(0).saturating_add(1);
         let blocks = Arc::new(BlockCache::new(0, false));
+        let data = DataFiles::new(Arc::clone(&directory));
         let tables = TableCache::new(
-            Arc::clone(&directory),
+            data.clone(),
             OpenOptions::buffered(OpenMode::Read),
             TableLimit::of(options.max_open_tables),
             Arc::clone(&blocks),
@@ -83,6 +87,7 @@ impl Site {
         Ok(Site {
             path: path.to_path_buf(),
             directory,
+            data,
             region_directory: OnceLock::new(),
             options,
             decisions,
@@ -119,11 +124,9 @@ impl Site {
 
     /// The numbers of the tables that have their names.
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
-        let entries = self.directory.list()?;
-        let numbers = entries
-            .iter()
-            .filter_map(|entry| files::table_number(&entry.name));
-        let mut numbers: Vec<u64> = numbers.collect();
+        let listed = self.data.list()?.into_iter();
+        let listed = listed.filter(|(_, stage)| *stage == Stage::Listed);
+        let mut numbers: Vec<u64> = listed.map(|(file, _)| file.number).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -143,8 +146,8 @@ impl Site {
         hash_seed: u64,
     ) -> TableFiles<'_> {
         let home = TableHome {
-            directory: &*self.directory,
-            name_of: new_name,
+            data: &self.data,
+            stage: Stage::New,
             next_table: &self.next_table,
             hash_seed,
             randomness: &self.options.randomness,
@@ -157,19 +160,20 @@ impl Site {
     /// Opens a table, whether it has its name or not.
     pub(super) fn open(&self, table: &Table, is_new: bool) -> Result<Arc<TableReader>> {
         if is_new {
-            return self.open_file(&new_name(table.number), table.number);
+            return self.open_file(FileId::table(table.number), Stage::New);
         }
         Ok(Arc::clone(&*table.open(&self.tables)?))
     }
 
-    pub(super) fn open_file(&self, name: &str, number: u64) -> Result<Arc<TableReader>> {
-        TableReader::open(&*self.directory, name, number, Arc::clone(&self.blocks))
+    fn open_file(&self, file: FileId, stage: Stage) -> Result<Arc<TableReader>> {
+        let (directory, name) = self.data.at_stage(file, stage);
+        TableReader::open(&**directory, &name, file.number, Arc::clone(&self.blocks))
     }
 
     /// Opens what is whole of a damaged table.
-    pub(super) fn open_damaged(&self, number: u64) -> Result<Arc<TableReader>> {
-        let name = table_name(number);
-        TableReader::open_damaged(&*self.directory, &name, number, Arc::clone(&self.blocks))
+    pub(super) fn open_damaged(&self, number: u64, stage: Stage) -> Result<Arc<TableReader>> {
+        let (directory, name) = self.data.at_stage(FileId::table(number), stage);
+        TableReader::open_damaged(&**directory, &name, number, Arc::clone(&self.blocks))
     }
 
     pub(super) fn cursor(&self, table: &Table, is_new: bool) -> Result<TableCursor> {
@@ -182,27 +186,26 @@ impl Site {
     pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<bool> {
         let present = self.table_numbers()?;
         let mut is_renamed = false;
-        for entry in self.directory.list()? {
-            let Some(number) = files::new_table_number(&entry.name) else {
-                continue;
-            };
-            let listed = listed.filter(|_| !present.contains(&number));
+        let files = self.data.list()?.into_iter();
+        for (file, stage) in files.filter(|(_, stage)| *stage == Stage::New) {
+            let listed = listed.filter(|_| !present.contains(&file.number));
             let is_awaited = match listed {
-                Some(version) => self.is_listed_as(version, &entry.name, number)?,
+                Some(version) => self.is_listed_as(version, file, stage)?,
                 None => false,
             };
+            let (directory, name) = self.data.at_stage(file, stage);
             if is_awaited {
-                self.directory.rename(&entry.name, &table_name(number))?;
+                self.data.rename(file, stage, Stage::Listed)?;
                 is_renamed = true;
-            } else if !stays(&*self.directory, &entry.name) {
-                self.directory.remove(&entry.name)?;
+            } else if !stays(&**directory, &name) {
+                self.data.remove(file, stage)?;
             }
-            if files::leaves_room(number) {
-                self.skip_numbers_below(number + 1);
+            if files::leaves_room(file.number) {
+                self.skip_numbers_below(file.number + 1);
             }
         }
         if is_renamed {
-            self.directory.sync()?;
+            self.data.sync()?;
         }
         Ok(is_renamed)
     }
@@ -212,21 +215,23 @@ impl Site {
     pub(super) fn is_unfinished(&self, state: &ManifestState) -> bool {
         let mut tables = state.version.tables();
         tables.any(|(_, table)| {
-            let exists = |name: String| {
+            let exists = |stage| {
+                let (directory, name) = self.data.at_stage(FileId::table(table.number), stage);
                 let options = OpenOptions::buffered(OpenMode::Read);
-                self.directory.open(&name, options).is_ok()
+                directory.open(&name, options).is_ok()
             };
-            exists(new_name(table.number)) && !exists(table_name(table.number))
+            exists(Stage::New) && !exists(Stage::Listed)
         })
     }
 
     /// Whether a file is the table that is listed with its number. A damaged one is, too, and one of
     /// another release: it is the only one that there is.
-    fn is_listed_as(&self, version: &Version, name: &str, number: u64) -> Result<bool> {
-        let Some((_, table)) = version.tables().find(|(_, table)| table.number == number) else {
+    fn is_listed_as(&self, version: &Version, file: FileId, stage: Stage) -> Result<bool> {
+        let mut tables = version.tables();
+        let Some((_, table)) = tables.find(|(_, table)| table.number == file.number) else {
             return Ok(false);
         };
-        match self.open_file(name, number) {
+        match self.open_file(file, stage) {
             Ok(reader) => Ok(table.is_described_by(reader.properties())),
             Err(Error::Corruption { .. } | Error::Unsupported { .. }) => Ok(true),
             Err(error) => Err(error),
@@ -250,9 +255,4 @@ fn newer_region(storage: &dyn Storage, path: &Path, options: &Options) -> Result
         // The look that follows judges everything else.
         _ => Ok(None),
     }
-}
-
-/// Returns the name under which a table is written before the commit.
-pub(super) fn new_name(number: u64) -> String {
-    table_name(number) + files::NEW
 }

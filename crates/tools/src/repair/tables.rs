@@ -7,12 +7,11 @@ use terrace::offline::{TableFiles, files};
 use terrace::{Error, Result};
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::slices::Slice;
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::key::{InternalKey, Tag};
 use terrace_lsm::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
 use terrace_lsm::range_tombstones::RangeTombstone;
-use terrace_lsm::table::{
-    TableProperties, TableReader, another_table, read_properties, table_name,
-};
+use terrace_lsm::table::{TableProperties, TableReader, another_table, read_properties};
 use terrace_storage::ErrorKind;
 
 use super::merge::REBUILT;
@@ -86,7 +85,8 @@ impl Examined {
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
         let numbers = site.table_numbers()?.into_iter();
         for number in numbers.filter(|number| !listed.contains(number)) {
-            let properties = read_properties(&*site.directory, &table_name(number));
+            let (directory, name) = site.data.at(FileId::table(number));
+            let properties = read_properties(&**directory, &name);
             if let Err(error @ Error::Unsupported { .. }) = properties {
                 self.unsupported.push(UnsupportedTable {
                     number,
@@ -111,7 +111,7 @@ impl Examined {
         for (at, &number) in numbers.iter().enumerate() {
             progress(at, numbers.len());
             // What a strict opening refuses, the verification does, too.
-            let checked = site.open_damaged(number).and_then(|reader| {
+            let checked = site.open_damaged(number, Stage::Listed).and_then(|reader| {
                 seeds.push(reader.properties().hash_seed);
                 reader.verify()?;
                 Ok(reader.properties().clone())
@@ -177,7 +177,7 @@ impl Examined {
         let is_left = |number: &u64| {
             !listed.contains(number)
                 && !is_unsupported(number)
-                && !site.is_aside(&table_name(*number))
+                && !site.is_aside(FileId::table(*number))
         };
         let unlisted = site.table_numbers()?.into_iter().find(is_left);
         Ok(unlisted.map(|number| {
@@ -224,7 +224,7 @@ fn meta_of_file(
     if properties.hash_seed != basis.state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
         return Err(Error::corruption(
-            &site.directory.shown(&table_name(number)),
+            &site.data.path(FileId::table(number)),
             0,
             detail,
         ));
@@ -233,14 +233,14 @@ fn meta_of_file(
     if listed.is_none() && !files::leaves_room(number) {
         let detail = "its number leaves no room for those to come";
         return Err(Error::corruption(
-            &site.directory.shown(&table_name(number)),
+            &site.data.path(FileId::table(number)),
             0,
             detail,
         ));
     }
     // Numbers are not used twice, so even an old list describes a number's table.
     if listed.is_some_and(|meta| meta.identity != properties.identity) {
-        return Err(another_table(&site.directory.shown(&table_name(number))));
+        return Err(another_table(&site.data.path(FileId::table(number))));
     }
     if let Some(meta) = listed.filter(|meta| meta.is_described_by(properties)) {
         return Ok(Some(meta.clone()));
@@ -251,7 +251,7 @@ fn meta_of_file(
 impl DamagedTable {
     /// Writes what can be read to a table of its own. `None` if that is nothing.
     pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
-        let reader = match site.open_damaged(self.number) {
+        let reader = match site.open_damaged(self.number, Stage::Listed) {
             Ok(reader) => reader,
             Err(error) => return damage(error).map(|_| None),
         };

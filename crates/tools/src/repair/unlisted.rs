@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use terrace::offline::{Unlisted, files, name_kept};
+use terrace::offline::Unlisted;
 use terrace::{Error, Result};
 use terrace_lsm::compaction::merge::TableSink;
+use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::levels::{KeyRange, TableMeta};
-use terrace_lsm::table::{TableReader, table_name};
+use terrace_lsm::table::TableReader;
 
 use super::arenas::ArenasFound;
 use super::aside::rename_damaged;
@@ -28,6 +29,11 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// Returns the name that the table was kept by.
+    pub(super) fn kept_name(&self) -> String {
+        FileId::table(self.number).name(Stage::Unlisted)
+    }
+
     /// Returns how many entries it should have.
     pub(super) fn entries(&self) -> u64 {
         self.reader.properties().entries
@@ -39,16 +45,14 @@ impl Site {
     pub(super) fn unlisted(&self, basis: &Basis, arenas: &ArenasFound) -> Result<Unlisted> {
         let is_tail_dropped = basis.tail().is_some();
         let known = arenas.known_sequence;
-        Unlisted::find(&*self.directory, &basis.state, is_tail_dropped, known)
+        Unlisted::find(&self.data, &basis.state, is_tail_dropped, known)
     }
 
     /// Opens the tables that are to be taken in, under the names that they are kept by. Of a damaged one
     /// the readable blocks are taken.
     pub(super) fn open_unlisted(&self, unlisted: &Unlisted) -> Result<Vec<Taken>> {
         let open = |number| {
-            let blocks = Arc::clone(&self.blocks);
-            let name = name_kept(number);
-            let reader = TableReader::open_damaged(&*self.directory, &name, number, blocks)?;
+            let reader = self.open_damaged(number, Stage::Unlisted)?;
             let damage = match reader.verify() {
                 Err(error @ Error::Corruption { .. }) => Some(error),
                 verified => verified.map(|_| None)?,
@@ -102,16 +106,16 @@ impl Site {
         entries_kept: &[u64],
         report: &mut RepairReport,
     ) -> Result<()> {
-        let directory = &*self.directory;
         for (table, &entries) in tables.iter().zip(entries_kept) {
-            let kept = name_kept(table.number);
+            let file = FileId::table(table.number);
             if table.damage.is_none() {
-                directory.rename(&kept, &(table_name(table.number) + files::TAKEN))?;
+                self.data.rename(file, Stage::Unlisted, Stage::Taken)?;
             } else {
-                let aside = rename_damaged(directory, &kept)?;
+                let (directory, kept) = self.data.at_stage(file, Stage::Unlisted);
+                let aside = rename_damaged(&**directory, &kept)?;
                 report.tells_of_taken(table, entries, directory.shown(&aside));
             }
         }
-        Ok(directory.sync()?)
+        Ok(self.data.sync()?)
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cursor::Cursor;
+use crate::data_files::DataFiles;
 use crate::table::block::Block;
 use crate::table::cache::CachedBlock;
 use crate::table::descriptors::TableLimit;
@@ -234,7 +235,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
     }
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let tables = TableCache::new(
-        directory_at(&*storage, "/t"),
+        DataFiles::new(directory_at(&*storage, "/t")),
         FILES,
         TableLimit::of(Some(4)),
         blocks,
@@ -276,7 +277,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     let blocks = Arc::new(BlockCache::new(1 << 20, false));
     let storage_object: Arc<dyn Storage> = Arc::clone(&storage) as _;
     let tables = TableCache::new(
-        directory_at(&*storage_object, "/t"),
+        DataFiles::new(directory_at(&*storage_object, "/t")),
         FILES,
         TableLimit::of(Some(4)),
         blocks,
@@ -289,7 +290,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
     for number in 1..=20 {
         assert_eq!(
             open(number).unwrap().path(),
-            Path::new("/t").join(table_name(number))
+            Path::new("/t").join(format!("{number}.table"))
         );
     }
     assert!(tables.open_tables() <= 4);
@@ -326,7 +327,7 @@ fn a_table_goes_on_when_its_file_was_closed_and_not_with_another_tables_file() {
     let blocks = Arc::new(BlockCache::new(0, false));
     let directory = directory_at(&*storage, "/t");
     let limit = TableLimit::of(Some(1));
-    let tables = TableCache::new(directory, FILES, limit, blocks).unwrap();
+    let tables = TableCache::new(DataFiles::new(directory), FILES, limit, blocks).unwrap();
     let open = |number| tables.get(number, |_| true).unwrap();
     let read = |table| get(table, b"00003", 500).map(|found| found.unwrap().1.to_vec());
     let (first, second) = (open(1), open(2));

@@ -45,7 +45,7 @@ impl Store {
             return Ok(true);
         }
         // Btrfs gives nothing back before.
-        self.files.directory.sync()?;
+        self.files.data.sync()?;
         is_free()
     }
 

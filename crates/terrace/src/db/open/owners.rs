@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::levels::{ArenaHome, ManifestState};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
@@ -141,16 +142,18 @@ pub(super) fn files(
     state: &ManifestState,
     unlisted: &Unlisted,
 ) -> Result<Files> {
+    let data = DataFiles::new(Arc::clone(&directory));
     Ok(Files {
         path: path.to_path_buf(),
         file_system: directory.file_system()?,
-        tables: open_tables(&directory, options)?,
+        tables: open_tables(&data, options)?,
         next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
         obsolete: Arc::clone(state.version.obsolete()),
         deletions: Deletions::default(),
         reserve: Reserve::default(),
         visitors: Visitors::default(),
         directory,
+        data,
         storage,
     })
 }
@@ -207,12 +210,12 @@ pub(super) fn manifest_log(
     }
 }
 
-fn open_tables(directory: &Arc<dyn Directory>, options: &Options) -> Result<Arc<TableCache>> {
+fn open_tables(data: &DataFiles, options: &Options) -> Result<Arc<TableCache>> {
     let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
     let is_for_good = options.read_buffer.policy != ForwardPolicy::Resident;
     let blocks = Arc::new(blocks.lending(read_buffer_bytes(options), is_for_good));
     Ok(Arc::new(TableCache::new(
-        Arc::clone(directory),
+        data.clone(),
         OpenOptions {
             direct: options.direct_io,
             polled: options.poll_reads,
