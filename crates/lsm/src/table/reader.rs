@@ -203,7 +203,8 @@ impl TableReader {
         let target = InternalKey::seek(key, snapshot);
         let top_at = self.top_index.position(target);
         let held;
-        let partition = match self.pinned.get(top_at).and_then(OnceLock::get) {
+        let pinned = self.pinned.get(top_at).and_then(OnceLock::get);
+        let partition = match pinned.filter(|_| options.ask_cache) {
             Some(partition) => partition,
             None => match self.partition(top_at, options)? {
                 Some(partition) => {

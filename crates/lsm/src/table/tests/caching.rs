@@ -1,9 +1,11 @@
+use super::damage::places;
 use super::*;
 use crate::cursor::Cursor;
 use crate::data_files::DataFiles;
 use crate::table::block::Block;
 use crate::table::cache::CachedBlock;
 use crate::table::descriptors::TableLimit;
+use crate::table::walk::BlockRole;
 
 const FILES: OpenOptions = OpenOptions::buffered(OpenMode::Read);
 
@@ -223,6 +225,28 @@ fn what_is_pinned_is_within_the_budget_and_given_back() {
     }
     drop(table);
     assert_eq!(cache.capacity_bytes(), 8 << 10);
+}
+
+#[test]
+fn a_read_that_passes_by_the_cache_passes_by_pinned_partitions() {
+    let storage = memory();
+    write(&storage, &versions(), options(Compression::None, 512));
+    let cache = Arc::new(BlockCache::new(1 << 20, false));
+    let table = open_at(&storage, PATH, 1, cache).unwrap();
+    let key = b"00001";
+    let hash = key_hash(key, SEED);
+    let get = |options| table.get(key, hash, 500, options);
+    get(CursorOptions::of_reader(true, false)).unwrap().unwrap();
+    let index = places(&storage.bytes(PATH), BlockRole::IndexPartition).remove(0);
+    let mode = OpenOptions::buffered(OpenMode::ReadWrite);
+    let file = storage.open(Path::new(PATH), mode).unwrap();
+    file.write_at(&[0xee; 8], index.start as u64, Purpose::Other)
+        .unwrap();
+    let anew = get(CursorOptions::of_reader(true, true));
+    assert!(
+        matches!(anew, Err(crate::Error::Corruption { .. })),
+        "{anew:?}"
+    );
 }
 
 #[test]

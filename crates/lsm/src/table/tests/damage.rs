@@ -114,7 +114,7 @@ fn no_truncated_or_extended_file_opens() {
 }
 
 /// The places of the blocks with a role, in the order of the file.
-fn places(bytes: &[u8], role: BlockRole) -> Vec<std::ops::Range<usize>> {
+pub(super) fn places(bytes: &[u8], role: BlockRole) -> Vec<std::ops::Range<usize>> {
     let blocks = forging::blocks(bytes).unwrap().into_iter();
     let blocks = blocks.filter(|(found, _)| *found == role);
     blocks.map(|(_, place)| place).collect()
