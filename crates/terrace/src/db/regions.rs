@@ -125,8 +125,37 @@ pub fn region_error(error: terrace_region::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
+    use terrace_lsm::levels::Edit;
+
     use super::*;
-    use crate::Db;
+    use crate::{Db, WriteBatch, WriteOptions};
+
+    #[test]
+    fn a_manifest_that_promises_writes_that_are_nowhere_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |durability| {
+            let options = Options {
+                durability: Some(durability),
+                ..Options::default()
+            };
+            Db::open(directory.path(), options).unwrap()
+        };
+        let db = open(Durability::Volatile);
+        db.put(b"key", b"value").unwrap();
+        let store = db.store();
+        store.writes.persisted.store(1000, Ordering::Relaxed);
+        let mut ledger = store.manifest_log.ledger.lock();
+        store.record(&mut ledger, Edit::default()).unwrap();
+        drop(ledger);
+        drop(db);
+        // Arenas in memory are not asked for their numbers.
+        let db = open(Durability::CrashSafe);
+        assert!(db.store().persisted() <= db.store().visible());
+        let sync = WriteOptions::with_sync(true);
+        db.write(WriteBatch::new(), sync).unwrap();
+    }
 
     #[test]
     fn an_arena_that_went_missing_is_told_with_the_numbers_that_tables_hold() {
