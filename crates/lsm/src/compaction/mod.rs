@@ -1,16 +1,17 @@
-//! Merging tables: policies decide, in pure functions; merges are executed elsewhere.
+//! Compaction: policies decide in pure functions, and one merge of cursors executes. Threads and files are
+//! the caller's.
 
 pub mod claim;
 pub mod counted;
 pub mod debt;
 pub mod drop_rules;
 pub mod estimates;
+pub(crate) mod lateness;
 pub mod legality;
 pub mod merge;
 pub mod oldest_snapshot;
 pub mod output;
 pub(crate) mod output_ranges;
-pub(crate) mod overdue;
 pub mod parts;
 pub mod policy;
 pub mod rate;

@@ -3,10 +3,10 @@
 //! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
 //! the store is behind, makes room, appends the group as one frame, persists it where that was
 //! asked for, inserts it into the index, forwards it to the read buffer, and only then raises the
-//! visible number. The forward ends stretches without visible keys that the group writes into
-//! (`empty_stretch.rs`). Readers and recovery rely on the order of the last four. Visible records
-//! are in the index, with no older version in the read buffer. Indexed records are in the arena. An
-//! acknowledged persistent write was persisted with every write before it.
+//! visible number. Before that, stretches without visible keys end that the group writes into
+//! (`empty_stretch.rs`). Readers and recovery rely on this order: append, persist, insert, forward,
+//! show. Visible records are in the index, with no older version in the read buffer. Indexed records
+//! are in the arena. An acknowledged persistent write was persisted with every write before it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

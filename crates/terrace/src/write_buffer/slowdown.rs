@@ -1,7 +1,7 @@
 //! How much writers are held back: a pure, monotone function of what waits behind them.
 //!
-//! Three measures rise while background work is behind: the sub-levels of level 0, the bytes that
-//! merges owe, and the room taken in the arenas. Each step of a measure at most doubles the delay,
+//! Four measures rise while background work is behind: the sub-levels of level 0, the bytes that
+//! merges owe, their lateness, and the room taken in the arenas. Each step of a measure at most doubles the delay,
 //! so that writers feel a slope and not a wall: they come to rest where they write as fast as the
 //! work behind them goes, long before there is nowhere left to write. The delay is by bytes, because
 //! that is what flushes and merges have to move.

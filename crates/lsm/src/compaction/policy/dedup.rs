@@ -19,7 +19,7 @@
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
-use crate::compaction::overdue::by_duplicates;
+use crate::compaction::lateness::by_duplicates;
 use crate::compaction::parts::best_part;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::score::score_of_part;

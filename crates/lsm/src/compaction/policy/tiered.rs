@@ -21,7 +21,7 @@ use std::ops::RangeInclusive;
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::Estimates;
-use crate::compaction::overdue::by_sub_levels;
+use crate::compaction::lateness::by_sub_levels;
 use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{all, bytes, overlapping, place};
 use crate::compaction::policy::{Choice, Input, Policy, Reason, assemble, unless_claimed};
