@@ -23,6 +23,7 @@ pub mod cursor;
 pub mod data_files;
 pub mod debug_expect;
 pub mod error;
+pub mod fold;
 #[cfg(any(test, feature = "internal"))]
 #[allow(clippy::unwrap_used, clippy::panic)]
 pub mod golden;

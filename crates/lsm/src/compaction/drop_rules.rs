@@ -60,6 +60,8 @@ pub struct DropRules<'a> {
     user_key: Option<Vec<u8>>,
     /// The stripe of the last version of `user_key`.
     stripe: usize,
+    /// That version ends the fold of its readers.
+    hides_older: bool,
 }
 
 impl<'a> DropRules<'a> {
@@ -74,6 +76,7 @@ impl<'a> DropRules<'a> {
             ranges,
             user_key: None,
             stripe: usize::MAX,
+            hides_older: false,
         }
     }
 
@@ -87,14 +90,16 @@ impl<'a> DropRules<'a> {
         let stripe = self.stripe_of(key.sequence());
         let newer_than_all = stripe == self.snapshots.len();
         let is_new = self.is_new_user_key(key);
-        let shadowed = !is_new && is_shadowed(self.snapshots, stripe, self.stripe);
+        let shadowed =
+            !is_new && self.hides_older && is_shadowed(self.snapshots, stripe, self.stripe);
+        self.hides_older = kind.hides_older();
         if is_new {
             let user_key = self.user_key.get_or_insert_default();
             user_key.clear();
             user_key.extend_from_slice(key.user_key);
         }
         self.stripe = stripe;
-        let hides_nothing = kind == Kind::Delete
+        let hides_nothing = kind.deletes()
             && stripe == 0
             && !newer_than_all
             && !(self.older_elsewhere)(Keys::One(key.user_key));

@@ -86,7 +86,8 @@ pub fn merge<S: TableSink>(
             return Err(Error::Closed);
         }
         // A source may list these among its versions, too, at their first keys.
-        let is_range = key.tag.kind() == Some(Kind::RangeDelete) && rules.is_range_tombstone(&key);
+        let is_range =
+            key.tag.kind().is_some_and(Kind::is_of_range) && rules.is_range_tombstone(&key);
         if !is_range && rules.keeps(&key, mergeable(&key, versions)?) {
             let range = hiding.oldest_above(key.user_key, key.sequence());
             sink.add(key, versions.value(), range)?;
@@ -100,7 +101,7 @@ pub fn merge<S: TableSink>(
 
 fn mergeable(key: &InternalKey<'_>, versions: &impl Cursor) -> Result<Kind> {
     match key.tag.kind() {
-        Some(kind @ (Kind::Put | Kind::Delete)) => Ok(kind),
+        Some(kind) if kind.is_entry() => Ok(kind),
         _ => Err(Error::unsupported(
             versions
                 .file()

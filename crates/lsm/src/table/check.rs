@@ -15,7 +15,7 @@ use super::sketches::SketchesBuilder;
 use super::tally::Tally;
 use super::walk::{BlockRole, Visit};
 use crate::Result;
-use crate::key::{InternalKey, Kind};
+use crate::key::InternalKey;
 use crate::range_tombstones::RangeTombstones;
 
 /// What a verification has seen.
@@ -129,7 +129,7 @@ impl Checker<'_> {
         let (key, position) = (entry.key(), entry.position());
         match key.tag.kind() {
             None => return self.fail(handle, position, "an entry is of an unknown kind"),
-            Some(Kind::RangeDelete) => {
+            Some(kind) if kind.is_of_range() => {
                 return self.fail(
                     handle,
                     position,

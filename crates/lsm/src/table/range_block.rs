@@ -165,7 +165,7 @@ pub(super) fn decode_any(
     for entry in block.whole_entries() {
         let (position, key, end) = entry?;
         let fault = |detail| Err(Malformed::new(position, detail));
-        if key.tag.kind() != Some(Kind::RangeDelete) || key.user_key >= end {
+        if !key.tag.kind().is_some_and(Kind::is_of_range) || key.user_key >= end {
             return fault("an entry is not a range tombstone");
         }
         if last.is_some_and(|last| last >= key) {

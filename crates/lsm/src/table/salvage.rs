@@ -71,7 +71,7 @@ impl TableReader {
         let (mut is_sound, mut last) = (true, last_key.clone());
         self.for_each_entry(handle, &block, &mut |entry| {
             let key = entry.key();
-            let is_known = matches!(key.tag.kind(), Some(Kind::Put | Kind::Delete));
+            let is_known = key.tag.kind().is_some_and(Kind::is_entry);
             let ascends = InternalKey::decode(&last).is_none_or(|last| last < key);
             is_sound &= is_known && ascends && sequences.contains(&key.sequence());
             last.clear();

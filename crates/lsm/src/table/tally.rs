@@ -30,7 +30,7 @@ impl Tally {
         }
         self.count_sequences(key.sequence(), key.sequence());
         self.entries += 1;
-        self.tombstones += u64::from(key.tag.kind() == Some(Kind::Delete));
+        self.tombstones += u64::from(key.tag.kind().is_some_and(Kind::deletes));
         self.user_key_bytes += key.user_key.len() as u64;
         self.value_bytes += value.len() as u64;
         if let Some(by) = superseded_by {

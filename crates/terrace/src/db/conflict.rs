@@ -130,7 +130,7 @@ fn writes(batch: &WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> bool {
         let own = payload.get(record.key_offset..key_end);
         let value = payload.get(key_end..key_end + record.value_bytes);
         let is_inside = || own <= Some(key) && Some(key) < value;
-        let writes = own == Some(key) || (record.kind == Kind::RangeDelete && is_inside());
+        let writes = own == Some(key) || (record.kind.is_of_range() && is_inside());
         record.keyspace == keyspace.number() && writes
     })
 }

@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_lsm::debug_expect::DebugExpect;
-use terrace_lsm::key::Kind;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::sync::{ArcSwap, Mutex};
 
@@ -185,7 +184,7 @@ impl EmptyStretches {
         let all = self.by_keyspace.load_full();
         for part in payload {
             for record in Records::new(part).map_while(Result::ok) {
-                if matches!(record.kind, Kind::Delete | Kind::RangeDelete) {
+                if record.kind.deletes() {
                     continue;
                 }
                 let keyspace = KeyspaceId::from_number(record.keyspace);

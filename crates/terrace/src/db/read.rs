@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use terrace_lsm::block_value::TableValue;
 use terrace_lsm::compaction::Versions;
 use terrace_lsm::cursor::Cursor;
+use terrace_lsm::fold::Step;
 use terrace_lsm::key::{Kind, MAX_SEQUENCE, Tag};
 use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
@@ -271,15 +272,14 @@ impl Store {
         }))
     }
 
-    /// Returns whether the newest version, which lies in `file`, is a value. Only here do kinds decide
-    /// the outcome of a read.
+    /// Returns whether the newest version, which lies in `file`, is a value.
     pub(crate) fn is_put(&self, tag: Tag, file: impl FnOnce() -> Option<PathBuf>) -> Result<bool> {
-        match tag.kind() {
-            Some(Kind::Put) => Ok(true),
-            Some(Kind::Delete | Kind::RangeDelete) => Ok(false),
-            kind => Err(Error::unsupported(
+        match tag.kind().and_then(Kind::step) {
+            Some(Step::Value) => Ok(true),
+            Some(Step::Nothing) => Ok(false),
+            None => Err(Error::unsupported(
                 file().as_deref().unwrap_or(&self.files.path),
-                match kind {
+                match tag.kind() {
                     Some(kind) => format!("a record of kind {kind:?}"),
                     None => format!("a record of kind {}", tag.0 as u8),
                 },

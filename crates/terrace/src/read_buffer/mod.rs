@@ -49,6 +49,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use terrace_lsm::debug_expect::DebugExpect;
+use terrace_lsm::fold::Step;
 use terrace_lsm::key::Kind;
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -333,14 +334,15 @@ impl ReadBuffer {
         };
         let (mut stored, mut told) = (0, 0);
         self.for_each(payload, *numbers.start(), |key, record, sequence| {
-            let value = match record {
-                (Kind::Put, value) => Some(value),
-                (Kind::Delete, _) => None,
-                (Kind::RangeDelete, _) => {
-                    return self.raise_floor(KeyspaceId::from_number(key.keyspace), sequence);
-                }
-                // What it does to the key is only known to those who read.
-                _ => return structure.invalidate(&key, sequence),
+            let (kind, value) = record;
+            if kind.is_of_range() {
+                return self.raise_floor(KeyspaceId::from_number(key.keyspace), sequence);
+            }
+            let value = match kind.step() {
+                Some(Step::Value) => Some(value),
+                Some(Step::Nothing) => None,
+                // Only those who read know its effect on the key.
+                None => return structure.invalidate(&key, sequence),
             };
             told += 1;
             stored += u64::from(structure.forward(&key, Version { sequence, value }, stores_all));

@@ -140,8 +140,7 @@ impl WriteBatch {
     /// Returns whether the batch only deletes. Such a batch takes no space for longer than until a
     /// merge.
     pub(crate) fn makes_room(&self) -> bool {
-        let deletes = |kind| matches!(kind, Kind::Delete | Kind::RangeDelete);
-        Records::new(self.payload()).all(|record| record.is_ok_and(|record| deletes(record.kind)))
+        Records::new(self.payload()).all(|record| record.is_ok_and(|record| record.kind.deletes()))
     }
 
     pub(crate) fn payload(&self) -> &[u8] {

@@ -4,7 +4,7 @@
 //! and the manifest knows the keyspace of every write. So this check runs while the opening looks
 //! for the frames.
 
-use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
+use terrace_lsm::key::MAX_KEY_BYTES;
 use terrace_lsm::things::things;
 use terrace_region::{FrameInfo, Window};
 
@@ -66,7 +66,7 @@ impl FrameFaults {
                     keyspace: record.keyspace,
                 });
             }
-            if record.kind == Kind::RangeDelete && !is_range(&record, at, window)? {
+            if record.kind.is_of_range() && !is_range(&record, at, window)? {
                 self.note(at, "a range delete without a range".to_owned());
                 return Ok(false);
             }
@@ -112,6 +112,7 @@ fn is_range(record: &Record, at: usize, window: &mut Window<'_>) -> terrace_regi
 
 #[cfg(test)]
 mod tests {
+    use terrace_lsm::key::Kind;
     use terrace_region::{Expected, MemoryKind};
     use terrace_region::{Frame, Region, SimulatedMemory};
     use terrace_storage::CrashSwitch;

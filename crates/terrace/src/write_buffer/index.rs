@@ -25,7 +25,7 @@ mod run;
 use std::sync::Arc;
 
 use terrace_lsm::cursor::count_step;
-use terrace_lsm::key::{InternalKey, Kind, Tag};
+use terrace_lsm::key::{InternalKey, Tag};
 use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use terrace_lsm::sync::{Mutex, MutexGuard};
 
@@ -77,7 +77,7 @@ pub(crate) trait RecordBytes {
     #[inline]
     fn keyspace_of_key(&self, offset: u32) -> (u32, bool) {
         Record::decode(self.bytes_from(offset))
-            .map(|record| (record.keyspace, record.kind != Kind::RangeDelete))
+            .map(|record| (record.keyspace, !record.kind.is_of_range()))
             .unwrap_or_default()
     }
 

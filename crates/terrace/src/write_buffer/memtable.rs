@@ -121,7 +121,7 @@ impl MemTable {
                     Refused::Full => self.damaged(offset, "more records than the index takes"),
                     Refused::Gap => self.damaged(offset, "a gap in the sequence numbers"),
                 })?;
-            if record.kind == Kind::RangeDelete {
+            if record.kind.is_of_range() {
                 let tombstone = range_tombstone(&record, payload, sequence);
                 let malformed = || self.damaged(offset, "a range delete without a range");
                 deleted.push((
