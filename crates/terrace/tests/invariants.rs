@@ -39,10 +39,10 @@ fn writes_through_many_arenas() {
 fn snapshots_beside_flushes() {
     let db = store();
     for number in 0..3 {
-        let snapshot = db.snapshot();
         fill(&db, number);
-        let _ = snapshot;
+        let snapshot = db.snapshot();
         db.flush().unwrap();
+        drop(snapshot);
     }
 }
 
