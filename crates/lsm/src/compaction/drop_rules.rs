@@ -92,7 +92,8 @@ impl<'a> DropRules<'a> {
         let is_new = self.is_new_user_key(key);
         let shadowed =
             !is_new && self.hides_older && is_shadowed(self.snapshots, stripe, self.stripe);
-        self.hides_older = kind.hides_older();
+        // Whatever hides this version hides those below it in the stripe.
+        self.hides_older = shadowed || kind.hides_older();
         if is_new {
             let user_key = self.user_key.get_or_insert_default();
             user_key.clear();
@@ -225,6 +226,17 @@ mod tests {
     }
 
     use Kind::{Delete, Put};
+
+    #[test]
+    fn a_kind_that_hides_nothing_keeps_older_versions_unless_a_newer_one_hides_all() {
+        let versions = [
+            ("a", 9, Kind::Merge),
+            ("a", 8, Put),
+            ("a", 7, Kind::Merge),
+            ("a", 6, Put),
+        ];
+        assert_eq!(kept(&[9], false, &versions), [("a", 9), ("a", 8)]);
+    }
 
     #[test]
     fn one_version_stays_in_each_stripe() {
