@@ -78,7 +78,7 @@ impl FileId {
         format!("{}.table{}", self.number, stage.suffix())
     }
 
-    /// Returns the file and the stage that a name stands for; `None` for names that no store gives.
+    /// Returns the file and the stage that a name stands for; `None` for other names.
     pub fn parse(name: &str) -> Option<(FileId, Stage)> {
         let mut suffixed = Stage::SUFFIXED.into_iter();
         let stage = suffixed

@@ -133,7 +133,7 @@ pub(crate) struct ManifestLog {
 pub(crate) struct Files {
     /// The place of the directory when it was opened: for messages only.
     pub(crate) path: PathBuf,
-    /// The store's directory, open; files are reached through it alone.
+    /// The store's directory, open: all but tables and arenas is reached through it.
     pub(crate) directory: Arc<dyn Directory>,
     /// The places of tables.
     pub(crate) data: DataFiles,

@@ -11,8 +11,8 @@ mod naps;
 use std::path::Path;
 use std::sync::atomic::AtomicU64 as Count;
 
+use terrace_lsm::data_files::{self, FileId};
 use terrace_lsm::sync::thread;
-use terrace_lsm::table::table_name;
 use terrace_region::{HeaderState, MemoryKind, SimulatedMemory};
 use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
 
@@ -189,7 +189,7 @@ impl Stage {
     }
 
     fn is_there(&self, table: u64) -> bool {
-        let name = table_name(table);
+        let name = FileId::table(table).name(data_files::Stage::Listed);
         let listed = self.storage.list(Path::new(PATH)).unwrap();
         listed.iter().any(|entry| entry.name == name)
     }

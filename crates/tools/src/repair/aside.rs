@@ -48,6 +48,7 @@ impl Site {
                 link_aside(&*self.directory, &manifest_file_name(number))?;
             }
         }
+        self.data.sync()?;
         self.directory.sync()?;
         Ok(())
     }

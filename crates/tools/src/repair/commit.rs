@@ -87,7 +87,7 @@ impl Site {
             };
             added = rebuilt.into_iter().map(at).collect();
         }
-        self.directory.sync()?;
+        self.data.sync()?;
         let entries = |taken: &Option<TableMeta>| taken.as_ref().map_or(0, |table| table.entries);
         Ok(Written {
             entries_taken: taken.iter().map(entries).collect(),
