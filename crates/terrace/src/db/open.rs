@@ -7,7 +7,6 @@ mod owners;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::guard::catch;
@@ -116,9 +115,6 @@ impl Store {
             manifest_log: owners::manifest_log(&options, opened, &recovered, home),
             options,
         });
-        // A forged manifest may promise writes that are nowhere.
-        let persisted = &store.writes.persisted;
-        persisted.fetch_min(store.visible(), Ordering::Relaxed);
         trace::opened(path, durability, &store.metrics.recovery);
         store.weigh_blocks(&store.reads.view.load().version);
         if !store.options.read_only {

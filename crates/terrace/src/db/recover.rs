@@ -202,6 +202,21 @@ impl RecoveredWrites {
     }
 }
 
+/// Returns the recovery of a store that needs none of its arenas.
+///
+/// # Errors
+/// [`Error::Corruption`] if the manifest promises writes that no table holds.
+pub(crate) fn recover_nothing(state: &ManifestState) -> Result<RecoveredWrites> {
+    let judged = judge(&[], state.flushed_sequence, state.persisted_until);
+    judged.map_err(|damage| without_arena(state, damage.detail))?;
+    Ok(RecoveredWrites::none(state.flushed_sequence))
+}
+
+/// Returns the error for damage that lies in no arena: none is listed that could hold the rest.
+fn without_arena(state: &ManifestState, detail: impl Into<String>) -> Error {
+    Error::corruption(&state.read_from.0, state.read_from.1, detail)
+}
+
 /// Reads the live arenas and takes what is to be taken.
 ///
 /// # Errors
@@ -223,12 +238,12 @@ pub fn recover(
     };
     let plan = judge(&facts, state.flushed_sequence, persisted_until).map_err(|damage| {
         let arena = damage.arena.and_then(|position| arenas.get(position));
-        let (file, offset) = match arena {
-            Some(arena) => (arena.found.file(), damage.offset as u64),
-            // No arena is listed that could hold the rest.
-            None => (&*state.read_from.0, state.read_from.1),
-        };
-        Error::corruption(file, offset, damage.detail)
+        match arena {
+            Some(arena) => {
+                Error::corruption(arena.found.file(), damage.offset as u64, damage.detail)
+            }
+            None => without_arena(state, damage.detail),
+        }
     })?;
     check_records(&arenas, &plan)?;
     let found: Vec<_> = arenas

@@ -8,7 +8,7 @@ use terrace_region::Region;
 use terrace_storage::{CountingStorage, Directory};
 
 use crate::db::Store;
-use crate::db::recover::{RecoveredWrites, check_evidence, recover};
+use crate::db::recover::{RecoveredWrites, check_evidence, recover, recover_nothing};
 use crate::db::region_home::OldArenas;
 use crate::options::{Durability, Options};
 use crate::{Error, RegionLoss, Result};
@@ -40,7 +40,7 @@ pub(crate) fn recover_from(
             recovered.report.foreign_files = foreign_files;
             Ok((Some(region), recovered))
         }
-        OldArenas::NotNeeded => Ok((None, RecoveredWrites::none(state.flushed_sequence))),
+        OldArenas::NotNeeded => Ok((None, recover_nothing(state)?)),
         OldArenas::Lost => Ok((None, RecoveredWrites::lost(state))),
     }
 }
@@ -130,19 +130,19 @@ mod tests {
     use terrace_lsm::levels::Edit;
 
     use super::*;
-    use crate::{Db, WriteBatch, WriteOptions};
+    use crate::Db;
 
     #[test]
-    fn a_manifest_that_promises_writes_that_are_nowhere_is_not_believed() {
+    fn a_manifest_that_promises_writes_that_are_nowhere_is_damaged() {
         let directory = tempfile::tempdir().unwrap();
         let open = |durability| {
             let options = Options {
                 durability: Some(durability),
                 ..Options::default()
             };
-            Db::open(directory.path(), options).unwrap()
+            Db::open(directory.path(), options)
         };
-        let db = open(Durability::Volatile);
+        let db = open(Durability::Volatile).unwrap();
         db.put(b"key", b"value").unwrap();
         let store = db.store();
         store.writes.persisted.store(1000, Ordering::Relaxed);
@@ -151,10 +151,8 @@ mod tests {
         drop(ledger);
         drop(db);
         // Arenas in memory are not asked for their numbers.
-        let db = open(Durability::CrashSafe);
-        assert!(db.store().persisted() <= db.store().visible());
-        let sync = WriteOptions::with_sync(true);
-        db.write(WriteBatch::new(), sync).unwrap();
+        let refused = open(Durability::CrashSafe).map(drop).unwrap_err();
+        assert!(matches!(refused, Error::Corruption { .. }), "{refused:?}");
     }
 
     #[test]
