@@ -1,6 +1,6 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
-//! [`explain`] says what a compaction policy would do and why, of a store or of described levels.
+//! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for described levels.
 //! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`mod@repair`] makes
 //! a damaged store openable again. [`simulate`] computes the bytes that a compaction policy would write
 //! for a load of any size.

@@ -18,8 +18,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Returns the form of tables among the levels of their keyspace. `flush_bytes` is what a flush brings
-    /// into level 0, about.
+    /// Returns the form of tables among the levels of their keyspace. A flush brings about
+    /// `flush_bytes` into level 0.
     pub fn among(
         levels: &KeyspaceLevels,
         options: &KeyspaceOptions,

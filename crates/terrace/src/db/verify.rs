@@ -37,7 +37,7 @@ pub struct Problem {
     pub error: Error,
 }
 
-/// Checks what the tables of an open store hold at this moment, and the frames in its arenas.
+/// Checks the present tables of an open store, and the frames in its arenas.
 pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
     db.own_store()?.check_open()?;
     let mut report = VerifyReport::default();

@@ -8,7 +8,7 @@ use super::keyspace::Asked;
 use super::record::describe;
 use super::{Description, Explanation, KeyspaceExplanation, Settings, UnderWay};
 
-/// Explains what an open store would merge now, and why that or why nothing: the policy is asked as the
+/// Explains the next merge of an open store, or why there is none: the policy is asked as the
 /// threads that merge ask it. Nothing is begun, and nobody is stopped; sketches of all tables are read.
 pub fn explain_compaction(db: &Db) -> Explanation {
     let moment = PolicyMoment::of(db);

@@ -9,7 +9,7 @@ use terrace::{Distribution, Statistics};
 use terrace_storage::Purpose;
 
 /// Returns the statistics as metrics, in the text format of Prometheus: names begin with `terrace_` and
-/// end in their unit, counters in `_total`. Served over HTTP, this is what a collector scrapes.
+/// end in their unit, counters in `_total`. Served over HTTP, a collector scrapes it.
 ///
 /// ```
 /// let db = terrace::Db::open("/store", terrace::Options::in_memory())?;

@@ -69,7 +69,7 @@ pub fn levels(store: &Path) -> Result<LevelsReport> {
     }
 }
 
-/// What a store would merge now, asked of the process that owns it.
+/// Explains the next merge of a store that another process owns, by asking it.
 ///
 /// # Errors
 /// As [`statistics`].
