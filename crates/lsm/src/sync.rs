@@ -18,6 +18,8 @@ mod primitives {
 #[cfg(feature = "shuttle")]
 #[allow(clippy::unwrap_used, reason = "shuttle is for tests only")]
 mod primitives;
+#[cfg(feature = "shuttle")]
+pub mod schedules;
 
 #[allow(unused_imports, reason = "not every alias is used in every build")]
 pub use primitives::*;

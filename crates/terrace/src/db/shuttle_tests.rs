@@ -2,8 +2,8 @@
 //! deletion, each in the thread that it has in earnest.
 //!
 //! What readers pin must stay readable, whatever is taken out of the view meanwhile; what nobody
-//! pins any more must go. Disk and memory are simulated, so that a schedule depends on its seed
-//! only; a wait that nobody ends shows as a deadlock. `TERRACE_SHUTTLE_SCHEDULES` sets how many
+//! pins any more must go. Disk and memory are simulated, and random numbers have a seed: a run
+//! repeats. A wait that nobody ends shows as a deadlock. `TERRACE_SHUTTLE_SCHEDULES` sets how many
 //! there are.
 
 mod naps;
@@ -19,6 +19,7 @@ use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
 use self::naps::Naps;
 use super::*;
 use crate::options::RegionSource;
+use crate::randomness::Randomness;
 use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
 
 /// Unless the environment says otherwise.
@@ -54,6 +55,7 @@ impl Stage {
             },
             max_open_tables: Some(1),
             compaction_threads: 1,
+            randomness: Randomness::seeded(1),
             ..Options::default()
         };
         Arc::new(Stage {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool as Flag;
 
-use terrace_lsm::sync::thread;
+use terrace_lsm::sync::{schedules, thread};
 
 use super::*;
 use crate::WriteBatch;
@@ -164,7 +164,7 @@ fn explore(options: ReadBufferOptions, bodies: &'static [fn(&Stage)]) {
         );
         woke.fetch_or(is_made, Ordering::SeqCst);
     };
-    shuttle::check_random(run, SCHEDULES);
+    schedules::check_random(run, SCHEDULES);
     assert!(has_woken.load(Ordering::SeqCst), "it never woke");
 }
 
@@ -254,7 +254,7 @@ fn a_fill_and_a_forward_notice_one_another() {
         for is_awake in [false, true] {
             // One thread goes far while the other stands at a point: what a scheduler with
             // priorities tries, and one that tosses a coin at every step hardly ever does.
-            shuttle::check_pct(move || run(structure, is_awake), SCHEDULES, CHANGES);
+            schedules::check_pct(move || run(structure, is_awake), SCHEDULES, CHANGES);
         }
     }
 }

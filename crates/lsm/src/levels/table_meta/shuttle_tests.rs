@@ -1,7 +1,7 @@
 //! Versions that readers pin while tables are removed, under thousands of schedules.
 
 use super::*;
-use crate::sync::thread;
+use crate::sync::{schedules, thread};
 
 fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
     let meta = TableMeta {
@@ -61,5 +61,5 @@ fn a_file_is_deleted_once_and_only_after_its_last_reader() {
         all.sort_unstable();
         assert_eq!(all, [1, 2]);
     };
-    shuttle::check_random(run, 3_000);
+    schedules::check_random(run, 3_000);
 }

@@ -4,6 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Plain, AtomicU64 as Count, Ordering::SeqCst};
 
+use terrace_lsm::sync::schedules;
+
 use super::*;
 
 const SCHEDULES: usize = 3_000;
@@ -80,7 +82,7 @@ fn explore(records: u32, bodies: Vec<fn(&Stage)>, check: fn(&Stage)) {
         drop(state);
         check(&stage);
     };
-    shuttle::check_random(run, SCHEDULES);
+    schedules::check_random(run, SCHEDULES);
 }
 
 #[test]

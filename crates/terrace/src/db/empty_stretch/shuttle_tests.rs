@@ -1,7 +1,7 @@
 //! Writes, readers and ingests beside one another, under thousands of schedules, with a model of
 //! every reader's view.
 
-use terrace_lsm::sync::thread;
+use terrace_lsm::sync::{schedules, thread};
 
 use super::*;
 use crate::WriteBatch;
@@ -122,12 +122,12 @@ fn run(writes: usize, reads: usize) {
 
 #[test]
 fn no_stretch_hides_what_a_reader_is_to_see() {
-    shuttle::check_pct(|| run(WRITES.len(), 6), SCHEDULES, CHANGES);
-    shuttle::check_random(|| run(WRITES.len(), 6), SCHEDULES);
+    schedules::check_pct(|| run(WRITES.len(), 6), SCHEDULES, CHANGES);
+    schedules::check_random(|| run(WRITES.len(), 6), SCHEDULES);
 }
 
 /// One reader announces a candidate and the other one proves it, beside a first put.
 #[test]
 fn no_write_passes_by_a_candidate_that_is_being_announced() {
-    shuttle::check_pct(|| run(2, 1), 5 * SCHEDULES, CHANGES);
+    schedules::check_pct(|| run(2, 1), 5 * SCHEDULES, CHANGES);
 }

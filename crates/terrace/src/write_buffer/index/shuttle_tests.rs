@@ -1,7 +1,7 @@
 //! Readers beside the inserter, under thousands of schedules.
 
 use terrace_lsm::key::Kind;
-use terrace_lsm::sync::thread;
+use terrace_lsm::sync::{schedules, thread};
 use terrace_lsm::table::key_hash;
 
 use super::*;
@@ -117,5 +117,5 @@ fn what_is_visible_is_found_by_key_and_in_order() {
         stage.check_keys();
         stage.check_order();
     };
-    shuttle::check_random(run, 1_000);
+    schedules::check_random(run, 1_000);
 }
