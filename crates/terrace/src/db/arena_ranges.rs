@@ -19,6 +19,7 @@ use terrace_lsm::range_tombstones::{RangeTombstone, RangeTombstones};
 use terrace_lsm::sync::atomic::Ordering;
 
 use crate::db::Store;
+use crate::db::owners::Writes;
 use crate::db::view::View;
 use crate::{Result, SequenceNumber};
 
@@ -149,10 +150,12 @@ impl Store {
             .fetch_max(youngest, Ordering::AcqRel);
         Ok(())
     }
+}
 
+impl Writes {
     /// Returns whether tables that hold every write up to a number lack none for a range in an arena.
     pub(crate) fn is_without_arena_ranges(&self, flushed_sequence: SequenceNumber) -> bool {
-        self.writes.removed_for.load(Ordering::Acquire) <= flushed_sequence
+        self.removed_for.load(Ordering::Acquire) <= flushed_sequence
     }
 }
 

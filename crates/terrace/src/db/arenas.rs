@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::db::Store;
 use crate::db::ledger::{Ledger, Unused};
+use crate::db::owners::Writes;
 use crate::write_buffer::arena_size::{
     SPARE_BELOW_SIXTEENTHS, ever_smaller, next_arena_bytes, smallest_arena_bytes,
 };
@@ -90,7 +91,7 @@ impl Store {
             return false;
         }
         let needs_spare = self.fits_next_arena(payload_bytes, records);
-        if needs_spare && self.make_urgent() {
+        if needs_spare && self.writes.make_urgent() {
             self.lifecycle.background.spare_wanted(self);
             return !self.writes.arenas.lock().spares.is_empty();
         }
@@ -111,10 +112,10 @@ impl Store {
             if let Some(error) = failed.take() {
                 self.wait_for_space(error)?;
             }
-            self.make_urgent();
+            self.writes.make_urgent();
             failed = self.lifecycle.background.wait_for_spare(self).err();
             // Inline work tells listeners, and one may have forked.
-            self.check_process()?;
+            self.lifecycle.check_process()?;
             self.check_writable()?;
         }
     }
@@ -135,7 +136,7 @@ impl Store {
     fn wait_for_room(&self, capacity_bytes: u64) -> Result<()> {
         while !self.reads.view.load().takes_another(capacity_bytes) {
             let waited = self.lifecycle.background.wait_for_flush(self);
-            self.check_process()?;
+            self.lifecycle.check_process()?;
             if !self.reads.view.load().takes_another(capacity_bytes) {
                 waited?;
             }
@@ -161,24 +162,10 @@ impl Store {
         {
             return URGENT_SIXTEENTHS;
         }
-        if self.make_urgent() {
+        if self.writes.make_urgent() {
             self.lifecycle.background.spare_wanted(self);
         }
         0
-    }
-
-    /// Has a spare made if there is none; false if there is one.
-    fn make_urgent(&self) -> bool {
-        let mut arenas = self.writes.arenas.lock();
-        arenas.urgent = arenas.spares.is_empty();
-        arenas.urgent
-    }
-
-    /// An arena became the active one.
-    pub(crate) fn spare_was_taken(&self, taken: &Arc<Arena>) {
-        let mut arenas = self.writes.arenas.lock();
-        arenas.spares.retain(|spare| !Arc::ptr_eq(spare, taken));
-        arenas.urgent = false;
     }
 
     /// The spare worker's step: prepares a spare if there is none and it is time.
@@ -319,7 +306,7 @@ impl Store {
     /// An arena that will hold no frame after all.
     pub(crate) fn give_up(&self, table: &MemTable) {
         let arena = Arc::clone(table.arena());
-        self.spare_was_taken(&arena);
+        self.writes.spare_was_taken(&arena);
         self.manifest_log
             .ledger
             .lock()
@@ -364,7 +351,7 @@ impl Store {
         };
         if let Err(error) = self.record(ledger, edit) {
             // Not named by the manifest: free, unless it is not known what the manifest says.
-            if self.poisoned().is_none() {
+            if self.lifecycle.poisoned().is_none() {
                 let _ = self.writes.region.recycle(slot.number());
             }
             return Err(error);
@@ -380,6 +367,22 @@ impl Store {
                 });
                 self.persist_failed(error)
             })
+    }
+}
+
+impl Writes {
+    /// Has a spare made if there is none; false if there is one.
+    fn make_urgent(&self) -> bool {
+        let mut arenas = self.arenas.lock();
+        arenas.urgent = arenas.spares.is_empty();
+        arenas.urgent
+    }
+
+    /// An arena became the active one.
+    pub(crate) fn spare_was_taken(&self, taken: &Arc<Arena>) {
+        let mut arenas = self.arenas.lock();
+        arenas.spares.retain(|spare| !Arc::ptr_eq(spare, taken));
+        arenas.urgent = false;
     }
 }
 

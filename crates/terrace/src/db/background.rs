@@ -226,7 +226,7 @@ impl Worker {
             seen = wish;
             let repeated = self.repeat(store);
             // A listener's code may have forked: this copy of the thread is the whole child.
-            if store.is_inherited() {
+            if store.lifecycle.is_inherited() {
                 return;
             }
             if repeated.is_ok() {
@@ -234,7 +234,7 @@ impl Worker {
                 continue;
             }
             let mut state = self.state.lock();
-            if store.poisoned().is_none() && !state.stopped {
+            if store.lifecycle.poisoned().is_none() && !state.stopped {
                 self.wished.wait_for(&mut state, pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 seen = state.wishes.wrapping_sub(1);
@@ -258,7 +258,7 @@ impl Worker {
 
     /// One step in this thread. Not while it runs in as many others as it may.
     fn run_step(&self, store: &Store) -> Result<bool> {
-        store.check_process()?;
+        store.lifecycle.check_process()?;
         let mut state = self.state.lock();
         while state.running.len() >= self.threads {
             self.ended.wait(&mut state);
@@ -271,7 +271,7 @@ impl Worker {
         drop(state);
         let done = store.guard(self.name, || (self.step)(store));
         // A caller's code has forked in the step: others may hold the lock below for ever.
-        store.check_process()?;
+        store.lifecycle.check_process()?;
         if let Err(error) = &done
             && !matches!(error, Error::Closed)
         {
@@ -303,7 +303,7 @@ impl Worker {
     }
 
     fn kick(&self, store: &Store) {
-        if store.is_inherited() {
+        if store.lifecycle.is_inherited() {
             return;
         }
         if self.inline {
@@ -319,7 +319,7 @@ impl Worker {
     }
 
     fn wait(&self, store: &Store) -> Result<bool> {
-        store.check_process()?;
+        store.lifecycle.check_process()?;
         if self.inline {
             return if self.state.lock().stopped {
                 Err(Error::Closed)

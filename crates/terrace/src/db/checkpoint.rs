@@ -21,6 +21,7 @@ use terrace_storage::{
 };
 
 use crate::db::directory::open_if_there;
+use crate::db::owners::Files;
 use crate::db::ownership::lock_as_owner;
 use crate::db::{Store, files};
 use crate::randomness::Randomness;
@@ -35,7 +36,7 @@ impl Store {
         self.flush()?;
         let _visit = self.files.visitors.enter()?;
         let mut state = self.manifest_log.ledger.lock().state.clone();
-        while !self.is_without_arena_ranges(state.flushed_sequence) {
+        while !self.writes.is_without_arena_ranges(state.flushed_sequence) {
             // Tables are missing for a range that is in an arena still.
             self.flush()?;
             state = self.manifest_log.ledger.lock().state.clone();
@@ -67,7 +68,7 @@ impl Store {
             // Another device, or a file system without links: whatever else is wrong shows when the
             // file is copied.
             if from.link(&name, &**target, &copy).is_err() {
-                self.copy_file(file, to)?;
+                self.files.copy_file(file, to)?;
             }
             // The name may have got another file since the store opened its own.
             if !table.is_described_by(&read_properties(&**target, &copy)?) {
@@ -77,10 +78,11 @@ impl Store {
         to.sync()?;
         Ok(())
     }
+}
 
+impl Files {
     fn copy_file(&self, file: FileId, to: &DataFiles) -> Result<()> {
         let source = self
-            .files
             .data
             .open(file, OpenOptions::buffered(OpenMode::Read))?;
         let copy = to.open(file, OpenOptions::buffered(OpenMode::CreateNew))?;

@@ -36,7 +36,7 @@ impl Store {
             false => self.finish(),
         });
         // A listener has forked, and what follows takes locks.
-        self.check_process()?;
+        self.lifecycle.check_process()?;
         let stopped = self.guard("close", || {
             self.stop_background();
             Ok(())
@@ -72,10 +72,10 @@ impl Store {
     /// The owner's part of closing: no more writes, then what was written is made safe and the
     /// manifest says that nothing is missing.
     fn finish(&self) -> Result<()> {
-        let writer = self.as_leader_to_close();
+        let writer = self.writes.as_leader_to_close();
         self.stop_background();
         let Some(writer) = writer else { return Ok(()) };
-        if let Some(cause) = self.poisoned() {
+        if let Some(cause) = self.lifecycle.poisoned() {
             return Err(cause);
         }
         let can_persist = self.writes.region.description().can_persist;
@@ -107,7 +107,11 @@ impl Store {
         // region directory may be exchanged only after a note.
         let needs_note = matches!(self.manifest_log.arena_home, ArenaHome::Region { .. });
         match sealed.and_then(|()| self.note_clean_close(&writer)) {
-            Err(error) if error.is_no_space() && !needs_note && self.poisoned().is_none() => Ok(()),
+            Err(error)
+                if error.is_no_space() && !needs_note && self.lifecycle.poisoned().is_none() =>
+            {
+                Ok(())
+            }
             noted => noted,
         }
     }

@@ -31,6 +31,7 @@ use crate::db::compaction_history::{Began, Compaction};
 use crate::db::jobs::{Begun, Work};
 use crate::db::ledger::Ledger;
 use crate::db::monitor::Known;
+use crate::db::owners::Reads;
 use crate::db::tombstones::SeenBeside;
 use crate::event::EventKind;
 use crate::{Error, KeyspaceId, Result};
@@ -154,12 +155,12 @@ impl Store {
             return done;
         }
         let is_over = done.is_err() || begun.choice.kind != ChoiceKind::Merge;
-        let done = self.unless_dropped(begun.keyspace, done.map(|_| ()));
+        let done = self.reads.unless_dropped(begun.keyspace, done.map(|_| ()));
         let done = done.map(|()| true);
         if is_over {
             let past = Compaction {
                 cut_short: done.as_ref().err().map(ToString::to_string),
-                keyspace: self.name_of(begun.keyspace),
+                keyspace: self.reads.name_of(begun.keyspace),
                 ..began.past()
             };
             self.metrics.compactions.add(begun.keyspace, past);
@@ -218,20 +219,6 @@ impl Store {
         Ok(())
     }
 
-    /// What fails because its keyspace is gone has not failed.
-    fn unless_dropped(&self, keyspace: KeyspaceId, done: Result<()>) -> Result<()> {
-        match done {
-            Err(_) if self.is_dropped(keyspace) => Ok(()),
-            done => done,
-        }
-    }
-
-    /// The keyspace's name, its number if it was dropped.
-    fn name_of(&self, keyspace: KeyspaceId) -> String {
-        let present = self.present_name(keyspace);
-        present.unwrap_or_else(|| keyspace.to_string())
-    }
-
     /// Ends background work. What merges have built and not installed is thrown away.
     pub(crate) fn stop_background(&self) {
         self.lifecycle.background.stop();
@@ -256,10 +243,26 @@ impl Store {
     pub(crate) fn settle(&self) -> Result<()> {
         self.check_writable()?;
         while self.lifecycle.background.wait_for_compaction(self)? {
-            self.check_process()?;
+            self.lifecycle.check_process()?;
             self.check_writable()?;
         }
         Ok(())
+    }
+}
+
+impl Reads {
+    /// The keyspace's name, its number if it was dropped.
+    fn name_of(&self, keyspace: KeyspaceId) -> String {
+        let present = self.present_name(keyspace);
+        present.unwrap_or_else(|| keyspace.to_string())
+    }
+
+    /// What fails because its keyspace is gone has not failed.
+    fn unless_dropped(&self, keyspace: KeyspaceId, done: Result<()>) -> Result<()> {
+        match done {
+            Err(_) if self.is_dropped(keyspace) => Ok(()),
+            done => done,
+        }
     }
 }
 

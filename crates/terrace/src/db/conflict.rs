@@ -50,7 +50,7 @@ impl Store {
             let mut batch = WriteBatch::new();
             let change = decide(value.as_deref());
             // `decide` is a caller's code, which may have forked.
-            self.check_process()?;
+            self.lifecycle.check_process()?;
             match change {
                 Change::Leave => return Ok((value, false)),
                 Change::Put(new) => batch.push(Kind::Put, keyspace, key, &new)?,

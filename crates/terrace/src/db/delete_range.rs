@@ -13,6 +13,7 @@ use terrace_lsm::levels::Bounds;
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
+use crate::db::owners::Reads;
 use crate::db::write::Writer;
 use crate::options::Durability;
 use crate::write_buffer::batch::{WriteBatch, check_key};
@@ -21,7 +22,7 @@ use crate::{Error, KeyspaceId, Result};
 impl Store {
     /// Removes every key within bounds.
     pub(crate) fn delete_within(&self, keyspace: KeyspaceId, (from, to): Bounds<'_>) -> Result<()> {
-        self.check_process()?;
+        self.lifecycle.check_process()?;
         let from = match from {
             Bound::Unbounded => Vec::new(),
             Bound::Included(from) => checked(from)?.to_vec(),
@@ -49,7 +50,7 @@ impl Store {
     fn delete_to_the_end(&self, keyspace: KeyspaceId, from: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.as_leader(|writer| {
-            let Some(largest) = self.largest_key(keyspace)? else {
+            let Some(largest) = self.reads.largest_key(keyspace)? else {
                 return Ok(());
             };
             if largest.as_slice() < from {
@@ -61,10 +62,28 @@ impl Store {
         })
     }
 
+    fn write_alone(&self, writer: &mut Writer, batch: &WriteBatch) -> Result<()> {
+        let sync = self.writes.durability == Durability::PowerSafe;
+        self.files.write_deletes_at_least(
+            self.files.reserve.lets_deletes_pass(),
+            |admission, _| {
+                let payload = [batch.payload()];
+                self.write_frame(writer, &payload, batch.records(), sync, admission)
+            },
+        )?;
+        self.reads.show(writer.last_sequence);
+        if self.files.reserve.lets_deletes_pass() {
+            self.lifecycle.background.compaction_wanted(self);
+        }
+        Ok(())
+    }
+}
+
+impl Reads {
     /// Returns the largest key that the keyspace may hold, or a larger one; `None` if it is empty. For
     /// the leader, whose next write has the next number.
     fn largest_key(&self, keyspace: KeyspaceId) -> Result<Option<Vec<u8>>> {
-        let view = self.reads.view.load();
+        let view = self.view.load();
         let tables = live(&view.version, keyspace)?.tables();
         let mut largest = tables.map(|(_, table)| table.bounds.largest.clone()).max();
         for memtable in &view.memtables {
@@ -78,19 +97,6 @@ impl Store {
             }
         }
         Ok(largest)
-    }
-
-    fn write_alone(&self, writer: &mut Writer, batch: &WriteBatch) -> Result<()> {
-        let sync = self.writes.durability == Durability::PowerSafe;
-        self.write_deletes_at_least(self.files.reserve.lets_deletes_pass(), |admission, _| {
-            let payload = [batch.payload()];
-            self.write_frame(writer, &payload, batch.records(), sync, admission)
-        })?;
-        self.reads.show(writer.last_sequence);
-        if self.files.reserve.lets_deletes_pass() {
-            self.lifecycle.background.compaction_wanted(self);
-        }
-        Ok(())
     }
 }
 

@@ -25,6 +25,7 @@ use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
 
 use crate::Result;
 use crate::db::Store;
+use crate::db::owners::{Files, Metrics};
 use crate::event::EventKind;
 use crate::options::Background;
 
@@ -58,7 +59,7 @@ impl Store {
             self.pause();
             return Ok(true);
         }
-        if self.tables_to_delete() == 0 {
+        if self.files.tables_to_delete() == 0 {
             self.look_after_reserve();
             return Ok(false);
         }
@@ -66,18 +67,19 @@ impl Store {
             return Ok(false);
         }
         let mut waiting = self.files.deletions.waiting.lock();
-        self.collect_obsolete(&mut waiting);
+        self.files.collect_obsolete(&mut waiting);
         let Some(&number) = waiting.numbers.front() else {
             return Ok(false);
         };
         let is_cut = self.has_space_to_wait()
             && self
+                .files
                 .cut(number, &mut waiting.cutting)
                 .is_ok_and(|is_cut| is_cut);
         if !is_cut {
-            let removed = self.remove_first(&mut waiting);
+            let removed = self.files.remove_first(&mut waiting);
             drop(waiting);
-            self.tell(removed.into_iter().collect());
+            self.metrics.tell(removed.into_iter().collect());
             return Ok(true);
         }
         let hurried = waiting.numbers.len() > MOST_WAITING;
@@ -103,12 +105,7 @@ impl Store {
         let Some(manifest) = &ledger.manifest else {
             return false;
         };
-        self.poisoned().is_none() && self.check_ownership(manifest).is_ok()
-    }
-
-    /// Tables whose files wait to be deleted.
-    pub(crate) fn tables_to_delete(&self) -> usize {
-        self.files.deletions.count.load(Ordering::Relaxed) + self.files.obsolete.count()
+        self.lifecycle.poisoned().is_none() && self.check_ownership(manifest).is_ok()
     }
 
     /// Removes every file that waits, at once: its space is needed.
@@ -118,39 +115,12 @@ impl Store {
         }
         let mut removed = Vec::new();
         let mut waiting = self.files.deletions.waiting.lock();
-        self.collect_obsolete(&mut waiting);
+        self.files.collect_obsolete(&mut waiting);
         while !waiting.numbers.is_empty() {
-            removed.extend(self.remove_first(&mut waiting));
+            removed.extend(self.files.remove_first(&mut waiting));
         }
         drop(waiting);
-        self.tell(removed);
-    }
-
-    /// Without the lock: a listener is a caller's code.
-    fn tell(&self, tables: Vec<u64>) {
-        if !tables.is_empty() {
-            self.metrics
-                .events
-                .record(EventKind::TablesDeleted { tables });
-        }
-    }
-
-    fn collect_obsolete(&self, waiting: &mut Waiting) {
-        for number in self.files.obsolete.take() {
-            self.files.tables.remove(number);
-            waiting.numbers.push_back(number);
-            self.files.deletions.count.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The number of the file that was removed. One that cannot be removed now is an orphan, removed
-    /// by the next opening.
-    fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
-        waiting.cutting = None;
-        let number = waiting.numbers.pop_front()?;
-        self.files.deletions.count.fetch_sub(1, Ordering::Relaxed);
-        let removed = self.files.data.remove(FileId::table(number), Stage::Listed);
-        removed.is_ok().then_some(number)
+        self.metrics.tell(removed);
     }
 
     /// Whether the space of a few more arenas and tables is there: else nothing is deleted slowly.
@@ -158,6 +128,16 @@ impl Store {
         let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
         let free_bytes = self.files.directory.free_space_bytes();
         free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
+    }
+}
+
+impl Files {
+    fn collect_obsolete(&self, waiting: &mut Waiting) {
+        for number in self.obsolete.take() {
+            self.tables.remove(number);
+            waiting.numbers.push_back(number);
+            self.deletions.count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Cuts one step off the end of a table's file; false if it is short enough to be removed.
@@ -168,7 +148,7 @@ impl Store {
     ) -> storage::Result<bool> {
         if cutting.is_none() {
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
-            let file = self.files.data.open(FileId::table(number), options)?;
+            let file = self.data.open(FileId::table(number), options)?;
             if file.links()? > 1 {
                 return Ok(false);
             }
@@ -184,5 +164,29 @@ impl Store {
         *length_bytes -= STEP_BYTES;
         file.truncate(*length_bytes)?;
         Ok(true)
+    }
+
+    /// The number of the file that was removed. One that cannot be removed now is an orphan, removed
+    /// by the next opening.
+    fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
+        waiting.cutting = None;
+        let number = waiting.numbers.pop_front()?;
+        self.deletions.count.fetch_sub(1, Ordering::Relaxed);
+        let removed = self.data.remove(FileId::table(number), Stage::Listed);
+        removed.is_ok().then_some(number)
+    }
+
+    /// Tables whose files wait to be deleted.
+    pub(crate) fn tables_to_delete(&self) -> usize {
+        self.deletions.count.load(Ordering::Relaxed) + self.obsolete.count()
+    }
+}
+
+impl Metrics {
+    /// Without the lock: a listener is a caller's code.
+    fn tell(&self, tables: Vec<u64>) {
+        if !tables.is_empty() {
+            self.events.record(EventKind::TablesDeleted { tables });
+        }
     }
 }

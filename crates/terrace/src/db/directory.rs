@@ -12,6 +12,7 @@ use terrace_storage::{
     Access, Directory, DirectoryEntry, ErrorKind, Escaped, OpenMode, OpenOptions, Purpose, Storage,
 };
 
+use crate::db::owners::Files;
 use crate::db::unsupported_tables::stays;
 use crate::db::{Store, files};
 use crate::options::Options;
@@ -137,15 +138,6 @@ impl Store {
         Ok(())
     }
 
-    /// Gives no table the number of a file that stays.
-    fn skip_table_number(&self, number: u64) {
-        if files::leaves_room(number) {
-            self.files
-                .next_table
-                .fetch_max(number + 1, Ordering::Relaxed);
-        }
-    }
-
     /// Whether a file is not another store's arena, nor that of a newer release, nor a directory or link.
     fn may_remove_arena(&self, name: &str) -> Result<bool> {
         let options = OpenOptions::buffered(OpenMode::Read);
@@ -187,11 +179,20 @@ impl Store {
             };
             let (directory, name) = data.at_stage(file, stage);
             if is_orphan && stays(&**directory, &name) {
-                self.skip_table_number(file.number);
+                self.files.skip_table_number(file.number);
             } else if is_orphan {
                 data.remove(file, stage)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Files {
+    /// Gives no table the number of a file that stays.
+    fn skip_table_number(&self, number: u64) {
+        if files::leaves_room(number) {
+            self.next_table.fetch_max(number + 1, Ordering::Relaxed);
+        }
     }
 }

@@ -25,6 +25,7 @@ use terrace_storage::Purpose;
 
 use crate::db::Store;
 use crate::db::ledger::Ledger;
+use crate::db::owners::{Files, Metrics};
 use crate::db::recover::TakenArena;
 use crate::db::table_files::{NewFiles, TableFiles};
 use crate::db::taken_along::{Along, TakenAlong};
@@ -177,7 +178,7 @@ impl Store {
             // The outcome is the same for all; each only keeps or removes its own.
             let _ = self.settle_files(files, installed.clone());
         }
-        self.count_flush(arenas, installed?, began);
+        self.metrics.count_flush(arenas, installed?, began);
         self.free_arenas(memtables.held());
         self.release_sources();
         Ok(())
@@ -203,7 +204,7 @@ impl Store {
         self.show_flush(&ledger, memtables.held());
         self.lend_what_is_left();
         for table in unlisted {
-            self.remove_unlisted(table.number);
+            self.files.remove_unlisted(table.number);
         }
         Ok(())
     }
@@ -223,22 +224,6 @@ impl Store {
         });
     }
 
-    /// Counts a flush that is installed, and tells of it unless it had no arena.
-    fn count_flush(&self, arenas: usize, written: Totals, began: Instant) {
-        if arenas > 0 {
-            self.metrics.latencies.flush.record(began.elapsed());
-            self.metrics.events.record(EventKind::FlushEnded {
-                arenas,
-                tables: written.tables,
-                written_bytes: written.bytes,
-            });
-        }
-        self.metrics
-            .counters
-            .flushes
-            .fetch_add(arenas as u64, Ordering::Relaxed);
-    }
-
     /// Pins flushed MemTables for the readers that have them, and recycles their arenas.
     fn free_arenas(&self, flushed: &[Arc<MemTable>]) {
         for table in flushed {
@@ -246,7 +231,7 @@ impl Store {
         }
         // An opening recycles its slots itself: they may be in another directory, and are open.
         for table in flushed {
-            self.recycle(table.arena().slot());
+            self.writes.recycle(table.arena().slot());
         }
     }
 
@@ -360,18 +345,12 @@ impl Store {
             let mut sink = self
                 .table_files(levels, place, Purpose::Flush)
                 .with_oldest_tombstone(Some(self.lifecycle.clock.unix_seconds()));
-            let table_bytes = self.flushed_table_bytes();
+            let table_bytes = self.files.flushed_table_bytes();
             let merged = write_memtable(memtable, keyspace, &snapshots, table_bytes, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);
         }
         Ok(tables)
-    }
-
-    /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
-    pub(crate) fn flushed_table_bytes(&self) -> u64 {
-        let free_bytes = self.files.directory.free_space_bytes();
-        table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 
     /// Seals the active arena, although it is not full.
@@ -415,11 +394,36 @@ impl Store {
         };
         while waits() {
             let waited = self.lifecycle.background.wait_for_flush(self);
-            self.check_process()?;
+            self.lifecycle.check_process()?;
             waited?;
             self.check_writable()?;
         }
         Ok(())
+    }
+}
+
+impl Metrics {
+    /// Counts a flush that is installed, and tells of it unless it had no arena.
+    fn count_flush(&self, arenas: usize, written: Totals, began: Instant) {
+        if arenas > 0 {
+            self.latencies.flush.record(began.elapsed());
+            self.events.record(EventKind::FlushEnded {
+                arenas,
+                tables: written.tables,
+                written_bytes: written.bytes,
+            });
+        }
+        self.counters
+            .flushes
+            .fetch_add(arenas as u64, Ordering::Relaxed);
+    }
+}
+
+impl Files {
+    /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
+    pub(crate) fn flushed_table_bytes(&self) -> u64 {
+        let free_bytes = self.directory.free_space_bytes();
+        table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 }
 

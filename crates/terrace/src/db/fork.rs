@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_storage::{self as storage, ForkMark, Operation};
 
-use crate::db::Store;
+use crate::db::owners::{Lifecycle, Writes};
 use crate::db::statistics::Statistics;
 use crate::options::{Background, Options};
 use crate::{Error, Result};
@@ -100,13 +100,7 @@ pub(crate) fn leak<T: ?Sized>(kept: &Arc<T>) {
     std::mem::forget(Arc::clone(kept));
 }
 
-impl Store {
-    /// Returns true in a child of the process that opened the store.
-    #[inline(always)]
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.lifecycle.mark.is_inherited()
-    }
-
+impl Lifecycle {
     /// # Errors
     /// [`Error::Forked`] in a child of the process that opened the store.
     #[inline(always)]
@@ -117,10 +111,18 @@ impl Store {
         Ok(())
     }
 
+    /// Returns true in a child of the process that opened the store.
+    #[inline(always)]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.mark.is_inherited()
+    }
+}
+
+impl Writes {
     /// Returns the statistics that a child may see: nothing that a lock guards.
     pub(crate) fn statistics_of_inherited(&self) -> Statistics {
         Statistics {
-            durability: self.writes.durability,
+            durability: self.durability,
             poisoned: Some(Error::Forked),
             ..Statistics::default()
         }

@@ -120,7 +120,7 @@ impl Db {
 
     /// Every keyspace, the default one first, then in the order in which they were made.
     pub fn keyspaces(&self) -> Vec<Keyspace> {
-        let keyspaces = self.own_store().map(|store| store.keyspaces());
+        let keyspaces = self.own_store().map(|store| store.reads.keyspaces());
         let keyspaces = keyspaces.unwrap_or_default().into_iter();
         keyspaces
             .map(|(id, name)| Keyspace::new(Arc::clone(self.owner()), id, &name))
@@ -201,7 +201,7 @@ impl Db {
     /// The store as it is now, to be read later.
     pub fn snapshot(&self) -> Snapshot {
         let store = self.store();
-        match store.is_inherited() {
+        match store.lifecycle.is_inherited() {
             false => store.snapshot(),
             true => store.reads.snapshots.unregistered(store.visible()),
         }
@@ -273,7 +273,7 @@ impl Db {
     pub fn statistics(&self) -> Statistics {
         let store = self.own_store();
         store.map_or_else(
-            |_| self.store().statistics_of_inherited(),
+            |_| self.store().writes.statistics_of_inherited(),
             |store| store.statistics(),
         )
     }

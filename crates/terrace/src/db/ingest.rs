@@ -160,7 +160,7 @@ impl<'a> Ingestion<'a> {
 
 impl Drop for Ingestion<'_> {
     fn drop(&mut self) {
-        if self.keyspace.store().is_inherited() {
+        if self.keyspace.store().lifecycle.is_inherited() {
             // The files are the parent's, which goes on with them.
             return std::mem::forget(self.sink.take());
         }

@@ -139,7 +139,7 @@ impl DbIterator {
         keyspace: KeyspaceId,
         options: IterOptions,
     ) -> Result<Self> {
-        store.check_open()?;
+        store.lifecycle.check_open()?;
         // Before any view: the snapshot keeps its versions alive in every later view.
         let snapshot = options.snapshot.clone().unwrap_or_else(|| store.snapshot());
         store.check_snapshot(&snapshot)?;
@@ -241,7 +241,7 @@ impl DbIterator {
     )]
     pub fn next(&mut self) -> Result<()> {
         if !self.valid {
-            return self.search.store.check_process();
+            return self.search.store.lifecycle.check_process();
         }
         let key = self.leave();
         let turned = self.direction == Direction::Backward;
@@ -263,7 +263,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn prev(&mut self) -> Result<()> {
         if !self.valid {
-            return self.search.store.check_process();
+            return self.search.store.lifecycle.check_process();
         }
         let key = self.leave();
         let turned = self.direction == Direction::Forward;
@@ -340,7 +340,7 @@ impl DbIterator {
         place: impl FnOnce(&mut Versions, bool) -> Result<()>,
         find: impl FnOnce(&mut Search, &mut Source) -> Result<bool>,
     ) -> Result<()> {
-        let found = match self.search.store.is_inherited() {
+        let found = match self.search.store.lifecycle.is_inherited() {
             true => Err(Error::Forked),
             false => self.move_watched(path, place, find),
         };
@@ -402,7 +402,7 @@ impl DbIterator {
 
 impl Drop for DbIterator {
     fn drop(&mut self) {
-        if self.search.store.is_inherited() {
+        if self.search.store.lifecycle.is_inherited() {
             leak(&self.source);
             leak(&self.search.store);
         }
@@ -426,7 +426,7 @@ impl Iterator for Entries {
         if !self.iterator.valid() {
             return None;
         }
-        if let Err(forked) = self.iterator.search.store.check_process() {
+        if let Err(forked) = self.iterator.search.store.lifecycle.check_process() {
             self.iterator.valid = false;
             return Some(Err(forked));
         }

@@ -47,7 +47,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.store.is_inherited() {
+        if self.store.lifecycle.is_inherited() {
             return leak(&self.store);
         }
         if self.closes {
@@ -111,7 +111,7 @@ impl Keyspace {
     #[inline(always)]
     pub(crate) fn own_store(&self) -> Result<&Arc<Store>> {
         let store = self.store();
-        store.check_process()?;
+        store.lifecycle.check_process()?;
         Ok(store)
     }
 
@@ -128,7 +128,7 @@ impl Keyspace {
     /// that was dropped it is the name by which this handle was opened.
     pub fn name(&self) -> String {
         let store = self.own_store().ok();
-        let present = store.and_then(|store| store.present_name(self.id));
+        let present = store.and_then(|store| store.reads.present_name(self.id));
         present.unwrap_or_else(|| self.name.to_string())
     }
 

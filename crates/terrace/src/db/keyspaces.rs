@@ -22,6 +22,7 @@ use terrace_lsm::levels::{
 };
 
 use crate::db::Store;
+use crate::db::owners::Reads;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.
@@ -30,7 +31,7 @@ pub const MAX_KEYSPACE_NAME_BYTES: usize = 255;
 impl Store {
     /// The keyspace with a name.
     pub(crate) fn keyspace_named(&self, name: &str) -> Result<KeyspaceId> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let found = self
             .reads
             .view
@@ -39,21 +40,6 @@ impl Store {
             .keyspace_named(name)
             .map(|it| it.id);
         found.ok_or_else(|| no_keyspace(name))
-    }
-
-    /// Returns the name that a keyspace has now; `None` if it has been dropped.
-    pub(crate) fn present_name(&self, id: KeyspaceId) -> Option<String> {
-        let view = self.reads.view.load();
-        view.version.keyspace(id).map(|levels| levels.name.clone())
-    }
-
-    /// Every keyspace, in the order of their numbers.
-    pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, String)> {
-        let version = &self.reads.view.load().version;
-        let keyspaces = version.keyspaces.values();
-        keyspaces
-            .map(|levels| (levels.id, levels.name.clone()))
-            .collect()
     }
 
     pub(crate) fn create_keyspace(
@@ -141,14 +127,31 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a keyspace has been dropped.
-    pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
-        self.reads.view.load().version.keyspace(id).is_none()
-    }
-
     /// The form of a keyspace's tables and levels.
     pub(crate) fn form_of<'a>(&'a self, levels: &'a KeyspaceLevels) -> &'a KeyspaceOptions {
         levels.options.as_deref().unwrap_or(&self.default_form)
+    }
+}
+
+impl Reads {
+    /// Whether a keyspace has been dropped.
+    pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
+        self.view.load().version.keyspace(id).is_none()
+    }
+
+    /// Every keyspace, in the order of their numbers.
+    pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, String)> {
+        let version = &self.view.load().version;
+        let keyspaces = version.keyspaces.values();
+        keyspaces
+            .map(|levels| (levels.id, levels.name.clone()))
+            .collect()
+    }
+
+    /// Returns the name that a keyspace has now; `None` if it has been dropped.
+    pub(crate) fn present_name(&self, id: KeyspaceId) -> Option<String> {
+        let view = self.view.load();
+        view.version.keyspace(id).map(|levels| levels.name.clone())
     }
 }
 

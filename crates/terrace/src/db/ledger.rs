@@ -8,6 +8,7 @@ use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::Arena;
 
 use crate::db::Store;
+use crate::db::owners::Writes;
 use crate::{Error, Result};
 
 /// The manifest and what it says.
@@ -100,7 +101,7 @@ impl Store {
         ledger.loss = None;
         ledger.opening_bits = None;
         for unused in ledger.unused.drain(..) {
-            self.recycle(unused.slot());
+            self.writes.recycle(unused.slot());
         }
         Ok(())
     }
@@ -126,9 +127,11 @@ impl Store {
             error => error,
         }
     }
+}
 
+impl Writes {
     /// Gives a slot back. A failure costs its space until the next opening and nothing else.
     pub(crate) fn recycle(&self, slot: u64) {
-        let _ = self.writes.region.recycle(slot);
+        let _ = self.region.recycle(slot);
     }
 }

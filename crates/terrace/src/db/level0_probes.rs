@@ -122,6 +122,6 @@ impl Store {
                 .compactor
                 .level0_probes
                 .buys(levels, Shape::of(self.form_of(levels)))
-            && self.poisoned().is_none()
+            && self.lifecycle.poisoned().is_none()
     }
 }

@@ -110,11 +110,6 @@ impl Store {
         self.reads.visible.load(Ordering::Acquire)
     }
 
-    /// Every write up to this number survives a power cut.
-    pub(crate) fn persisted(&self) -> SequenceNumber {
-        self.writes.persisted.load(Ordering::Acquire)
-    }
-
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.reads.snapshots.take(|| self.visible())
     }
@@ -127,16 +122,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.lifecycle.closed.load(Ordering::Acquire) {
-            Err(Error::Closed)
-        } else {
-            Ok(())
-        }
-    }
-
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         if self.options.read_only {
             return Err(Error::invalid(
                 "the store is open read-only; reopen it to write",
@@ -215,16 +202,12 @@ impl Store {
     pub(crate) fn guard<T>(&self, step: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut done = catch(step, work);
         match &mut done {
-            Err(error) if self.is_inherited() => *error = Error::Forked,
+            Err(error) if self.lifecycle.is_inherited() => *error = Error::Forked,
             Err(error @ Error::Panicked { .. }) => *error = self.poison(error.clone()),
             Err(_) => self.tell_of_poison(),
             Ok(_) => {}
         }
         done
-    }
-
-    pub(crate) fn poisoned(&self) -> Option<Error> {
-        self.lifecycle.poison.get().cloned()
     }
 
     /// Replaces what readers see.
@@ -256,6 +239,27 @@ impl Store {
     pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
         self.check_writable()?;
         Ok(&self.writes.writer)
+    }
+}
+
+impl Lifecycle {
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        self.poison.get().cloned()
+    }
+}
+
+impl Writes {
+    /// Every write up to this number survives a power cut.
+    pub(crate) fn persisted(&self) -> SequenceNumber {
+        self.persisted.load(Ordering::Acquire)
     }
 }
 

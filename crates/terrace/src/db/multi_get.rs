@@ -19,7 +19,7 @@ impl Store {
         keys: &[K],
         options: &ReadOptions,
     ) -> Result<Vec<Option<Value>>> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         if let Some(snapshot) = &options.snapshot {
             self.check_snapshot(snapshot)?;
         }

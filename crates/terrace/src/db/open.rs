@@ -20,6 +20,7 @@ use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::backlog::Backlog;
 use crate::db::events::trace;
+use crate::db::owners::Files;
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -173,17 +174,6 @@ impl Store {
         }
     }
 
-    /// Says how much space an opening needs, where its error is that there is none.
-    pub(crate) fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
-        if !error.is_no_space() {
-            return error;
-        }
-        Error::NoSpace {
-            path: self.files.path.clone(),
-            needed_bytes,
-        }
-    }
-
     /// Makes the first arena; from here on writes are accepted. On a full disk tables that ranges hide may
     /// make its room.
     fn begin_writing(&self, first_bytes: u64) -> Result<()> {
@@ -205,7 +195,7 @@ impl Store {
         // Its edit may need a new manifest.
         let arena = self
             .new_arena(&mut self.manifest_log.ledger.lock(), slot)
-            .map_err(|error| self.name_need(error, first_bytes))?;
+            .map_err(|error| self.files.name_need(error, first_bytes))?;
         let active = Arc::new(MemTable::new(
             arena,
             self.options.arena_index_bytes,
@@ -222,6 +212,19 @@ impl Store {
         *self.writes.writer.lock() = Some(Writer::new(active, self.visible(), persisted));
         self.loan_begins();
         Ok(())
+    }
+}
+
+impl Files {
+    /// Says how much space an opening needs, where its error is that there is none.
+    pub(crate) fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
+        if !error.is_no_space() {
+            return error;
+        }
+        Error::NoSpace {
+            path: self.path.clone(),
+            needed_bytes,
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl Store {
     ) -> Due {
         let present = self.reads.view.load();
         let mut due = Due::default();
-        if self.options.read_only || self.poisoned().is_some() {
+        if self.options.read_only || self.lifecycle.poisoned().is_some() {
             return due;
         }
         let now_seconds = self.lifecycle.clock.unix_seconds();
@@ -258,7 +258,7 @@ impl Store {
             // A failure poisons the store, and writers are told of it.
             let _ = self.as_leader_if_idle(|writer| self.seal_for_iterators(writer));
         }
-        if due.merge && self.check_process().is_ok() {
+        if due.merge && self.lifecycle.check_process().is_ok() {
             self.lifecycle.background.compaction_wanted(self);
         }
     }

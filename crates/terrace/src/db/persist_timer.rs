@@ -60,7 +60,7 @@ impl Timer {
                 Ok(())
             });
             // A caller's code may have forked: this copy of the thread is the whole child.
-            if store.is_inherited() {
+            if store.lifecycle.is_inherited() {
                 return;
             }
             if has_rung && !self.bell.sleep(LEAST_PAUSE) {
@@ -84,7 +84,7 @@ impl Timer {
 impl Store {
     /// A failure poisons the store, and so is seen by the next writer.
     pub(crate) fn persist_if_behind(&self) {
-        if self.visible() > self.persisted() {
+        if self.visible() > self.writes.persisted() {
             let _ = self.write(WriteBatch::new(), WriteOptions::with_sync(true));
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         Timer::start(db.store(), faulty, Duration::from_millis(1)).unwrap();
         // A minute, on a machine that has nothing else to do.
         for _ in 0..60_000 {
-            if db.store().poisoned().is_none() {
+            if db.store().lifecycle.poisoned().is_none() {
                 thread::sleep(Duration::from_millis(1));
             }
         }

@@ -92,7 +92,7 @@ impl PolicyMoment {
             policy: &store.policy_of(levels, level0_is_paid_for, &self.seen),
             under_way: of_keyspace.map(|(_, claimed)| claimed.clone()).collect(),
             estimates: &self.known,
-            shown: &store.read_sketches(levels),
+            shown: &store.files.read_sketches(levels),
             setbacks: store.compactor.monitor.setbacks_of(levels),
             oldest_snapshot: store.reads.snapshots.oldest(),
             level0_is_paid_for,
@@ -141,11 +141,11 @@ mod tests {
         let choice = moment.ask(levels_then, |asked| {
             asked.policy.pick(asked.levels, &[], asked.estimates)
         });
-        assert!(!is_persisted() && store.is_without_arena_ranges(0));
+        assert!(!is_persisted() && store.writes.is_without_arena_ranges(0));
         let reason = choice.unwrap().reason.to_string();
         assert_eq!(reason, Reason::Hidden { tables: 1 }.to_string());
         store.remove_hidden_tables(KeyspaceId::DEFAULT).unwrap();
-        assert!(is_persisted() && !store.is_without_arena_ranges(0));
+        assert!(is_persisted() && !store.writes.is_without_arena_ranges(0));
         assert_eq!(levels(&db).tables().count(), 0);
     }
 }

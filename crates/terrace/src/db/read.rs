@@ -140,7 +140,7 @@ impl Store {
         options: &ReadOptions,
         asked: &mut u64,
     ) -> Result<Option<Value>> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         if let Some(snapshot) = &options.snapshot {
             self.check_snapshot(snapshot)?;
         }

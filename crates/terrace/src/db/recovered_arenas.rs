@@ -9,6 +9,7 @@ use terrace_lsm::levels::{ArenaHome, Edit};
 
 use crate::db::Store;
 use crate::db::flush::ToFlush;
+use crate::db::owners::ManifestLog;
 use crate::db::recover::{RecoveredWrites, TakenArena};
 use crate::options::Durability;
 use crate::{Error, Result};
@@ -34,14 +35,18 @@ impl Store {
         let bytes = recovered.bytes();
         let all = || {
             let arenas = ToFlush::Found(&recovered.arenas);
-            self.flush_all(arenas, self.live_generations(), recovered.last_sequence)
+            self.flush_all(
+                arenas,
+                self.manifest_log.live_generations(),
+                recovered.last_sequence,
+            )
         };
         match self.with_reserve(all) {
             Err(error) if error.is_no_space() && self.is_home_recorded() => {
                 self.flush_one_by_one(recovered)
             }
             flushed => {
-                flushed.map_err(|error| self.name_need(error, bytes))?;
+                flushed.map_err(|error| self.files.name_need(error, bytes))?;
                 Ok(Vec::new())
             }
         }
@@ -81,22 +86,25 @@ impl Store {
                 ..Edit::default()
             };
             let recorded = self.record(&mut self.manifest_log.ledger.lock(), edit);
-            recorded.map_err(|error| self.name_need(error, bytes))?;
+            recorded.map_err(|error| self.files.name_need(error, bytes))?;
             give_back()?;
         }
-        let may_wait = self.may_wait(&recovered);
+        let may_wait = self.manifest_log.may_wait(&recovered);
         let mut arenas = recovered.arenas;
         loop {
             let (generations, last_sequence) = match &arenas[..] {
                 [oldest, _, ..] => (vec![oldest.generation()], oldest.last_taken()),
-                _ => (self.live_generations(), recovered.last_sequence),
+                _ => (
+                    self.manifest_log.live_generations(),
+                    recovered.last_sequence,
+                ),
             };
             let oldest = arenas.get(..1).unwrap_or_default();
             match flush(oldest, generations, last_sequence) {
                 Err(error) if error.is_no_space() && may_wait => break,
                 flushed => {
                     let needed_bytes = oldest.iter().map(TakenArena::frame_bytes).sum();
-                    flushed.map_err(|error| self.name_need(error, needed_bytes))?;
+                    flushed.map_err(|error| self.files.name_need(error, needed_bytes))?;
                 }
             }
             if arenas.len() < 2 {
@@ -111,19 +119,6 @@ impl Store {
         Ok(arenas)
     }
 
-    /// Returns whether new writes may go on behind arenas that are not flushed: these end where the new
-    /// numbers begin, and hold nothing that recovery dropped. Otherwise the next recovery would find a
-    /// gap, or take numbers twice.
-    fn may_wait(&self, recovered: &RecoveredWrites) -> bool {
-        let generations = recovered.arenas.iter().map(TakenArena::generation);
-        let last_taken = recovered.arenas.last().map(TakenArena::last_taken);
-        let is_followed = recovered.arenas.iter().any(TakenArena::is_followed);
-        !is_followed
-            && recovered.report.dropped.is_none()
-            && last_taken == Some(recovered.last_sequence)
-            && generations.eq(self.live_generations())
-    }
-
     /// Takes arenas that found no room in tables as sealed ones, oldest first.
     fn keep_unflushed(&self, arenas: &[TakenArena]) -> Result<()> {
         let mut memtables = Vec::with_capacity(arenas.len());
@@ -131,7 +126,7 @@ impl Store {
             let resumed = arena.resume(&self.writes.region);
             let memtable = resumed.map_err(|error| {
                 let error = error.with_loss(self.manifest_log.ledger.lock().state.loss());
-                self.name_need(error, arena.frame_bytes())
+                self.files.name_need(error, arena.frame_bytes())
             })?;
             if self.check_can_persist().is_ok() {
                 // The frames of new writes will promise these.
@@ -163,15 +158,30 @@ impl Store {
                 .state
                 .is_in_live_slot(slot.number);
             if !slot.header.is_left_alone() && !is_live {
-                self.recycle(slot.number);
+                self.writes.recycle(slot.number);
             }
         }
         Ok(())
     }
+}
 
+impl ManifestLog {
     /// Returns the generations of the arenas that the manifest lists.
     fn live_generations(&self) -> Vec<u64> {
-        let ledger = self.manifest_log.ledger.lock();
+        let ledger = self.ledger.lock();
         ledger.state.live_arenas.keys().copied().collect()
+    }
+
+    /// Returns whether new writes may go on behind arenas that are not flushed: these end where the new
+    /// numbers begin, and hold nothing that recovery dropped. Otherwise the next recovery would find a
+    /// gap, or take numbers twice.
+    fn may_wait(&self, recovered: &RecoveredWrites) -> bool {
+        let generations = recovered.arenas.iter().map(TakenArena::generation);
+        let last_taken = recovered.arenas.last().map(TakenArena::last_taken);
+        let is_followed = recovered.arenas.iter().any(TakenArena::is_followed);
+        !is_followed
+            && recovered.report.dropped.is_none()
+            && last_taken == Some(recovered.last_sequence)
+            && generations.eq(self.live_generations())
     }
 }

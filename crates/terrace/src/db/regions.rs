@@ -85,7 +85,7 @@ impl Store {
     /// arena leaves. Takes no lock.
     pub(crate) fn region_error(&self, error: terrace_region::Error) -> Error {
         let kept = self.reads.view.load().flushed_sequence;
-        let promised = self.persisted().max(kept);
+        let promised = self.writes.persisted().max(kept);
         region_error(error).with_loss(RegionLoss::new(kept, promised))
     }
 

@@ -17,6 +17,7 @@ use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
 use crate::db::files::RESERVE;
+use crate::db::owners::{Files, Reads};
 use crate::event::EventKind;
 use crate::{Error, Result};
 
@@ -144,7 +145,7 @@ impl Store {
     pub(crate) fn find_reserve(&self) -> Result<()> {
         let entries = self.files.directory.list()?;
         let found = entries.iter().find(|entry| entry.name == RESERVE);
-        let wanted_bytes = wanted_bytes(self.table_bytes());
+        let wanted_bytes = wanted_bytes(self.reads.table_bytes());
         let is_short = || -> Result<bool> {
             Ok(wanted_bytes > 0 && self.files.directory.free_space_bytes()? < wanted_bytes * 2)
         };
@@ -170,7 +171,7 @@ impl Store {
         let is_enough = match error {
             Error::NoSpace { needed_bytes, .. } => {
                 let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
-                free_bytes.saturating_add(self.reserve_bytes()) >= *needed_bytes
+                free_bytes.saturating_add(self.files.reserve_bytes()) >= *needed_bytes
             }
             error => error.is_no_space(),
         };
@@ -217,23 +218,13 @@ impl Store {
         self.remove_free_slots().is_ok() && self.manifest_log.arena_directory.sync().is_ok()
     }
 
-    /// Returns true if a full disk took the reserve and it was not made again.
-    pub(crate) fn lacks_reserve(&self) -> bool {
-        self.files.reserve.state.lock().gone_since.is_some()
-    }
-
-    /// Returns the bytes that the reserve holds.
-    pub(crate) fn reserve_bytes(&self) -> u64 {
-        self.files.reserve.state.lock().held_bytes
-    }
-
     /// Fails while a full disk has the reserve and there is no space for another: the rest is for steps
     /// that make room.
     pub(crate) fn check_reserve(&self) -> Result<()> {
-        if !self.lacks_reserve() {
+        if !self.files.lacks_reserve() {
             return Ok(());
         }
-        let needed_bytes = wanted_bytes(self.table_bytes()) * 2;
+        let needed_bytes = wanted_bytes(self.reads.table_bytes()) * 2;
         let is_free =
             || -> Result<bool> { Ok(self.files.directory.free_space_bytes()? >= needed_bytes) };
         if is_free()? {
@@ -249,21 +240,13 @@ impl Store {
         })
     }
 
-    fn table_bytes(&self) -> u64 {
-        let view = self.reads.view.load();
-        view.version
-            .tables()
-            .map(|(_, table)| table.size_bytes)
-            .sum()
-    }
-
     /// Makes or removes the file, as the tables and the free space require, and reports the change. A
     /// failed step is tried again the next time. For the deletion worker.
     pub(crate) fn look_after_reserve(&self) {
         if self.options.read_only || self.lifecycle.closing.load(Ordering::Acquire) {
             return;
         }
-        let wanted_bytes = wanted_bytes(self.table_bytes());
+        let wanted_bytes = wanted_bytes(self.reads.table_bytes());
         let state = self.files.reserve.take_news(wanted_bytes);
         if let Some(bytes) = state.untold_bytes {
             self.metrics
@@ -271,32 +254,25 @@ impl Store {
                 .record(EventKind::ReserveGivenBack { bytes });
         }
         let may_change = next(state.held_bytes, wanted_bytes, u64::MAX) != Next::Keep;
-        if may_change && !state.is_unsupported && !self.reserve_waits(&state) && self.owns_tables()
+        if may_change
+            && !state.is_unsupported
+            && !self.reads.reserve_waits(&state)
+            && self.owns_tables()
         {
             let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
             self.change_reserve(next(state.held_bytes, wanted_bytes, free_bytes));
         }
     }
 
-    /// Returns whether a reserve that was given back is not to be made again yet: a flush waits for
-    /// space, or the step that met a full disk needs time to use it.
-    fn reserve_waits(&self, state: &State) -> bool {
-        let is_early = |since: Instant| since.elapsed() < PAUSE;
-        let waits = || self.reads.view.load().memtables.len() > 1;
-        state
-            .gone_since
-            .is_some_and(|since| is_early(since) || waits())
-    }
-
     /// Without the lock while files are made: an edit that meets a full disk must not wait for them.
     fn change_reserve(&self, next: Next) {
-        if next == Next::Keep || !self.remove_reserve() {
+        if next == Next::Keep || !self.files.remove_reserve() {
             return;
         }
         let Next::Make(bytes) = next else {
             return;
         };
-        let made = self.allocate_reserve(bytes);
+        let made = self.files.allocate_reserve(bytes);
         if made.is_err() {
             let _ = self.files.directory.remove(RESERVE);
         }
@@ -304,12 +280,29 @@ impl Store {
             self.metrics.events.record(EventKind::ReserveMade { bytes });
         }
     }
+}
+
+impl Files {
+    fn allocate_reserve(&self, bytes: u64) -> terrace_storage::Result<()> {
+        let options = OpenOptions::buffered(OpenMode::CreateNew);
+        let file = self.directory.open(RESERVE, options)?;
+        file.allocate(bytes)?;
+        // The file's length is the size of the reserve. The block is allocated, and overwriting it
+        // takes none.
+        file.write_at(&[0], bytes.saturating_sub(1), Purpose::Other)?;
+        file.sync(Purpose::Other)
+    }
+
+    /// Returns true if a full disk took the reserve and it was not made again.
+    pub(crate) fn lacks_reserve(&self) -> bool {
+        self.reserve.state.lock().gone_since.is_some()
+    }
 
     /// Removes the file, if there is one. Returns false if it stays.
     fn remove_reserve(&self) -> bool {
-        let mut state = self.files.reserve.state.lock();
+        let mut state = self.reserve.state.lock();
         if state.held_bytes > 0
-            && let Err(error) = self.files.directory.remove(RESERVE)
+            && let Err(error) = self.directory.remove(RESERVE)
             && error.kind() != ErrorKind::NotFound
         {
             return false;
@@ -318,14 +311,29 @@ impl Store {
         true
     }
 
-    fn allocate_reserve(&self, bytes: u64) -> terrace_storage::Result<()> {
-        let options = OpenOptions::buffered(OpenMode::CreateNew);
-        let file = self.files.directory.open(RESERVE, options)?;
-        file.allocate(bytes)?;
-        // The file's length is the size of the reserve. The block is allocated, and overwriting it
-        // takes none.
-        file.write_at(&[0], bytes.saturating_sub(1), Purpose::Other)?;
-        file.sync(Purpose::Other)
+    /// Returns the bytes that the reserve holds.
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve.state.lock().held_bytes
+    }
+}
+
+impl Reads {
+    /// Returns whether a reserve that was given back is not to be made again yet: a flush waits for
+    /// space, or the step that met a full disk needs time to use it.
+    fn reserve_waits(&self, state: &State) -> bool {
+        let is_early = |since: Instant| since.elapsed() < PAUSE;
+        let waits = || self.view.load().memtables.len() > 1;
+        state
+            .gone_since
+            .is_some_and(|since| is_early(since) || waits())
+    }
+
+    fn table_bytes(&self) -> u64 {
+        let view = self.view.load();
+        view.version
+            .tables()
+            .map(|(_, table)| table.size_bytes)
+            .sum()
     }
 }
 

@@ -211,7 +211,8 @@ impl Stage {
         self.db.close().unwrap();
         let store = self.store();
         // A closed store leaves to the next opening what its readers held until then.
-        let listed = store.reads.view.load().version.tables().count() + store.tables_to_delete();
+        let listed =
+            store.reads.view.load().version.tables().count() + store.files.tables_to_delete();
         let files = self.storage.list(Path::new(PATH)).unwrap();
         let files = files.iter().filter(|file| file.name.ends_with(".table"));
         assert_eq!(files.count(), listed);

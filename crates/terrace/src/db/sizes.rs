@@ -9,21 +9,24 @@ use terrace_storage::Purpose;
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
+use crate::db::owners::Files;
 use crate::{KeyspaceId, Result};
 
 impl Store {
     /// Bytes of tables that keys in the range take: whole tables inside it, and of those at its ends
     /// the share of their index entries that is inside.
     pub(crate) fn approximate_bytes(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<u64> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let version = Arc::clone(&self.reads.view.load().version);
         let tables = live(&version, keyspace)?.tables();
         let inside = tables.filter(|(_, table)| table.bounds.meets(range));
         inside
-            .map(|(_, table)| self.bytes_inside(table, range))
+            .map(|(_, table)| self.files.bytes_inside(table, range))
             .sum()
     }
+}
 
+impl Files {
     fn bytes_inside(&self, table: &Arc<Table>, (from, to): Bounds<'_>) -> Result<u64> {
         let starts_inside = match from {
             Bound::Unbounded => true,
@@ -39,7 +42,7 @@ impl Store {
             return Ok(table.size_bytes);
         }
         let options = CursorOptions::uncached(Purpose::Read);
-        let keys = table.open(&self.files.tables)?.sampled_keys(options)?;
+        let keys = table.open(&self.tables)?.sampled_keys(options)?;
         let count = keys.len().max(1) as u64;
         let is_inside = |key: &Vec<u8>| {
             RangeBounds::<[u8]>::contains(&(from, to), key.as_slice()) && table.bounds.contains(key)

@@ -6,6 +6,7 @@ use terrace_lsm::compaction::policy::superseded::Seen;
 use terrace_lsm::levels::Version;
 
 use crate::db::Store;
+use crate::db::owners::Reads;
 
 impl Store {
     /// Returns the view of the present version.
@@ -19,11 +20,13 @@ impl Store {
             snapshots: self.reads.snapshots.stripes(|| self.visible()),
         }
     }
+}
 
+impl Reads {
     /// Returns the oldest snapshot, with the superseded versions that it keeps in all keyspaces.
     pub(crate) fn oldest_snapshot_of(&self, version: &Version) -> Option<OldestSnapshot> {
         let tables = version.tables().map(|(_, table)| &**table);
-        let sequence = self.reads.snapshots.oldest()?;
+        let sequence = self.snapshots.oldest()?;
         Some(OldestSnapshot::of(sequence, tables))
     }
 }

@@ -13,6 +13,7 @@ use terrace_lsm::table::{TableOptions, TableWriter};
 use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
+use crate::db::owners::Files;
 use crate::randomness::Randomness;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
@@ -75,22 +76,24 @@ impl Store {
         TableFiles::new(home, levels.id, form, output, purpose)
     }
 
-    /// Removes a finished file of a keyspace that was dropped meanwhile.
-    pub(crate) fn remove_unlisted(&self, number: u64) {
-        self.files.tables.remove(number);
-        let _ = self.files.data.remove(FileId::table(number), Stage::Listed);
-    }
-
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
     /// known whether the manifest lists them.
     pub(crate) fn settle_files<T>(&self, files: NewFiles, installed: Result<T>) -> Result<T> {
         drop(files.unsynced);
-        if installed.is_err() && self.poisoned().is_none() {
+        if installed.is_err() && self.lifecycle.poisoned().is_none() {
             for number in files.numbers {
-                self.remove_unlisted(number);
+                self.files.remove_unlisted(number);
             }
         }
         installed
+    }
+}
+
+impl Files {
+    /// Removes a finished file of a keyspace that was dropped meanwhile.
+    pub(crate) fn remove_unlisted(&self, number: u64) {
+        self.tables.remove(number);
+        let _ = self.data.remove(FileId::table(number), Stage::Listed);
     }
 }
 

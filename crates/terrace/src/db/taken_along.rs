@@ -176,7 +176,7 @@ impl Store {
         let levels = live(&taken.version, keyspace)?;
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
         let mut ranges = memtable.range_list(keyspace);
-        let of_tables = self.input_ranges(choice, &Slice::ALL)?;
+        let of_tables = self.files.input_ranges(choice, &Slice::ALL)?;
         ranges.extend(of_tables.iter().map(RangeTombstone::from));
         let ranges = RangeTombstones::new(ranges);
         let rules = DropRules::new(snapshots, &older, &ranges);
@@ -185,11 +185,11 @@ impl Store {
             vec![Box::new(memtable.cursor(keyspace)), Box::new(tables)];
         let mut versions = MergingCursor::new(sources);
         let now = self.lifecycle.clock.unix_seconds();
-        let oldest_tombstone = self.oldest_tombstone(choice.inputs.iter());
+        let oldest_tombstone = self.lifecycle.oldest_tombstone(choice.inputs.iter());
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Flush)
             .with_oldest_tombstone(Some(oldest_tombstone.map_or(now, |then| then.min(now))));
-        let table_bytes = self.flushed_table_bytes();
+        let table_bytes = self.files.flushed_table_bytes();
         let merged = merge(
             &mut versions,
             &Slice::ALL,

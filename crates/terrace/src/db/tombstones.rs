@@ -25,6 +25,7 @@ use terrace_storage::Purpose;
 
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
+use crate::db::owners::Lifecycle;
 use crate::options::Options;
 use crate::{Result, SequenceNumber};
 
@@ -141,17 +142,6 @@ impl Store {
         }
     }
 
-    /// When the oldest tombstone of some inputs reached its first table, as far as anybody knows.
-    pub(crate) fn oldest_tombstone<'a>(
-        &self,
-        inputs: impl Iterator<Item = &'a Input>,
-    ) -> Option<u64> {
-        let with = inputs.filter(|input| input.table.has_tombstones());
-        with.map(|input| input.table.oldest_tombstone_seconds)
-            .map(|seconds| seconds.unwrap_or(self.lifecycle.opened_seconds))
-            .min()
-    }
-
     pub(crate) fn oldest_snapshot(&self) -> u64 {
         let stripes = self.reads.snapshots.stripes(|| self.visible());
         stripes.first().copied().unwrap_or(0)
@@ -264,9 +254,22 @@ impl Store {
         if tables.any(|table| table.has_tombstones() || table.superseded.is_some()) {
             self.lifecycle.background.compaction_wanted(self);
         }
-        if self.lacks_reserve() {
+        if self.files.lacks_reserve() {
             self.lifecycle.background.deletion_wanted(self);
         }
+    }
+}
+
+impl Lifecycle {
+    /// When the oldest tombstone of some inputs reached its first table, as far as anybody knows.
+    pub(crate) fn oldest_tombstone<'a>(
+        &self,
+        inputs: impl Iterator<Item = &'a Input>,
+    ) -> Option<u64> {
+        let with = inputs.filter(|input| input.table.has_tombstones());
+        with.map(|input| input.table.oldest_tombstone_seconds)
+            .map(|seconds| seconds.unwrap_or(self.opened_seconds))
+            .min()
     }
 }
 

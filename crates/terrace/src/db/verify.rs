@@ -39,7 +39,7 @@ pub struct Problem {
 
 /// Checks the present tables of an open store, and the frames in its arenas.
 pub(crate) fn verify_live(db: &Db, progress: impl FnMut(usize, usize)) -> Result<VerifyReport> {
-    db.own_store()?.check_open()?;
+    db.own_store()?.lifecycle.check_open()?;
     let mut report = VerifyReport::default();
     verify_open(db, &mut report, progress);
     // `progress` is a caller's code, which may have forked.
@@ -61,7 +61,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     let count = version.tables().count();
     for (at, (_, table)) in version.tables().enumerate() {
         progress(at, count);
-        if store.is_inherited() {
+        if store.lifecycle.is_inherited() {
             return;
         }
         let checked = table
@@ -78,7 +78,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
         }
     }
     progress(count, count);
-    if report.problems.is_empty() && !store.is_inherited() {
+    if report.problems.is_empty() && !store.lifecycle.is_inherited() {
         let options = CursorOptions::uncached(Purpose::Other);
         match check_age_rule(version, store.opener(options), store.range_reader()) {
             Ok(None) => {}

@@ -21,6 +21,7 @@ use crate::db::backlog::OwedDelay;
 use crate::db::commit_queue::{Group, Request};
 use crate::db::conflict::Condition;
 use crate::db::keyspaces::live;
+use crate::db::owners::{Files, Reads, Writes};
 use crate::options::Durability;
 use crate::stall_cause::StallCause;
 use crate::write_buffer::arena_size::SPARE_BELOW_SIXTEENTHS;
@@ -98,7 +99,7 @@ impl Store {
         options: WriteOptions,
         condition: Option<Condition>,
     ) -> Result<()> {
-        self.check_process()?;
+        self.lifecycle.check_process()?;
         if batch.is_empty() && !options.sync {
             return self.check_writable();
         }
@@ -181,11 +182,6 @@ impl Store {
             .alone_if_idle(|| self.guard("leader", lead))
     }
 
-    /// Takes the leader's role away for good: no write comes after this.
-    pub(crate) fn as_leader_to_close(&self) -> Option<Writer> {
-        self.writes.queue.alone(|| self.writes.writer.lock().take())
-    }
-
     fn commit(&self, group: &mut Group<'_>) -> Result<()> {
         at(Stage::Admission);
         let mut writer = self.writer()?.lock();
@@ -193,13 +189,14 @@ impl Store {
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
         let passes = self.files.reserve.lets_deletes_pass() && group.makes_room();
         let mut makes_room = passes;
-        self.write_deletes_at_least(passes, |admission, error| {
-            if let Some(error) = error {
-                group.refuse_values(error);
-                makes_room = true;
-            }
-            self.write_group(writer, group, admission)
-        })?;
+        self.files
+            .write_deletes_at_least(passes, |admission, error| {
+                if let Some(error) = error {
+                    group.refuse_values(error);
+                    makes_room = true;
+                }
+                self.write_group(writer, group, admission)
+            })?;
         self.reads.show(writer.last_sequence);
         if makes_room {
             // Only now a range of these hides tables.
@@ -207,28 +204,6 @@ impl Store {
         }
         at(Stage::Queue);
         Ok(())
-    }
-
-    /// Writes by `write`; where a full disk refuses that, its deletes only, for which `write` gets the
-    /// error. Deletes that pass at once do not ask for more.
-    #[inline]
-    pub(crate) fn write_deletes_at_least(
-        &self,
-        passes: bool,
-        mut write: impl FnMut(Admission, Option<&Error>) -> Result<()>,
-    ) -> Result<()> {
-        if passes {
-            self.files.reserve.count_passed();
-            return write(Admission::Deletes, None);
-        }
-        match write(Admission::All, None) {
-            // No part of it was written.
-            Err(error) if error.is_no_space() => {
-                self.files.reserve.met_full_disk();
-                write(Admission::Deletes, Some(&error))
-            }
-            written => written,
-        }
     }
 
     fn write_group(
@@ -299,7 +274,7 @@ impl Store {
         admission: Admission,
     ) -> Result<()> {
         // Again: a listener or a condition may have forked since.
-        self.check_process()?;
+        self.lifecycle.check_process()?;
         let first_sequence = writer.last_sequence + 1;
         let last_sequence = writer.last_sequence + u64::from(records);
         if last_sequence > MAX_SEQUENCE {
@@ -308,7 +283,7 @@ impl Store {
             ));
         }
         debug_assert!(
-            self.is_active(&writer.active),
+            self.reads.is_active(&writer.active),
             "a frame goes to an arena that is not the youngest one"
         );
         let persisted_until = writer.persisted;
@@ -338,12 +313,6 @@ impl Store {
         self.forward(payload, first_sequence..=last_sequence);
         self.reads.empty_stretches.tell(payload, first_sequence);
         Ok(())
-    }
-
-    fn is_active(&self, table: &Arc<MemTable>) -> bool {
-        let view = self.reads.view.load();
-        let youngest = view.memtables.first();
-        youngest.is_some_and(|youngest| Arc::ptr_eq(youngest, table))
     }
 
     /// Copies a frame into the active arena. A failure leaves nothing behind: the next frame takes the
@@ -403,7 +372,7 @@ impl Store {
         };
         persisted.map_err(|error| self.persist_failed(error))?;
         debug_assert!(
-            self.persisted() <= writer.last_sequence,
+            self.writes.persisted() <= writer.last_sequence,
             "the persisted number goes back to {}",
             writer.last_sequence
         );
@@ -486,10 +455,49 @@ impl Store {
         writer.active = Arc::clone(&fresh);
         writer.asks_below_sixteenths = SPARE_BELOW_SIXTEENTHS;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
-        self.spare_was_taken(fresh.arena());
+        self.writes.spare_was_taken(fresh.arena());
         self.settle_loan(filled_sixteenths);
         self.lifecycle.background.spare_wanted(self);
         self.lifecycle.background.flush_wanted(self);
         Ok(())
+    }
+}
+
+impl Writes {
+    /// Takes the leader's role away for good: no write comes after this.
+    pub(crate) fn as_leader_to_close(&self) -> Option<Writer> {
+        self.queue.alone(|| self.writer.lock().take())
+    }
+}
+
+impl Reads {
+    fn is_active(&self, table: &Arc<MemTable>) -> bool {
+        let view = self.view.load();
+        let youngest = view.memtables.first();
+        youngest.is_some_and(|youngest| Arc::ptr_eq(youngest, table))
+    }
+}
+
+impl Files {
+    /// Writes by `write`; where a full disk refuses that, its deletes only, for which `write` gets the
+    /// error. Deletes that pass at once do not ask for more.
+    #[inline]
+    pub(crate) fn write_deletes_at_least(
+        &self,
+        passes: bool,
+        mut write: impl FnMut(Admission, Option<&Error>) -> Result<()>,
+    ) -> Result<()> {
+        if passes {
+            self.reserve.count_passed();
+            return write(Admission::Deletes, None);
+        }
+        match write(Admission::All, None) {
+            // No part of it was written.
+            Err(error) if error.is_no_space() => {
+                self.reserve.met_full_disk();
+                write(Admission::Deletes, Some(&error))
+            }
+            written => written,
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Store {
         if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
             let keyspace = work.keyspace;
             self.abandon(work, Some(built), error.clone());
-            return self.unless_dropped(keyspace, Err(error));
+            return self.reads.unless_dropped(keyspace, Err(error));
         }
         if work.choice.is_of_level0() {
             self.compactor.level0_probes.spend(work.keyspace);
@@ -107,7 +107,7 @@ impl Store {
             slices: ended.slices as u64,
             installed_slices: ended.installed as u64,
             cut_short: progress.failure.as_ref().map(ToString::to_string),
-            keyspace: self.name_of(ended.keyspace),
+            keyspace: self.reads.name_of(ended.keyspace),
             ..progress.began.past()
         };
         self.metrics.compactions.add(ended.keyspace, past.clone());

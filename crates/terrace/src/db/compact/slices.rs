@@ -23,6 +23,7 @@ use terrace_storage::Purpose;
 use crate::db::Store;
 use crate::db::jobs::{Begun, BuiltSlice, SliceWork};
 use crate::db::keyspaces::live;
+use crate::db::owners::Files;
 use crate::event::EventKind;
 use crate::{Error, Result};
 
@@ -37,7 +38,7 @@ impl Store {
         let choice = &begun.choice;
         let options = CursorOptions::uncached(Purpose::Compaction);
         let (mut samples, mut hidden, mut input_bytes) = (Vec::new(), Vec::new(), 0);
-        let ranges = self.input_ranges(choice, &Slice::ALL)?;
+        let ranges = self.files.input_ranges(choice, &Slice::ALL)?;
         let oldest_snapshot = self.oldest_snapshot();
         for input in &choice.inputs {
             let table = &input.table;
@@ -131,7 +132,7 @@ impl Store {
                 self.compactor.jobs.not_built(&work);
                 let keyspace = work.keyspace;
                 self.abandon(work, None, error.clone());
-                self.unless_dropped(keyspace, Err(error))
+                self.reads.unless_dropped(keyspace, Err(error))
             }
         }
     }
@@ -151,13 +152,13 @@ impl Store {
         // What merges under way take from one place and put into another is listed at one of them
         // in every version, so it is enough to ask any.
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
-        let ranges = self.input_ranges(choice, slice)?;
+        let ranges = self.files.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
         let in_slice = choice.inputs.iter();
         let in_slice = in_slice.filter(|input| slice.overlaps(&input.table.bounds));
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Compaction)
-            .with_oldest_tombstone(self.oldest_tombstone(in_slice));
+            .with_oldest_tombstone(self.lifecycle.oldest_tombstone(in_slice));
         let mut versions = Counted::new(self.inputs(choice, slice, &rules));
         let merged = merge(
             &mut versions,
@@ -205,7 +206,9 @@ impl Store {
         };
         MergingCursor::new(by_age.into_values().map(cursor).collect())
     }
+}
 
+impl Files {
     /// The range tombstones of all inputs of a slice, each only where its table counts.
     pub(crate) fn input_ranges(&self, choice: &Choice, slice: &Slice) -> Result<RangeTombstones> {
         let mut list = Vec::new();
@@ -213,7 +216,7 @@ impl Store {
             if table.range_tombstones == 0 || !slice.overlaps(&table.bounds) {
                 continue;
             }
-            let open = table.open(&self.files.tables)?;
+            let open = table.open(&self.tables)?;
             let of_table = open
                 .range_tombstones()
                 .into_iter()

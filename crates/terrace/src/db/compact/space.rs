@@ -4,6 +4,7 @@ use terrace_lsm::compaction::slices::table_bytes_within;
 use terrace_lsm::levels::KeyspaceLevels;
 
 use crate::db::Store;
+use crate::db::owners::Files;
 use crate::{Error, Result};
 
 impl Store {
@@ -21,7 +22,7 @@ impl Store {
         let needed_bytes = self.beside_unflushed(needed_bytes);
         match self.is_free(needed_bytes)? {
             true => Ok(()),
-            false => Err(self.no_space(needed_bytes)),
+            false => Err(self.files.no_space(needed_bytes)),
         }
     }
 
@@ -48,10 +49,12 @@ impl Store {
         self.files.data.sync()?;
         is_free()
     }
+}
 
+impl Files {
     fn no_space(&self, needed_bytes: u64) -> Error {
         Error::NoSpace {
-            path: self.files.path.clone(),
+            path: self.path.clone(),
             needed_bytes,
         }
     }

@@ -174,7 +174,7 @@ impl Search {
     #[cold]
     fn tell_of_stretch(&self, seen: Keys) {
         let snapshot = self.snapshot.sequence();
-        if seen.from < seen.to && !self.store.is_dropped(self.keyspace) {
+        if seen.from < seen.to && !self.store.reads.is_dropped(self.keyspace) {
             let stretches = &self.store.reads.empty_stretches;
             let written = || self.store.written_if_idle();
             stretches.offer(self.keyspace, seen, snapshot, written);

@@ -11,6 +11,7 @@ use terrace_storage::Purpose;
 
 use super::unions::Unions;
 use crate::db::Store;
+use crate::db::owners::Files;
 
 /// What a level holds, all of its sub-levels together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +46,14 @@ impl Store {
         let numbers = (0u8..).zip(&levels.levels);
         numbers
             .map(|(number, _)| match Run::of_level(levels, number) {
-                Some(run) => self.duplicates_of(&run, &unions),
+                Some(run) => self.files.duplicates_of(&run, &unions),
                 None => LevelDuplicates::default(),
             })
             .collect()
     }
+}
 
+impl Files {
     fn duplicates_of(&self, run: &Run, unions: &Unions) -> LevelDuplicates {
         let versions = run.versions();
         let estimate = |keys: Sketch| (keys.estimate().round() as u64).min(versions);
@@ -71,7 +74,7 @@ impl Store {
                 Some(known) => keys.unite(known),
                 None => {
                     for table in &sub_level.tables {
-                        let open = table.open(&self.files.tables).ok()?;
+                        let open = table.open(&self.tables).ok()?;
                         keys.unite(&open.key_sketch(Purpose::Other).ok()?);
                     }
                 }

@@ -29,6 +29,7 @@ use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
+use crate::db::owners::Files;
 use crate::{KeyspaceId, SequenceNumber};
 
 pub(crate) use self::known::Known;
@@ -105,11 +106,6 @@ impl Store {
         Known::new(known)
     }
 
-    /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
-    pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
-        Sketches::read(levels, &self.files.tables)
-    }
-
     fn look_at(
         &self,
         levels: &Arc<KeyspaceLevels>,
@@ -167,6 +163,13 @@ impl Store {
             unions: watched.unions.clone(),
             samples: watched.samples.clone(),
         }
+    }
+}
+
+impl Files {
+    /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
+    pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
+        Sketches::read(levels, &self.tables)
     }
 }
 

@@ -9,6 +9,7 @@ use terrace_storage::{IoStatistics, Storage};
 use super::{ArenaStatistics, LevelStatistics, MemoryStatistics, Sequences, Statistics};
 use crate::SequenceNumber;
 use crate::db::Store;
+use crate::db::owners::{Metrics, Writes};
 use crate::db::view::View;
 use crate::db::write_rate::WriteRate;
 use crate::read_buffer::ReadBuffer;
@@ -25,7 +26,7 @@ impl Store {
             (state.next_generation, state.flushed_sequence, losses)
         };
         let region = self.writes.region.description();
-        let (spare, spare_bytes) = self.spares();
+        let (spare, spare_bytes) = self.writes.spares();
         let sequences = self.sequences(&view, flushed);
         let memory = self.memory(&view, spare_bytes, pinned_bytes);
         let io = self.files.storage.snapshot();
@@ -53,8 +54,8 @@ impl Store {
             memory,
             read_buffer: self.reads.read_buffer.as_ref().map(ReadBuffer::statistics),
             levels: level_totals(&view.version),
-            write_amplification: self.write_amplification(user_bytes, &io),
-            read_amplification: self.read_amplification(),
+            write_amplification: self.writes.write_amplification(user_bytes, &io),
+            read_amplification: self.metrics.read_amplification(),
             space_amplification: space_amplification(&view.version),
             latencies: self.metrics.latencies.statistics(),
             time: self.metrics.time_profile.profile(),
@@ -62,7 +63,7 @@ impl Store {
             user_bytes,
             debt_bytes: self.writes.backlog.debt_bytes(),
             write_rate: self.writes.backlog.write_rate().map(WriteRate::statistics),
-            stalls: self.stalls(),
+            stalls: self.metrics.stalls(),
             longest_stall: self.metrics.stalls.longest(),
             flushes: count(&counters.flushes),
             merges: count(&counters.merges),
@@ -73,25 +74,17 @@ impl Store {
             slices: count(&counters.slices),
             moves: count(&counters.moves),
             removals: count(&counters.removals),
-            tables_to_delete: self.tables_to_delete() as u64,
+            tables_to_delete: self.files.tables_to_delete() as u64,
             retries,
             last_error,
             polls_reads: self.polls_reads(),
-            poisoned: self.poisoned(),
-            reserve_bytes: self.reserve_bytes(),
-            lacks_reserve: self.lacks_reserve(),
+            poisoned: self.lifecycle.poisoned(),
+            reserve_bytes: self.files.reserve_bytes(),
+            lacks_reserve: self.files.lacks_reserve(),
             snapshots: self.reads.snapshots.len(),
-            oldest_snapshot: self.oldest_snapshot_of(&view.version),
+            oldest_snapshot: self.reads.oldest_snapshot_of(&view.version),
             recovery: self.metrics.recovery.clone(),
         }
-    }
-
-    /// Returns the number of spare arenas, and their bytes.
-    fn spares(&self) -> (usize, u64) {
-        let arenas = self.writes.arenas.lock();
-        let spares = arenas.spares.iter();
-        let bytes = spares.map(|spare| spare.capacity_bytes()).sum();
-        (arenas.spares.len(), bytes)
     }
 
     fn sequences(&self, view: &View, flushed: SequenceNumber) -> Sequences {
@@ -137,34 +130,46 @@ impl Store {
         }
     }
 
-    fn write_amplification(&self, user_bytes: u64, io: &IoStatistics) -> Option<f64> {
-        // Stores into a mapping pass no counter.
-        let stored_bytes = if self.writes.region.stores_in_place() {
-            user_bytes
-        } else {
-            0
-        };
-        let written_bytes = io.total().written_bytes + stored_bytes;
-        (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64)
+    fn polls_reads(&self) -> Option<bool> {
+        self.options
+            .poll_reads
+            .then(|| self.options.direct_io && self.files.storage.can_poll())
     }
+}
 
+impl Metrics {
     fn read_amplification(&self) -> Option<f64> {
-        let gets = count(&self.metrics.counters.sampled_gets);
-        let asked = count(&self.metrics.counters.tables_asked);
+        let gets = count(&self.counters.sampled_gets);
+        let asked = count(&self.counters.tables_asked);
         (gets > 0).then(|| asked as f64 / gets as f64)
     }
 
     fn stalls(&self) -> Vec<(StallCause, Duration)> {
         let causes = StallCause::ALL.iter();
         causes
-            .map(|&cause| (cause, self.metrics.stalls.of(cause)))
+            .map(|&cause| (cause, self.stalls.of(cause)))
             .collect()
     }
+}
 
-    fn polls_reads(&self) -> Option<bool> {
-        self.options
-            .poll_reads
-            .then(|| self.options.direct_io && self.files.storage.can_poll())
+impl Writes {
+    /// Returns the number of spare arenas, and their bytes.
+    fn spares(&self) -> (usize, u64) {
+        let arenas = self.arenas.lock();
+        let spares = arenas.spares.iter();
+        let bytes = spares.map(|spare| spare.capacity_bytes()).sum();
+        (arenas.spares.len(), bytes)
+    }
+
+    fn write_amplification(&self, user_bytes: u64, io: &IoStatistics) -> Option<f64> {
+        // Stores into a mapping pass no counter.
+        let stored_bytes = if self.region.stores_in_place() {
+            user_bytes
+        } else {
+            0
+        };
+        let written_bytes = io.total().written_bytes + stored_bytes;
+        (user_bytes > 0).then(|| written_bytes as f64 / user_bytes as f64)
     }
 }
 

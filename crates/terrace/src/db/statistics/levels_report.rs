@@ -110,7 +110,7 @@ impl Store {
         });
         LevelsReport {
             keyspaces: keyspaces.collect(),
-            tables_to_delete: self.tables_to_delete() as u64,
+            tables_to_delete: self.files.tables_to_delete() as u64,
             compactions: self.metrics.compactions.kept(&version),
         }
     }
