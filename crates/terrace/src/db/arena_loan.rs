@@ -13,12 +13,13 @@
 
 use std::time::Duration;
 
+use terrace_lsm::sync::Instant;
 use terrace_lsm::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use terrace_lsm::sync::{Instant, Mutex};
 use terrace_region::Description;
 
 use crate::Options;
 use crate::db::Store;
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::read_buffer::ReadBuffer;
 
 /// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
@@ -58,7 +59,7 @@ pub(crate) struct ArenaLoan {
     rolled_over_at_ms: AtomicU64,
     /// Besides those that hold unflushed writes, so many do not lend.
     kept: AtomicUsize,
-    settling: Mutex<()>,
+    settling: OrderedMutex<{ place::ARENA_LOAN }, ()>,
 }
 
 impl ArenaLoan {
@@ -68,7 +69,7 @@ impl ArenaLoan {
             opened: Instant::now(),
             rolled_over_at_ms: AtomicU64::new(0),
             kept: AtomicUsize::new(ALL),
-            settling: Mutex::new(()),
+            settling: OrderedMutex::new(()),
         }
     }
 

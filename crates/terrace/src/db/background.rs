@@ -17,10 +17,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_lsm::sync::Condvar;
 use terrace_lsm::sync::thread::{self, JoinHandle, ThreadId};
-use terrace_lsm::sync::{Condvar, Mutex};
 
 use crate::db::Store;
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::event::EventKind;
 use crate::options;
 use crate::thread_start;
@@ -165,7 +166,7 @@ struct Worker {
     inline: bool,
     /// Threads that may be inside the step at a time.
     threads: usize,
-    state: Mutex<State>,
+    state: OrderedMutex<{ place::WORKER }, State>,
     /// There is a new wish, or the end has come.
     wished: Condvar,
     /// A step ended.
@@ -196,7 +197,7 @@ impl Worker {
             step,
             inline,
             threads: if inline { 1 } else { threads },
-            state: Mutex::default(),
+            state: OrderedMutex::default(),
             wished: Condvar::new(),
             ended: Condvar::new(),
         }
@@ -235,7 +236,7 @@ impl Worker {
             }
             let mut state = self.state.lock();
             if store.lifecycle.poisoned().is_none() && !state.stopped {
-                self.wished.wait_for(&mut state, pause);
+                self.wished.wait_for(state.to_wait(), pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 seen = state.wishes.wrapping_sub(1);
             }
@@ -246,7 +247,7 @@ impl Worker {
     fn next_wish(&self, seen: u64) -> Option<u64> {
         let mut state = self.state.lock();
         while state.wishes == seen && !state.stopped {
-            self.wished.wait(&mut state);
+            self.wished.wait(state.to_wait());
         }
         (!state.stopped).then_some(state.wishes)
     }
@@ -261,7 +262,7 @@ impl Worker {
         store.lifecycle.check_process()?;
         let mut state = self.state.lock();
         while state.running.len() >= self.threads {
-            self.ended.wait(&mut state);
+            self.ended.wait(state.to_wait());
         }
         if state.stopped {
             return Ok(false);
@@ -332,7 +333,7 @@ impl Worker {
         self.wished.notify_all();
         let rounds = state.rounds;
         while state.rounds == rounds && !state.stopped {
-            self.ended.wait(&mut state);
+            self.ended.wait(state.to_wait());
         }
         if state.stopped {
             return Err(Error::Closed);
@@ -348,7 +349,7 @@ impl Worker {
         // The last owner of the store may be dropped inside a step; it cannot wait for itself.
         let this = thread::current().id();
         while state.running.iter().any(|&running| running != this) {
-            self.ended.wait(&mut state);
+            self.ended.wait(state.to_wait());
         }
         let handles = std::mem::take(&mut state.handles);
         drop(state);

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
 use terrace_lsm::levels::Version;
 use terrace_lsm::serial;
-use terrace_lsm::sync::{Instant, Mutex};
+use terrace_lsm::sync::Instant;
 
 use crate::KeyspaceId;
+use crate::db::lock_order::{OrderedMutex, place};
 
 /// Compactions that a store remembers; the oldest go first.
 pub(crate) const KEPT: usize = 256;
@@ -135,7 +136,9 @@ fn chosen(job: u64, choice: &Choice, began: SystemTime) -> Compaction {
 
 /// The last compactions of a store.
 #[derive(Debug, Default)]
-pub(crate) struct CompactionHistory(Mutex<VecDeque<(KeyspaceId, Compaction)>>);
+pub(crate) struct CompactionHistory(
+    OrderedMutex<{ place::HISTORY }, VecDeque<(KeyspaceId, Compaction)>>,
+);
 
 impl CompactionHistory {
     /// Remembers one that has ended.

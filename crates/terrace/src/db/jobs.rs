@@ -21,12 +21,13 @@ use terrace_lsm::compaction::policy::Choice;
 use terrace_lsm::compaction::slices::Slice;
 use terrace_lsm::compaction::space::Space;
 use terrace_lsm::compaction::table_ends::End;
-use terrace_lsm::sync::{Condvar, Mutex, MutexGuard};
+use terrace_lsm::sync::Condvar;
 
 pub(crate) use self::asked_for::Reserved;
 use self::board::Board;
 use self::job::Job;
 pub(crate) use self::job::{Begun, BuiltSlice, Ended, SliceWork, Work};
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::{Error, KeyspaceId, Result};
 
 /// Tables and keys that a merge has, or waits for.
@@ -47,7 +48,7 @@ pub struct Claimed {
 /// The jobs under way.
 #[derive(Default)]
 pub(crate) struct Jobs {
-    board: Mutex<Board>,
+    board: OrderedMutex<{ place::BOARD }, Board>,
     changed: Condvar,
 }
 
@@ -291,7 +292,7 @@ impl Jobs {
         self.note(&mut self.board.lock(), step);
     }
 
-    fn note(&self, board: &mut MutexGuard<'_, Board>, step: Result<bool>) {
+    fn note(&self, board: &mut Board, step: Result<bool>) {
         board.rounds += 1;
         board.last = Some(step);
         self.changed.notify_all();
@@ -307,7 +308,7 @@ impl Jobs {
         wish();
         let mut board = self.board.lock();
         while board.rounds == rounds && !board.closed {
-            self.changed.wait(&mut board);
+            self.changed.wait(board.to_wait());
         }
         if board.closed {
             return Err(Error::Closed);

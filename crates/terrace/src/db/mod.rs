@@ -37,6 +37,7 @@ pub(crate) mod keyspaces;
 pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod level0_probes;
+pub(crate) mod lock_order;
 pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
@@ -78,10 +79,10 @@ use std::sync::Arc;
 
 use terrace_lsm::guard::catch;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
-use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::Ordering;
 
 use crate::db::events::trace;
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
 use crate::db::snapshot::Snapshot;
 use crate::db::view::View;
@@ -236,7 +237,7 @@ impl Store {
         })
     }
 
-    pub(crate) fn writer(&self) -> Result<&Mutex<Option<Writer>>> {
+    pub(crate) fn writer(&self) -> Result<&OrderedMutex<{ place::WRITER }, Option<Writer>>> {
         self.check_writable()?;
         Ok(&self.writes.writer)
     }

@@ -1,13 +1,9 @@
 //! The owners of a store's state: each has the fields and locks of one task.
 //!
-//! Lock order: [`Lifecycle::close_outcome`], the leadership of [`Writes::queue`], then
-//! [`Writes::writer`], then [`ManifestLog::ledger`], then [`Writes::arenas`], then the change of
-//! [`Reads::view`], then that of the loan of arenas. The board of [`Compactor::jobs`] may be locked under
-//! any of them; under it nothing is but the history of compactions, the last of all. The state of a
-//! worker is locked under any of them, and nothing under it. Readers take none of them, but that they
-//! try the loan's and `writer`. An event listener runs without them. One exception: a leader that was
-//! stopped, or that removed tables on a full disk, tells of it while it leads and holds `writer`:
-//! there the listener may not wait.
+//! The type of a lock names its place in the order of locks (`lock_order.rs`). Readers take none of
+//! those locks, but that they try `writer` and that of the arenas' loan. An event listener runs without
+//! them. One exception: a leader that was stopped, or that removed tables on a full disk, tells of it while
+//! it leads and holds `writer`: there the listener may not wait.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -36,6 +32,7 @@ use crate::db::jobs::Jobs;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::db::monitor::Monitor;
 use crate::db::ownership::Ownership;
 use crate::db::passed_over::PassedOver;
@@ -60,11 +57,11 @@ use crate::{Error, Result, SequenceNumber};
 pub(crate) struct Writes {
     pub(crate) queue: CommitQueue,
     /// `None` if the store is read-only, or closed.
-    pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) writer: OrderedMutex<{ place::WRITER }, Option<Writer>>,
     pub(crate) durability: Durability,
     pub(crate) hash_seed: u64,
     pub(crate) region: Region,
-    pub(crate) arenas: Mutex<Arenas>,
+    pub(crate) arenas: OrderedMutex<{ place::ARENAS }, Arenas>,
     pub(crate) arena_loan: ArenaLoan,
     pub(crate) backlog: Backlog,
     /// Every write up to this number survives a power cut.
@@ -124,7 +121,7 @@ pub(crate) struct Metrics {
 
 /// The durable state, and the place of the arenas that it names.
 pub(crate) struct ManifestLog {
-    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) ledger: OrderedMutex<{ place::LEDGER }, Ledger>,
     pub(crate) arena_home: ArenaHome,
     pub(crate) arena_directory: Arc<dyn Directory>,
 }
@@ -165,7 +162,7 @@ pub(crate) struct Lifecycle {
     pub(crate) closed: AtomicBool,
     /// Tells running compactions to give up.
     pub(crate) closing: AtomicBool,
-    pub(crate) close_outcome: Mutex<Option<Result<()>>>,
+    pub(crate) close_outcome: OrderedMutex<{ place::CLOSE }, Option<Result<()>>>,
     /// Until it is closed.
     pub(crate) counted: Mutex<Option<Counted>>,
     /// Answers questions about the store, if the opening was given one.

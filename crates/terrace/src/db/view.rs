@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use terrace_lsm::levels::Version;
-use terrace_lsm::sync::{ArcSwap, Mutex};
+use terrace_lsm::sync::ArcSwap;
 
 use crate::SequenceNumber;
+use crate::db::lock_order::{OrderedMutex, place};
 use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::room::{Room, Unflushed};
 
@@ -108,14 +109,14 @@ pub(crate) struct PresentView {
     view: ArcSwap<View>,
     /// Writers add MemTables while flushes and merges replace the version: each change begins with
     /// what the last one left.
-    change: Mutex<()>,
+    change: OrderedMutex<{ place::VIEW }, ()>,
 }
 
 impl PresentView {
     pub(crate) fn new(view: View) -> Self {
         PresentView {
             view: ArcSwap::new(Arc::new(view)),
-            change: Mutex::new(()),
+            change: OrderedMutex::new(()),
         }
     }
 

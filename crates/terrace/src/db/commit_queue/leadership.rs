@@ -6,12 +6,14 @@ use terrace_lsm::sync::Instant;
 use terrace_lsm::sync::atomic::Ordering;
 
 use super::{CommitQueue, Failure, IDLE, LED, LONG_SYNC, Request, State, VACANT, Waiting};
+use crate::db::lock_order::{Held, place};
 use crate::{Error, Result};
 
 /// A thread's time as leader. Dropping it answers the group and frees the role, also if `commit`
 /// panics: nobody may wait for ever.
 pub(super) struct Leadership<'a> {
     queue: &'a CommitQueue,
+    _held: Held<{ place::LEADERSHIP }>,
     /// Those who are answered at the end; empty if the leader did not have to wait itself.
     positions: Range<u64>,
     pub(super) requests: Vec<Request>,
@@ -29,6 +31,7 @@ impl<'a> Leadership<'a> {
     ) -> Self {
         Leadership {
             queue,
+            _held: Held::new(),
             positions,
             requests,
             sync: None,

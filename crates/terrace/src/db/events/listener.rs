@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use terrace_lsm::guard::catch;
 
 use super::{Event, EventListener};
+use crate::db::lock_order::aside;
 use crate::opening::Opening;
 use crate::{Error, Result};
 
@@ -58,7 +59,7 @@ impl Listener {
         // Neither fails but in a thread that is ending and has no notes any more.
         let _ = TOLD_OF.try_with(|told_of| told_of.borrow_mut().push(self.opening));
         let ended = catch(what, || {
-            call();
+            aside(call);
             Ok(())
         });
         let _ = TOLD_OF.try_with(|told_of| told_of.borrow_mut().pop());

@@ -29,6 +29,7 @@ use crate::db::jobs::Jobs;
 use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
+use crate::db::lock_order::OrderedMutex;
 use crate::db::monitor::Monitor;
 use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
 use crate::db::ownership::Ownership;
@@ -64,11 +65,11 @@ pub(super) fn writes(
 ) -> Writes {
     Writes {
         queue: CommitQueue::new(group_limits(options), mark),
-        writer: Mutex::new(None),
+        writer: OrderedMutex::new(None),
         durability,
         hash_seed: state.identity.hash_seed,
         region,
-        arenas: Mutex::new(Arenas::default()),
+        arenas: OrderedMutex::new(Arenas::default()),
         arena_loan,
         backlog,
         persisted: AtomicU64::new(state.persisted_until),
@@ -181,7 +182,7 @@ pub(super) fn lifecycle(
         untold_poison: AtomicBool::new(false),
         closed: AtomicBool::new(false),
         closing: AtomicBool::new(false),
-        close_outcome: Mutex::new(None),
+        close_outcome: OrderedMutex::new(None),
         counted: Mutex::new(Some(Counted::new(mark))),
         attendant: Mutex::new(None),
         ownership,
@@ -198,7 +199,7 @@ pub(super) fn manifest_log(
 ) -> ManifestLog {
     let (arena_home, arena_directory) = home;
     ManifestLog {
-        ledger: Mutex::new(Ledger {
+        ledger: OrderedMutex::new(Ledger {
             manifest: opened.manifest,
             state: opened.state,
             unused: Vec::new(),
