@@ -1,12 +1,14 @@
 //! Counts of the order of the house, and the limits that they are held to.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 
 use super::crates::Crate;
 use super::imports::Imports;
 use super::layers::Layers;
+use super::source::Source;
 
 /// Lines of a function, its signature included, and of a file.
 const MAX_FUNCTION_LINES: usize = 80;
@@ -21,6 +23,7 @@ pub struct Limits {
     upward_imports: usize,
     files_in_circles: usize,
     store_fields: usize,
+    misplaced_methods: usize,
     long_functions: usize,
     long_files: usize,
     code_lines: BTreeMap<String, usize>,
@@ -32,6 +35,7 @@ pub struct Counts {
     upward_imports: Vec<String>,
     files_in_circles: Vec<String>,
     store_fields: usize,
+    misplaced_methods: Vec<String>,
     long_functions: Vec<String>,
     long_files: Vec<String>,
     code_lines: BTreeMap<String, usize>,
@@ -43,6 +47,7 @@ impl Counts {
             upward_imports: Vec::new(),
             files_in_circles: Vec::new(),
             store_fields: 0,
+            misplaced_methods: Vec::new(),
             long_functions: Vec::new(),
             long_files: Vec::new(),
             code_lines: BTreeMap::new(),
@@ -93,9 +98,9 @@ impl Counts {
             let long = functions.filter(|(_, lines)| *lines > MAX_FUNCTION_LINES);
             self.long_functions
                 .extend(long.map(|(name, lines)| format!("{}, {name}: {lines}", place.display())));
-            let stores = source.structures.iter();
-            let stores = stores.filter(|(name, _)| found.name == "terrace" && name == "Store");
-            self.store_fields += stores.map(|(_, fields)| fields).sum::<usize>();
+            if found.name == "terrace" {
+                self.add_store(place, source);
+            }
         }
         let files = found
             .files
@@ -113,11 +118,24 @@ impl Counts {
         self.code_lines.insert(found.name.clone(), code_lines);
     }
 
+    /// Adds a file of the crate that has the store.
+    fn add_store(&mut self, place: &Path, source: &Source) {
+        let stores = source.structures.iter().filter(|(name, _)| name == "Store");
+        self.store_fields += stores.map(|(_, fields)| fields).sum::<usize>();
+        let misplaced = source.misplaced_methods.iter();
+        self.misplaced_methods
+            .extend(misplaced.map(|method| format!("{}, {method}", place.display())));
+    }
+
     /// Prints each count with its places.
     pub fn show_places(&self) {
         for (count, places) in [
             ("upward imports", &self.upward_imports),
             ("files in circles across rooms", &self.files_in_circles),
+            (
+                "methods of Store that one owner's fields suffice for",
+                &self.misplaced_methods,
+            ),
             ("long functions", &self.long_functions),
             ("long files", &self.long_files),
         ] {
@@ -146,6 +164,11 @@ impl Counts {
                 limits.files_in_circles,
             ),
             ("store_fields", self.store_fields, limits.store_fields),
+            (
+                "misplaced_methods",
+                self.misplaced_methods.len(),
+                limits.misplaced_methods,
+            ),
             (
                 "long_functions",
                 self.long_functions.len(),
@@ -195,6 +218,7 @@ mod tests {
             upward_imports: places(upward_imports),
             files_in_circles: places(4),
             store_fields: 9,
+            misplaced_methods: places(0),
             long_functions: places(0),
             long_files: places(1),
             code_lines: BTreeMap::from([("terrace".to_string(), code_lines)]),
@@ -203,6 +227,7 @@ mod tests {
             upward_imports: 2,
             files_in_circles: 4,
             store_fields: 9,
+            misplaced_methods: 0,
             long_functions: 0,
             long_files: 1,
             code_lines: BTreeMap::from([("terrace".to_string(), 1000)]),

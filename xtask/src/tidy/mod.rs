@@ -5,6 +5,7 @@ mod counts;
 mod crates;
 mod imports;
 mod layers;
+mod methods;
 mod minutes;
 mod source;
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use super::methods;
+
 /// A file of a crate, without its tests.
 pub struct Source {
     /// The modules from the crate's root down: empty for `lib.rs`.
@@ -18,6 +20,8 @@ pub struct Source {
     pub functions: Vec<(String, usize)>,
     /// Each structure's name and its number of fields.
     pub structures: Vec<(String, usize)>,
+    /// Methods of the store that belong to one owner.
+    pub misplaced_methods: Vec<String>,
     /// The paths that begin at the crate's root, without the root.
     pub uses: BTreeSet<Vec<String>>,
     /// The names that the module hands on, as paths from the crate's root, with the paths at which
@@ -50,6 +54,7 @@ impl Source {
             module: reader.module,
             functions: reader.functions,
             structures: reader.structures,
+            misplaced_methods: methods::misplaced(&file),
             uses: reader.uses,
             handed_on: reader.handed_on,
         })
