@@ -1,11 +1,13 @@
 //! Options of a keyspace: the form of its tables and levels.
 
+pub mod table;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Compression, MAX_BLOCK_BYTES};
-use crate::{Error, Result};
+use crate::Result;
+use crate::option_table::{check_numbers, check_ranges};
+use crate::table::Compression;
 
 /// The form of one keyspace's tables and levels.
 ///
@@ -74,33 +76,20 @@ impl KeyspaceOptions {
     /// Refuses values that no keyspace can work with, naming the option and what it accepts.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
-        check_ranges(&[
-            ("block_bytes", self.block_bytes as u64, 64, MAX_BLOCK_BYTES),
-            ("restart_interval", self.restart_interval as u64, 1, 1024),
-            (
-                "filter_bits_per_key",
-                u64::from(self.filter_bits_per_key),
-                0,
-                64,
-            ),
-            ("compression.len()", self.compression.len() as u64, 0, 64),
-            ("table_bytes", self.table_bytes, 1 << 10, 1 << 40),
-            ("level1_bytes", self.level1_bytes, 1 << 10, 1 << 50),
-            ("level_ratio", self.level_ratio, 2, 1000),
-        ])
+        check_ranges(&[("compression.len()", self.compression.len() as u64, 0, 64)])?;
+        let filter_bits = u64::from(self.filter_bits_per_key);
+        check_numbers(
+            table::KEYSPACE,
+            &[
+                ("block_bytes", self.block_bytes as u64),
+                ("restart_interval", self.restart_interval as u64),
+                ("filter_bits_per_key", filter_bits),
+                ("table_bytes", self.table_bytes),
+                ("level1_bytes", self.level1_bytes),
+                ("level_ratio", self.level_ratio),
+            ],
+        )
     }
-}
-
-/// Refuses the first value outside of its range, both ends included.
-pub fn check_ranges(ranges: &[(&str, u64, u64, u64)]) -> Result<()> {
-    for &(name, value, least, most) in ranges {
-        if value < least || value > most {
-            return Err(Error::invalid(format!(
-                "{name} is {value}; it must be from {least} to {most}"
-            )));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub mod keyspace_options;
 pub mod levels;
 mod made_once;
 mod open_files;
+pub mod option_table;
 pub mod peaks;
 pub mod range_tombstones;
 pub mod region_loss;

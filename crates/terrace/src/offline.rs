@@ -11,6 +11,7 @@
 //! - An open store: [`attend`] starts a service beside it, and [`PolicyMoment`] has all that its
 //!   compaction policy goes by.
 //! - The engine's arithmetic: [`slowdown`] and the conversions of options.
+//! - The [`option_tables`], from which a reference is made.
 
 use std::sync::Arc;
 
@@ -53,6 +54,11 @@ pub mod region_home {
     pub use crate::db::region_home::{
         Given, Homes, NAME, OldArenas, given, lost, owner, restore, settle,
     };
+}
+
+/// The tables of a store's options. That of a keyspace's is in `terrace_lsm`.
+pub mod option_tables {
+    pub use crate::options::table::{READ_BUFFER, STORE};
 }
 
 /// The contents of a slot of a region.

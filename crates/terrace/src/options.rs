@@ -4,6 +4,7 @@ mod check;
 mod file_access;
 mod persist_method;
 mod read_buffer;
+pub(crate) mod table;
 mod text;
 
 use std::fmt;

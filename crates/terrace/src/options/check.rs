@@ -1,119 +1,72 @@
-//! What each option accepts.
+//! Checks of options: ranges out of the table, and conditions between several options.
 
-use terrace_lsm::keyspace_options::check_ranges;
-use terrace_lsm::table::MAX_VALUE_BYTES;
-use terrace_region::CAPACITY_STEP_BYTES;
+use terrace_lsm::option_table::{check_number_from, check_numbers, entry};
 
+use crate::options::table::{LEAST_BYTES_PER_SECOND, READ_BUFFER, STORE};
 use crate::options::{Background, Durability, Options};
 use crate::{Error, Result};
-
-/// The largest arena and batch: places in an arena are 32-bit.
-const MAX_ARENA_BYTES: u64 = 1 << 31;
-/// The least rate: below it a single write of a merge would wait for seconds.
-const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
-/// No larger than the largest value that a table takes.
-const MAX_BATCH_BYTES: u64 = MAX_VALUE_BYTES;
 
 impl Options {
     /// Refuses values that no store can work with, naming the option and what it accepts.
     pub(crate) fn check(&self) -> Result<()> {
         self.keyspace_form().check()?;
         self.check_numbers()?;
+        self.check_slowdowns()?;
         self.check_ratios()?;
         self.check_background()?;
         self.check_arenas()
     }
 
-    /// Checks the numbers that have a least and a largest value alone.
+    /// Checks the numbers against their ranges in the table.
     fn check_numbers(&self) -> Result<()> {
-        check_ranges(&[
-            ("arena_bytes", self.arena_bytes, 8 << 10, MAX_ARENA_BYTES),
-            (
-                "arena_index_bytes",
-                self.arena_index_bytes,
-                4 << 10,
-                8 << 30,
-            ),
-            ("max_arenas", self.max_arenas as u64, 2, 64),
-            (
-                "max_batch_bytes",
-                self.max_batch_bytes,
-                1 << 10,
-                MAX_BATCH_BYTES,
-            ),
-            (
-                "read_buffer.share_percent",
-                u64::from(self.read_buffer.share_percent),
-                0,
-                90,
-            ),
-            (
-                "read_buffer.usual_record_bytes",
-                u64::from(self.read_buffer.usual_record_bytes),
-                100,
-                8 << 10,
-            ),
-            (
-                "tombstone_percent",
-                u64::from(self.tombstone_percent),
-                0,
-                100,
-            ),
-            (
-                "tombstone_age_seconds",
-                self.tombstone_age_seconds,
-                0,
-                1 << 40,
-            ),
-            ("level0_merge", self.level0_merge as u64, 1, 1000),
-            (
-                "level0_slowdown",
-                self.level0_slowdown as u64,
-                self.level0_merge as u64,
-                10_000,
-            ),
-            (
-                "level0_stop",
-                self.level0_stop as u64,
-                self.level0_slowdown as u64 + 1,
-                100_000,
-            ),
-            ("debt_slowdown_bytes", self.debt_slowdown_bytes, 1, 1 << 50),
-            (
-                "debt_stop_bytes",
-                self.debt_stop_bytes,
-                self.debt_slowdown_bytes.saturating_add(1),
-                1 << 60,
-            ),
-            ("compaction_threads", self.compaction_threads as u64, 1, 64),
-            ("slice_bytes", self.slice_bytes, 1 << 10, 1 << 50),
-            (
-                "max_open_tables",
-                self.max_open_tables.unwrap_or(1) as u64,
-                1,
-                1 << 20,
-            ),
-            // Tables of their own size are made for them: no more than a machine may have.
-            ("cache_bytes", self.cache_bytes, 0, 1 << 44),
-            ("pinned_bytes", self.pinned_bytes, 0, 1 << 44),
-            ("manifest_bytes", self.manifest_bytes, 1 << 10, 1 << 30),
-        ])
+        let share_percent = u64::from(self.read_buffer.share_percent);
+        let record_bytes = u64::from(self.read_buffer.usual_record_bytes);
+        check_numbers(
+            READ_BUFFER,
+            &[
+                ("read_buffer.share_percent", share_percent),
+                ("read_buffer.usual_record_bytes", record_bytes),
+            ],
+        )?;
+        check_numbers(
+            STORE,
+            &[
+                ("arena_bytes", self.arena_bytes),
+                ("arena_index_bytes", self.arena_index_bytes),
+                ("max_arenas", self.max_arenas as u64),
+                ("max_batch_bytes", self.max_batch_bytes),
+                ("tombstone_percent", self.tombstone_percent.into()),
+                ("tombstone_age_seconds", self.tombstone_age_seconds),
+                ("level0_merge", self.level0_merge as u64),
+                ("compaction_threads", self.compaction_threads as u64),
+                ("slice_bytes", self.slice_bytes),
+                ("max_open_tables", self.max_open_tables.unwrap_or(1) as u64),
+                ("cache_bytes", self.cache_bytes),
+                ("pinned_bytes", self.pinned_bytes),
+                ("manifest_bytes", self.manifest_bytes),
+            ],
+        )
+    }
+
+    /// Checks the thresholds of slow writers, of which each begins where another one ends.
+    fn check_slowdowns(&self) -> Result<()> {
+        let (slowdown, stop) = (self.level0_slowdown as u64, self.level0_stop as u64);
+        let (slowdown_bytes, stop_bytes) = (self.debt_slowdown_bytes, self.debt_stop_bytes);
+        let least_bytes = slowdown_bytes.saturating_add(1);
+        check_number_from(STORE, "level0_slowdown", slowdown, self.level0_merge as u64)?;
+        check_number_from(STORE, "level0_stop", stop, slowdown + 1)?;
+        check_number_from(STORE, "debt_slowdown_bytes", slowdown_bytes, 0)?;
+        check_number_from(STORE, "debt_stop_bytes", stop_bytes, least_bytes)
     }
 
     fn check_ratios(&self) -> Result<()> {
-        if !(1.01..=100.0).contains(&self.dedup_threshold) {
-            return Err(Error::invalid(format!(
-                "dedup_threshold is {}; it must be from 1.01 to 100",
-                self.dedup_threshold
-            )));
-        }
-        if !(0.01..=100.0).contains(&self.least_score) {
-            return Err(Error::invalid(format!(
-                "least_score is {}; it must be from 0.01 to 100",
-                self.least_score
-            )));
-        }
-        Ok(())
+        let ratios = [
+            ("dedup_threshold", self.dedup_threshold),
+            ("least_score", self.least_score),
+        ];
+        ratios.iter().try_for_each(|&(name, ratio)| {
+            entry(STORE, name).map_or(Ok(()), |entry| entry.check_decimal(ratio))
+        })
     }
 
     /// Checks the rate of background work, and the interval of its persists.
@@ -136,7 +89,7 @@ impl Options {
         Ok(())
     }
 
-    /// Checks the place and the size of arenas beyond their ranges.
+    /// Checks the place of arenas.
     fn check_arenas(&self) -> Result<()> {
         if self.region_dir.is_some()
             && (self.region.is_some() || self.durability == Some(Durability::Volatile))
@@ -145,12 +98,6 @@ impl Options {
                 "region_dir is for arenas in files; leave it unset for a region of another kind \
                  or a Volatile store",
             ));
-        }
-        if !self.arena_bytes.is_multiple_of(CAPACITY_STEP_BYTES) {
-            return Err(Error::invalid(format!(
-                "arena_bytes is {}; it must be a multiple of {CAPACITY_STEP_BYTES}",
-                self.arena_bytes
-            )));
         }
         Ok(())
     }

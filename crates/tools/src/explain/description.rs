@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use terrace::offline::check_options;
 use terrace::{Error, Options, Result};
-use terrace_lsm::keyspace_options::check_ranges;
 use terrace_lsm::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
+use terrace_lsm::option_table::check_ranges;
 use terrace_lsm::toml_text::toml_refusal;
 
 use crate::explain::described::Described;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use terrace::{Error, Options, Result};
-use terrace_lsm::keyspace_options::check_ranges;
+use terrace_lsm::option_table::check_ranges;
 use terrace_lsm::table::MAX_BLOCK_BYTES;
 
 use crate::simulate::form::writes_per_arena;

@@ -1,0 +1,82 @@
+//! The table of a keyspace's options.
+
+use crate::keyspace_options::KeyspaceOptions;
+use crate::option_table::Applies::{Live, NextTable};
+use crate::option_table::{OptionEntry, Values, bytes, whole};
+use crate::table::MAX_BLOCK_BYTES;
+
+/// Block size.
+pub const BLOCK_BYTES: OptionEntry = OptionEntry::new(
+    "Size of a data block before compression",
+    bytes(64, MAX_BLOCK_BYTES),
+    NextTable,
+);
+
+/// Restart interval.
+pub const RESTART_INTERVAL: OptionEntry = OptionEntry::new(
+    "Number of entries from one whole key in a block to the next",
+    whole("entries", 1, 1024),
+    NextTable,
+);
+
+/// Memory of filters.
+pub const FILTER_BITS_PER_KEY: OptionEntry = OptionEntry::new(
+    "Filter memory of a key, on average over all tables; 0 for no filters",
+    whole("bits", 0, 64),
+    NextTable,
+);
+
+/// Compression of each level.
+pub const COMPRESSION: OptionEntry = OptionEntry::new(
+    "Compression of levels 0, 1, 2 and so on; the last one holds for all deeper levels",
+    Values::Names(&["none", "lz4", "zstd"]),
+    NextTable,
+);
+
+/// Table size.
+pub const TABLE_BYTES: OptionEntry = OptionEntry::new(
+    "Size of a table that a compaction writes",
+    bytes(1 << 10, 1 << 40),
+    NextTable,
+);
+
+/// Size of level 1. A policy takes it from the options of the keyspace whenever it chooses.
+pub const LEVEL1_BYTES: OptionEntry = OptionEntry::new(
+    "Target size of level 1 in a small store; of no effect with the policy tiered",
+    bytes(1 << 10, 1 << 50),
+    Live,
+);
+
+/// Ratio of levels. A policy takes it from the options of the keyspace whenever it chooses.
+pub const LEVEL_RATIO: OptionEntry = OptionEntry::new(
+    "Size of a level in multiples of the level above; with tiered and lazy, sub-levels of a full one",
+    whole("times", 2, 1000),
+    Live,
+);
+
+crate::option_table! {
+    /// Options of a keyspace.
+    pub static KEYSPACE: KeyspaceOptions as "" {
+        block_bytes: BLOCK_BYTES;
+        restart_interval: RESTART_INTERVAL;
+        filter_bits_per_key: FILTER_BITS_PER_KEY;
+        compression: COMPRESSION;
+        table_bytes: TABLE_BYTES;
+        level1_bytes: LEVEL1_BYTES;
+        level_ratio: LEVEL_RATIO;
+    } without { }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_in_toml_has_one_entry_and_every_entry_is_an_option() {
+        let text = KeyspaceOptions::default().to_toml().unwrap();
+        let written: toml::Table = text.parse().unwrap();
+        let mut listed: Vec<_> = KEYSPACE.iter().map(|entry| entry.name).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, written.keys().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,162 @@
+//! The table of a store's options. A new field of [`Options`] does not compile without an entry here.
+//!
+//! The engine reads all of its options at an opening, and no setter changes them later. A change of the
+//! form of tables shows in tables that are written after that opening.
+
+use terrace_lsm::keyspace_options::table::{
+    BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL1_BYTES, RESTART_INTERVAL,
+    TABLE_BYTES,
+};
+use terrace_lsm::option_table;
+use terrace_lsm::option_table::Applies::AtOpen;
+use terrace_lsm::option_table::{OptionEntry, Values, bytes, whole};
+use terrace_lsm::table::MAX_VALUE_BYTES;
+use terrace_region::CAPACITY_STEP_BYTES;
+
+use crate::options::{Options, ReadBufferOptions};
+
+#[cfg(test)]
+mod tests;
+
+/// The largest arena: places in an arena are 32-bit.
+const MAX_ARENA_BYTES: u64 = 1 << 31;
+/// The least rate: below it a single write of a compaction would wait for seconds.
+pub(super) const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+/// The largest memory of a cache: tables of this size are made for it.
+const MAX_MEMORY_BYTES: u64 = 1 << 44;
+
+/// Returns the entry of an option that an opening reads.
+const fn option(description: &'static str, values: Values) -> OptionEntry {
+    OptionEntry::new(description, values, AtOpen)
+}
+
+/// Returns the entry of a choice between `true` and `false`.
+const fn switch(description: &'static str) -> OptionEntry {
+    option(description, Values::Boolean)
+}
+
+const SECONDS: Values = Values::Other("seconds, with a fraction where wanted");
+const POLICIES: &[&str] = &["leveled", "tiered", "lazy", "dedup", "score"];
+const ARENA_BYTES: Values = Values::Whole {
+    unit: "bytes",
+    min: 2 * CAPACITY_STEP_BYTES,
+    max: MAX_ARENA_BYTES,
+    step: CAPACITY_STEP_BYTES,
+};
+
+option_table! {
+    /// Options of a store, in the order of their fields, without those of the read buffer.
+    pub static STORE: Options as "" {
+        create_if_missing: switch("Creation of a store where the directory holds none");
+        error_if_exists: switch("Refusal of a directory that holds a store");
+        read_only: switch("Read-only opening, which writes no byte and refuses every write");
+        wait_for_lock as "wait_for_lock_seconds":
+            option("Time to wait until another owner or reader has left", SECONDS)
+                .unset("the first refusal is the error", "60.0");
+        durability:
+            option("Events that acknowledged writes survive",
+                Values::Name(&["CrashSafe", "PowerSafe", "Volatile"]))
+                .unset("as at the last opening, CrashSafe for a new store", "\"CrashSafe\"");
+        persist_every as "persist_every_seconds":
+            option("Interval at which writes are persisted, and the most that a power cut takes", SECONDS)
+                .unset("flushes persist, and writes or calls that ask for it", "1.0");
+
+        arena_bytes: option("Size of an arena with its index, the unit of flushes", ARENA_BYTES);
+        arena_index_bytes:
+            option("Part of an arena that its index may take, 42 bytes for a record", bytes(4 << 10, 8 << 30));
+        max_arenas:
+            option("Number of arenas that may hold unflushed writes, the active one included",
+                whole("arenas", 2, 64));
+        max_batch_bytes: option("Size of the largest batch", bytes(1 << 10, MAX_VALUE_BYTES));
+        pinned_bytes:
+            option("Memory of flushed arenas that readers may keep", bytes(0, MAX_MEMORY_BYTES));
+
+        block_bytes: BLOCK_BYTES;
+        restart_interval: RESTART_INTERVAL;
+        filter_bits_per_key: FILTER_BITS_PER_KEY;
+        compression: COMPRESSION;
+        table_bytes: TABLE_BYTES;
+
+        compaction_policy: option("Rule that chooses tables for a compaction", Values::Name(POLICIES));
+        dedup_threshold:
+            option("With the policy dedup, versions in a level, for each that a compaction would leave",
+                Values::Decimal { min: 1.01, max: 100.0 });
+        least_score:
+            option("With the policy score, gain of a compaction for each byte that it writes",
+                Values::Decimal { min: 0.01, max: 100.0 });
+        tombstone_percent:
+            option("Share of tombstones at which a table is compacted with older ones; 0 for never",
+                whole("percent", 0, 100));
+        tombstone_age_seconds:
+            option("Age in tables at which a tombstone is compacted down; 0 for never",
+                whole("seconds", 0, 1 << 40));
+        level0_merge:
+            option("Number of sub-levels of level 0 that starts a compaction", whole("sub-levels", 1, 1000));
+        level0_slowdown:
+            option("Number of sub-levels of level 0 that slows writers down, at least level0_merge",
+                whole("sub-levels", 1, 10_000));
+        level0_stop:
+            option("Number of sub-levels of level 0 that stops writers, more than level0_slowdown",
+                whole("sub-levels", 2, 100_000));
+        debt_slowdown_bytes:
+            option("Debt of compactions that slows writers down", bytes(1, 1 << 50));
+        debt_stop_bytes:
+            option("Debt of compactions that stops writers, more than debt_slowdown_bytes", bytes(2, 1 << 60));
+        level1_bytes: LEVEL1_BYTES.applying(AtOpen);
+        level_ratio: LEVEL_RATIO.applying(AtOpen);
+
+        compaction_threads:
+            option("Number of compactions, or slices of one, that run at a time", whole("threads", 1, 64))
+                .of_machine("one less than there are processors, at least 1");
+        slice_bytes:
+            option("Largest input of a slice of a compaction, which is installed on its own",
+                bytes(1 << 10, 1 << 50));
+        background_bytes_per_second:
+            option("Rate at which flushes and compactions write together, while they owe little",
+                whole("bytes a second", LEAST_BYTES_PER_SECOND, u64::MAX))
+                .unset("no limit", "104857600");
+
+        cache_bytes:
+            option("Memory for data of tables: blocks, and entries of the read buffer",
+                bytes(0, MAX_MEMORY_BYTES));
+        direct_io: switch("Access to tables past the page cache, where the file system has it");
+        poll_reads: switch("Reads of tables that wait on the processor, with direct_io and io_uring");
+        max_open_tables:
+            option("Number of tables kept open, with filter and top index in memory",
+                whole("tables", 1, 1 << 20))
+                .unset("half of the files that the process may open, at most 1000, for all its stores", "1000");
+        manifest_bytes:
+            option("Length of the manifest at which it is rewritten, if it has doubled since",
+                bytes(1 << 10, 1 << 30));
+
+        region_dir:
+            option("Directory for arenas, on a device or mount of their own", Values::Other("a path"))
+                .unset("arenas are in the store's directory", "\"/mnt/fast/arenas\"");
+        accept_region_loss: switch("Consent to an opening without the unflushed writes of a lost region");
+        persist_method:
+            option("Method by which arenas in files take new writes",
+                Values::Name(&["auto", "written", "mapped", "dax"]));
+        file_access:
+            option("Users that may open files and directories that the store makes from then on",
+                Values::Name(&["owner", "umask"]));
+        emulate_power_safety: switch("Treatment of a tmpfs as if it survived a power cut, for benchmarks");
+        background:
+            option("Runner of flushes and compactions: threads, or inline the thread of the caller",
+                Values::Name(&["threads", "inline"]));
+    } without { read_buffer storage region take_unlisted event_listener randomness }
+}
+
+option_table! {
+    /// Options of the read buffer, in the order of their fields.
+    pub static READ_BUFFER: ReadBufferOptions as "read_buffer." {
+        policy:
+            option("Writes that enter the read buffer",
+                Values::Name(&["resident", "all", "invalidate_first"]));
+        structure: option("Structure of its entries", Values::Name(&["hash", "ordered"]));
+        share_percent:
+            option("Share of cache_bytes that the read buffer may take; 0 for none", whole("percent", 0, 90));
+        usual_record_bytes: option("Usual size of a record, key and value", bytes(100, 8 << 10));
+        borrows_arenas: switch("Use of the memory of idle arenas");
+        while_blocks_fit: switch("Entries even where cache_bytes holds every block of the store");
+    } without { }
+}
