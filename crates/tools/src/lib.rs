@@ -1,9 +1,9 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
 //! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for described levels.
-//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`mod@repair`] makes
-//! a damaged store openable again. [`simulate`] computes the bytes that a compaction policy would write
-//! for a load of any size.
+//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`options`] describes
+//! each option of a store and of a keyspace. [`mod@repair`] makes a damaged store openable again.
+//! [`simulate`] computes the bytes that a compaction policy would write for a load of any size.
 //!
 //! ```
 //! # let directory = tempfile::tempdir().unwrap();
@@ -34,5 +34,6 @@
 
 pub mod explain;
 pub mod inspect;
+pub mod options;
 pub mod repair;
 pub mod simulate;

@@ -1,0 +1,94 @@
+//! The reference in docs/options.md.
+
+use terrace::Result;
+
+use super::{Applies, DescribedOption, meaning, of_keyspace, of_store};
+
+const HEAD: &str = "\
+# Options
+
+`Options` are those of a store, `KeyspaceOptions` those of a keyspace. [tuning.md](tuning.md) tells which to set for a disk, a memory and a workload. The documentation of the fields tells more of each. `terrace options` prints the options of a store as TOML, and `--options FILE` reads them. `terrace options NAME` shows one.
+
+This page comes from the tables of options in the sources. A test compares them, and `TERRACE_BLESS=1 cargo test -p terrace-tools --test options` writes the page.
+
+## Moments
+
+";
+
+const STORE: &str = "
+No option is fixed when a store is made.
+
+## Store
+
+An opening takes `Options`, and nothing changes them on an open store. A new value of an option that is marked *next table* is in tables written after that opening.
+
+";
+
+const READ_BUFFER: &str = "
+## Read buffer
+
+Fields of `Options::read_buffer`, in TOML the group `[read_buffer]`.
+
+";
+
+const KEYSPACE: &str = "
+## Keyspace
+
+`Db::create_keyspace` takes `KeyspaceOptions`. `Keyspace::set_options` changes them on an open store. The default keyspace has the values that `Options` have under the same names.
+
+";
+
+/// Returns the reference of all options, in Markdown.
+///
+/// # Errors
+/// As [`of_store`].
+pub fn reference() -> Result<String> {
+    let (read_buffer, store): (Vec<_>, Vec<_>) = of_store()?
+        .into_iter()
+        .partition(|option| option.name.contains('.'));
+    Ok([
+        HEAD,
+        &moments(),
+        STORE,
+        &table(&store),
+        READ_BUFFER,
+        &table(&read_buffer),
+        KEYSPACE,
+        &table(&of_keyspace()?),
+    ]
+    .concat())
+}
+
+fn moments() -> String {
+    let moments = [Applies::Live, Applies::NextTable, Applies::AtOpen];
+    let rows = moments.map(|applies| format!("| {applies} | {} |\n", meaning(applies)));
+    format!(
+        "| a change applies | meaning |\n|---|---|\n{}",
+        rows.concat()
+    )
+}
+
+fn table(options: &[DescribedOption]) -> String {
+    let head =
+        "| option | description | values | default | a change applies |\n|---|---|---|---|---|\n";
+    let rows: String = options.iter().map(row).collect();
+    head.to_owned() + &rows
+}
+
+fn row(option: &DescribedOption) -> String {
+    let default = match (&option.default, option.default_note) {
+        (None, note) => format!("not set: {}", note.unwrap_or_default()),
+        (Some(_), Some(of_machine)) => of_machine.to_owned(),
+        (Some(value), None) => match option.default_size() {
+            Some(size) => format!("`{value}` ({size})"),
+            None => format!("`{value}`"),
+        },
+    };
+    format!(
+        "| `{}` | {} | {} | {default} | {} |\n",
+        option.own_name(),
+        option.description,
+        option.values,
+        option.applies
+    )
+}

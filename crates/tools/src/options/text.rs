@@ -1,0 +1,86 @@
+//! Options as TOML with comments, and one option as lines.
+
+use std::fmt;
+
+use terrace::Result;
+
+use super::values::size;
+use super::{DescribedOption, meaning, of_store};
+
+const HEAD: &str = "\
+# Options of a store. Options that are not set have an example behind a \"#\".
+# Sizes are in bytes. An option that is left out has its default.
+";
+
+/// Returns the options of a store with their defaults, as `Options::from_toml` reads them. Comments
+/// give description, accepted values and moment of a change.
+///
+/// # Errors
+/// As [`of_store`].
+pub fn toml() -> Result<String> {
+    let mut text = HEAD.to_owned();
+    let mut group = "";
+    for option in of_store()? {
+        let of_option = option.name.rsplit_once('.').map_or("", |(group, _)| group);
+        if of_option != group {
+            group = of_option;
+            text += &format!("\n[{group}]\n");
+        }
+        text += &lines(&option);
+    }
+    Ok(text)
+}
+
+/// Returns the lines of an option: two comments, and the name with its value.
+fn lines(option: &DescribedOption) -> String {
+    let name = option.own_name();
+    let line = match (&option.default, option.example) {
+        (Some(value), _) => format!("{name} = {value}"),
+        (None, example) => format!("# {name} = {}", example.unwrap_or_default()),
+    };
+    let note = match (&option.default, option.default_note) {
+        (None, Some(note)) => format!("# Not set: {note}.\n"),
+        (Some(_), Some(note)) => format!("# Default: {note}.\n"),
+        _ => String::new(),
+    };
+    let DescribedOption {
+        description,
+        values,
+        applies,
+        ..
+    } = option;
+    format!("\n# {description}.\n# Values: {values}. A change applies: {applies}.\n{note}{line}\n")
+}
+
+impl DescribedOption {
+    /// Returns the default in a larger unit than bytes, where one divides it.
+    pub(super) fn default_size(&self) -> Option<String> {
+        let value = self.default.as_ref().filter(|_| self.is_size)?;
+        let size = size(value.parse().ok()?);
+        size.ends_with("iB").then_some(size)
+    }
+}
+
+impl fmt::Display for DescribedOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} (option of a {})", self.name, self.of)?;
+        writeln!(f, "  {}", self.description)?;
+        writeln!(f, "  values   {}", self.values)?;
+        write!(
+            f,
+            "  default  {}",
+            self.default.as_deref().unwrap_or("not set")
+        )?;
+        if let Some(size) = self.default_size() {
+            write!(f, " ({size})")?;
+        }
+        match self.default_note {
+            Some(note) => writeln!(f, ": {note}")?,
+            None => writeln!(f)?,
+        }
+        if let Some(example) = self.example {
+            writeln!(f, "  example  {} = {example}", self.name)?;
+        }
+        writeln!(f, "  applies  {}: {}", self.applies, meaning(self.applies))
+    }
+}
