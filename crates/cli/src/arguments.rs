@@ -19,7 +19,7 @@ pub use self::keyspaces::{DropKeyspace, Keyspaces, RenameKeyspace};
 pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
 pub use self::looks::{Dump, Events, Levels, Report, Stats};
 pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe, NodeStatus};
-pub use self::others::{Completions, Demo, DemoChild, Man};
+pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::stores::{InKeyspace, KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
@@ -254,14 +254,17 @@ Examples:
     Repair(Repair),
     /// Print the options of a store with their defaults, as --options reads them
     #[command(after_help = "\
-The text is TOML; sizes are in bytes. What the file leaves out has its default. Options without
-a default are not printed: durability (\"CrashSafe\", \"PowerSafe\" or \"Volatile\"),
-persist_every_seconds, wait_for_lock_seconds, region_dir and background_bytes_per_second.
+The text is TOML; sizes are in bytes. Comments give the values of each option and the moment from
+which a change applies: live, next table or at open. An option that is not set has an example
+behind a \"#\". An option that the file leaves out has its default. docs/options.md has all of them,
+those of keyspaces too.
 
 Examples:
   terrace options > store.toml
-  terrace import -d ./people people.csv --key id --options store.toml")]
-    Options,
+  terrace import -d ./people people.csv --key id --options store.toml
+  terrace options level_ratio
+  terrace options --json | jq -r '.options[] | [.name, .applies] | @tsv'")]
+    Options(ShownOptions),
     /// Show what is in a table, an arena or a manifest
     #[command(after_help = "\
 The kind of file is told by its name: N.table, arena-N or MANIFEST-N.

@@ -13,6 +13,69 @@ fn the_defaults_are_printed_as_they_are_read() {
 }
 
 #[test]
+fn one_option_is_shown_with_its_values_and_the_moment_of_a_change() {
+    let shell = Shell::new();
+    let shown = shell.out(&["options", "table_bytes"]);
+    assert_eq!(
+        shown,
+        "table_bytes (option of a store)\n  \
+         Size of a table that a compaction writes\n  \
+         values   bytes, from 1 KiB to 1 TiB\n  \
+         default  67108864 (64 MiB)\n  \
+         applies  next table: tables written from then on have the new value, older tables keep \
+         theirs\n\n\
+         table_bytes (option of a keyspace)\n  \
+         Size of a table that a compaction writes\n  \
+         values   bytes, from 1 KiB to 1 TiB\n  \
+         default  67108864 (64 MiB)\n  \
+         applies  next table: tables written from then on have the new value, older tables keep \
+         theirs\n"
+    );
+    assert_eq!(
+        shell.out(&["options", "share_percent"]),
+        shell.out(&["options", "read_buffer.share_percent"])
+    );
+}
+
+#[test]
+fn options_are_json_with_those_of_keyspaces() {
+    let shell = Shell::new();
+    let all = shell.json(&["options", "--json"]);
+    let all = all["options"].as_array().unwrap();
+    let moments = |of: &str, name: &str| -> Vec<String> {
+        let named = all
+            .iter()
+            .filter(|option| option["of"] == of && option["name"] == name);
+        named
+            .map(|option| option["applies"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(moments("store", "level_ratio"), ["at open"]);
+    assert_eq!(moments("keyspace", "level_ratio"), ["live"]);
+    assert_eq!(moments("store", "block_bytes"), ["next table"]);
+    let one = shell.json(&["options", "max_arenas", "--json"]);
+    assert_eq!(one["options"][0]["default"], 3);
+    assert_eq!(one["options"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_unknown_option_is_wrong_usage_and_near_ones_are_named() {
+    let shell = Shell::new();
+    let ran = shell.run(&["options", "arena_size"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr,
+        "terrace: there is no option \"arena_size\"; near names are arena_bytes, \
+         arena_index_bytes, max_arenas, read_buffer.borrows_arenas; `terrace options` lists all\n"
+    );
+    let ran = shell.run(&["options", "xyzzy"]);
+    assert_eq!(
+        ran.stderr,
+        "terrace: there is no option \"xyzzy\"; `terrace options` lists all\n"
+    );
+}
+
+#[test]
 fn a_file_of_options_is_used_by_commands_that_write() {
     let shell = Shell::new();
     let file = shell.file("store.toml", "durability = \"PowerSafe\"\nmax_arenas = 2\n");

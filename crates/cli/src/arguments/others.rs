@@ -1,8 +1,17 @@
-//! What asks no store of the user's.
+//! Commands that ask no store of the user's.
 
 use std::path::PathBuf;
 
 use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct ShownOptions {
+    /// Option to show alone, such as level_ratio or read_buffer.policy
+    pub name: Option<String>,
+    /// Print a JSON object, with the options of keyspaces, too
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Debug, Args)]
 pub struct Completions {

@@ -14,6 +14,7 @@ mod levels;
 mod maintenance;
 mod manual;
 mod node;
+mod options;
 mod packaging;
 mod repair;
 mod reproduce;
@@ -24,12 +25,9 @@ mod verify;
 
 use std::path::Path;
 
-use terrace::Options;
-
 use crate::arguments::{Command, FileFormat};
 use crate::demo;
 use crate::failure::{Failure, Result};
-use crate::output::print;
 use crate::text::shown;
 
 pub use levels::picture;
@@ -53,7 +51,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Simulate { what } => simulate::run(&what),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
-        Command::Options => print(Options::default().to_toml()?),
+        Command::Options(arguments) => options::run(&arguments),
         Command::Completions(arguments) => packaging::completions(&arguments),
         Command::Man(arguments) => packaging::man(&arguments),
         Command::Node { what } => node::run(&what),
