@@ -1,6 +1,7 @@
 //! The rules of the buffer, one by one, on every structure.
 
 mod lent;
+mod shares;
 mod yielded;
 
 use super::*;
