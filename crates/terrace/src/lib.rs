@@ -28,6 +28,7 @@ mod db;
 mod event;
 #[doc(hidden)]
 pub mod internal;
+mod memory;
 pub mod offline;
 mod opening;
 mod options;

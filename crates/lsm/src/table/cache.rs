@@ -232,6 +232,11 @@ impl BlockCache {
         }
     }
 
+    /// Returns the most that may be pinned.
+    pub fn max_pinned_bytes(&self) -> u64 {
+        self.most_pinned_bytes
+    }
+
     /// Whether pinned partitions of the index are to have places for resident blocks.
     pub(super) fn has_places(&self) -> bool {
         self.has_places

@@ -20,6 +20,7 @@ use terrace_region::Description;
 use crate::Options;
 use crate::db::Store;
 use crate::db::lock_order::{OrderedMutex, place};
+use crate::memory::Loan;
 use crate::read_buffer::ReadBuffer;
 
 /// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
@@ -34,13 +35,13 @@ const ALL: usize = usize::MAX;
 /// The most that the arenas of a region have to lend.
 pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
     match options.read_buffer.borrows_arenas {
-        true => lent_bytes(options, region, 0),
+        true => loan(options, region, 0).bytes(),
         false => 0,
     }
 }
 
-/// What arenas leave, so many of them kept; one takes writes in any case.
-fn lent_bytes(options: &Options, region: &Description, kept: usize) -> u64 {
+/// Returns the loan of all arenas but a number of them. One takes writes in any case.
+fn loan(options: &Options, region: &Description, kept: usize) -> Loan {
     // The page cache gives up what is not read, and a tmpfs keeps it; of arenas in this process's own
     // memory one more is there, for whoever comes next; persistent memory is no DRAM.
     let there = match (region.method, &*region.medium) {
@@ -49,7 +50,8 @@ fn lent_bytes(options: &Options, region: &Description, kept: usize) -> u64 {
         ("written" | "volatile", _) => options.max_arenas - 1,
         _ => 0,
     };
-    there.saturating_sub(kept.max(1)) as u64 * options.arena_bytes
+    let bytes_of = |arenas: usize| (arenas as u64).saturating_mul(options.arena_bytes);
+    Loan::of_idle_arenas(bytes_of(there), bytes_of(kept.max(1)))
 }
 
 /// Which arenas lend, and since when the active one has been filling.
@@ -146,10 +148,10 @@ impl Store {
     fn lend_but(&self, kept: usize) {
         let unflushed = self.reads.view.load().memtables.len();
         let region = self.writes.region.description();
-        let bytes = lent_bytes(&self.options, region, unflushed.max(1).saturating_add(kept));
+        let loan = loan(&self.options, region, unflushed.max(1).saturating_add(kept));
         self.writes.arena_loan.kept.store(kept, Ordering::Relaxed);
         if let Some(buffer) = &self.reads.read_buffer {
-            buffer.borrow_memory(bytes);
+            buffer.borrow_memory(loan.bytes());
         }
     }
 }
@@ -188,7 +190,8 @@ mod tests {
             arena_bytes: 1 << 20,
             ..Options::default()
         };
-        let lent = |method, medium, kept| lent_bytes(&options, &region(method, medium), kept) >> 20;
+        let lent =
+            |method, medium, kept| loan(&options, &region(method, medium), kept).bytes() >> 20;
         let mapped = [0, 1, 2, 3, 4, 5, ALL].map(|kept| lent("mapped", "ext4", kept));
         assert_eq!(mapped, [3, 3, 2, 1, 0, 0, 0]);
         assert_eq!(lent("written", "overlay", 1), 2);

@@ -129,10 +129,11 @@ impl Store {
         buffer.weigh_blocks(bytes, self.options.cache_bytes);
     }
 
-    /// One budget: what the read buffer takes, the block cache gives. It fills slower than blocks leave,
-    /// so these may do that in the background.
+    /// Divides the memory budget again. The read buffer fills slower than blocks leave, so these may do
+    /// that in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        let are_to_leave = buffer.settle_claim(|bytes| self.files.tables.blocks().lend(bytes));
+        let lend = |bytes| self.files.tables.blocks().lend(bytes);
+        let are_to_leave = buffer.settle_claim(|request| self.reads.memory.settle(request, lend));
         if are_to_leave {
             self.by_and_by(Self::let_blocks_go);
         }

@@ -38,6 +38,7 @@ pub(crate) mod latencies;
 pub(crate) mod ledger;
 pub(crate) mod level0_probes;
 pub(crate) mod lock_order;
+pub(crate) mod memory_budget;
 pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;

@@ -21,6 +21,7 @@ use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::backlog::Backlog;
 use crate::db::events::trace;
 use crate::db::owners::Files;
+use crate::db::memory_budget::MemoryBudget;
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -101,15 +102,20 @@ impl Store {
         let arenas_leave_bytes = lendable_bytes(&options, region.description());
         let buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
         let loan = ArenaLoan::new(buffer.as_ref());
+        let memory = MemoryBudget::of(&options, buffer.as_ref());
         let opening = Opening::new();
         let snapshots = Arc::new(SnapshotList::new(mark));
+        let files = owners::files(
+            path, &options, directory, storage, state, &unlisted, &memory,
+        )?;
+        let memory = (buffer, memory);
         let store = Arc::new(Store {
             default_form: options.keyspace_form(),
             writes: owners::writes(&options, mark, state, durability, region, loan, backlog),
-            reads: owners::reads(&options, state, memtables, &recovered, buffer, &snapshots),
+            reads: owners::reads(&options, state, memtables, &recovered, memory, &snapshots),
             compactor: owners::compactor(&options, state),
             metrics: owners::metrics(&options, mark, opening, &recovered),
-            files: owners::files(path, &options, directory, storage, state, &unlisted)?,
+            files,
             lifecycle: owners::lifecycle(
                 &options, clock, mark, opening, &snapshots, ownership, locks,
             ),

@@ -33,6 +33,7 @@ use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::lock_order::{OrderedMutex, place};
+use crate::db::memory_budget::MemoryBudget;
 use crate::db::monitor::Monitor;
 use crate::db::ownership::Ownership;
 use crate::db::passed_over::PassedOver;
@@ -82,6 +83,7 @@ pub(crate) struct Reads {
     pub(crate) sources: Sources,
     /// `None` if it is off.
     pub(crate) read_buffer: Option<ReadBuffer>,
+    pub(crate) memory: MemoryBudget,
     pub(crate) empty_stretches: EmptyStretches,
 }
 

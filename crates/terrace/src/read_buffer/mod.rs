@@ -40,6 +40,7 @@
 mod boundary;
 mod hash;
 mod ordered;
+mod share;
 mod statistics;
 mod structure;
 mod worth;
@@ -71,13 +72,6 @@ pub(crate) use self::structure::{Found, Key, Version};
 /// Keyspaces that share a place share their floor, which costs entries and nothing else.
 const FLOORS: usize = 64;
 
-/// A buffer that holds more than so many 64ths of what it was made for holds entries in earnest; eight
-/// are what a structure takes without any.
-const IN_EARNEST_64THS: u64 = 9;
-
-/// What a buffer that has yielded its memory to scans may take of what it was made for, in 64ths.
-const YIELDED_64THS: u64 = 12;
-
 /// What it lets go of at a time, in the background.
 const STEP_BYTES: u64 = 4 << 20;
 /// In such pieces, for writers wait for the lock of a shard.
@@ -91,11 +85,14 @@ const BYTES_A_GET: u64 = 64 << 10;
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
     options: ReadBufferOptions,
-    /// Its own.
+    /// Maximum of its bytes of the budget, as the options say.
     capacity_bytes: u64,
-    /// The most that it may be lent.
+    /// Maximum of its bytes of the budget, as other consumers leave it now.
+    left_bytes: AtomicU64,
+    /// Maximum of its bytes of loans.
     most_borrowed_bytes: u64,
-    borrowed_bytes: AtomicU64,
+    /// Bytes that idle arenas lend.
+    lent_bytes: AtomicU64,
     hash_seed: u64,
     floors: [AtomicU64; FLOORS],
     structure: OnceLock<Box<dyn Structure>>,
@@ -128,8 +125,9 @@ impl ReadBuffer {
         ReadBuffer {
             options,
             capacity_bytes,
+            left_bytes: AtomicU64::new(capacity_bytes),
             most_borrowed_bytes: 0,
-            borrowed_bytes: AtomicU64::new(0),
+            lent_bytes: AtomicU64::new(0),
             hash_seed,
             floors: std::array::from_fn(|_| AtomicU64::new(0)),
             structure: OnceLock::new(),
@@ -164,37 +162,6 @@ impl ReadBuffer {
     /// The most that it may be lent.
     pub(crate) fn most_borrowed_bytes(&self) -> u64 {
         self.most_borrowed_bytes
-    }
-
-    /// How much memory is lent to it from now on, all in all. What it holds beyond that it lets go as
-    /// entries come.
-    pub(crate) fn borrow_memory(&self, bytes: u64) {
-        let bytes = bytes.min(self.most_borrowed_bytes);
-        self.borrowed_bytes.store(bytes, Ordering::Relaxed);
-        self.settle_limit();
-    }
-
-    /// One thread at a time, so that the last one tells the last number, and after the structure was
-    /// made, too.
-    fn settle_limit(&self) {
-        let _settling = self.settling.lock();
-        if let Some(structure) = self.structure.get() {
-            structure.limit(self.limit_bytes());
-        }
-    }
-
-    fn limit_bytes(&self) -> u64 {
-        let all_bytes = self.capacity_bytes + self.borrowed_bytes.load(Ordering::Relaxed);
-        if !self.boundary.is_yielded() {
-            return all_bytes;
-        }
-        let least_bytes = self.structure.get().map_or(0, |some| some.least_bytes());
-        let yielded_bytes = self.made_for_bytes() / 64 * YIELDED_64THS;
-        yielded_bytes.max(least_bytes).min(all_bytes)
-    }
-
-    fn made_for_bytes(&self) -> u64 {
-        self.capacity_bytes + self.most_borrowed_bytes
     }
 
     /// A scan was positioned that wants its blocks kept; of so many blocks ever the cache had not. Whether
@@ -473,41 +440,6 @@ impl ReadBuffer {
         let [first, ..] = &self.floors;
         let place = keyspace as usize % FLOORS;
         self.floors.get(place).unwrap_or(first)
-    }
-
-    /// Whether more is held than is claimed.
-    fn has_to_claim(&self, structure: &dyn Structure) -> bool {
-        let held = structure.memory_bytes();
-        let claimed = self.claimed_bytes.load(Ordering::Relaxed);
-        held > claimed && self.claim(held) > claimed
-    }
-
-    /// What a buffer that is awake takes of the budget. What it is lent is not of that.
-    fn claim(&self, held: u64) -> u64 {
-        let in_earnest_bytes = self.made_for_bytes() / 64 * IN_EARNEST_64THS;
-        if self.boundary.is_yielded() {
-            // It gives back as entries leave.
-            held.max(self.limit_bytes()).min(self.capacity_bytes)
-        } else if held > in_earnest_bytes {
-            let own_bytes = held.saturating_sub(self.most_borrowed_bytes);
-            self.capacity_bytes.max(own_bytes)
-        } else {
-            in_earnest_bytes
-        }
-    }
-
-    /// Has `lend` told what the buffer takes of its budget from now on. One thread at a time, so that
-    /// the last one sees, and tells, what all have changed.
-    pub(crate) fn settle_claim<T>(&self, lend: impl FnOnce(u64) -> T) -> T {
-        let _settling = self.settling.lock();
-        let held = self.held_bytes();
-        let claimed = match self.awake.load(Ordering::SeqCst) {
-            true => self.claim(held),
-            // A structure that was emptied keeps a part.
-            false => held,
-        };
-        self.claimed_bytes.store(claimed, Ordering::Relaxed);
-        lend(claimed)
     }
 
     fn held_bytes(&self) -> u64 {

@@ -6,6 +6,7 @@ mod yielded;
 
 use super::*;
 use crate::WriteBatch;
+use crate::memory;
 
 const SEED: u64 = 5;
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
@@ -58,10 +59,17 @@ fn put(key: &[u8], value: &[u8]) -> WriteBatch {
     batch
 }
 
+/// Has a buffer settle its claim on a budget of which others have a part.
+fn claimed_beside(buffer: &ReadBuffer, others_bytes: u64) -> u64 {
+    let budget_bytes = buffer.capacity_bytes - others_bytes;
+    buffer.settle_claim(|request| {
+        let share = memory::divide(budget_bytes, &[request], []).next().unwrap();
+        (share, share.bytes)
+    })
+}
+
 fn claimed(buffer: &ReadBuffer) -> u64 {
-    let mut claimed = 0;
-    buffer.settle_claim(|bytes| claimed = bytes);
-    claimed
+    claimed_beside(buffer, 0)
 }
 
 /// What the leader does with a batch whose first number is `sequence`.

@@ -7,12 +7,12 @@ use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::levels::{ArenaHome, ManifestState};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
-use terrace_lsm::table::{BlockCache, TableCache, TableLimit};
+use terrace_lsm::table::{TableCache, TableLimit};
 use terrace_lsm::time_profile::TimeProfiler;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, ForkMark, Lock, OpenMode, OpenOptions};
 
-use super::{Opened, read_buffer_bytes};
+use super::Opened;
 use crate::Result;
 use crate::db::Store;
 use crate::db::arena_loan::ArenaLoan;
@@ -30,6 +30,7 @@ use crate::db::latencies::Latencies;
 use crate::db::ledger::Ledger;
 use crate::db::level0_probes::Level0Probes;
 use crate::db::lock_order::OrderedMutex;
+use crate::db::memory_budget::MemoryBudget;
 use crate::db::monitor::Monitor;
 use crate::db::owners::{Compactor, Files, Lifecycle, ManifestLog, Metrics, Reads, Writes};
 use crate::db::ownership::Ownership;
@@ -84,7 +85,7 @@ pub(super) fn reads(
     state: &ManifestState,
     memtables: Vec<Arc<MemTable>>,
     recovered: &RecoveredWrites,
-    read_buffer: Option<ReadBuffer>,
+    (read_buffer, memory): (Option<ReadBuffer>, MemoryBudget),
     snapshots: &Arc<SnapshotList>,
 ) -> Reads {
     Reads {
@@ -102,6 +103,7 @@ pub(super) fn reads(
         pins: Pins::new(options.pinned_bytes),
         sources: Sources::default(),
         read_buffer,
+        memory,
         empty_stretches: EmptyStretches::default(),
     }
 }
@@ -142,12 +144,13 @@ pub(super) fn files(
     storage: Arc<CountingStorage>,
     state: &ManifestState,
     unlisted: &Unlisted,
+    memory: &MemoryBudget,
 ) -> Result<Files> {
     let data = DataFiles::new(Arc::clone(&directory));
     Ok(Files {
         path: path.to_path_buf(),
         file_system: directory.file_system()?,
-        tables: open_tables(&data, options)?,
+        tables: open_tables(&data, options, memory)?,
         next_table: AtomicU64::new(state.next_table_number.max(unlisted.next_table_number)),
         obsolete: Arc::clone(state.version.obsolete()),
         deletions: Deletions::default(),
@@ -211,10 +214,13 @@ pub(super) fn manifest_log(
     }
 }
 
-fn open_tables(data: &DataFiles, options: &Options) -> Result<Arc<TableCache>> {
-    let blocks = BlockCache::new(options.cache_bytes, options.direct_io);
+fn open_tables(
+    data: &DataFiles,
+    options: &Options,
+    memory: &MemoryBudget,
+) -> Result<Arc<TableCache>> {
     let is_for_good = options.read_buffer.policy != ForwardPolicy::Resident;
-    let blocks = Arc::new(blocks.lending(read_buffer_bytes(options), is_for_good));
+    let blocks = Arc::new(memory.block_cache(options.direct_io, is_for_good));
     Ok(Arc::new(TableCache::new(
         data.clone(),
         OpenOptions {

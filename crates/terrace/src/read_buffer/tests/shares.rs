@@ -107,3 +107,22 @@ fn a_buffer_takes_the_memory_that_the_script_says() {
         answer,
     );
 }
+
+/// Other consumers hold memory that the options would give to it.
+#[test]
+fn a_buffer_is_limited_to_what_others_leave() {
+    let buffer = buffer(ReadBufferOptions::default(), 1 << 20);
+    let limit_bytes = Arc::new(AtomicU64::new(0));
+    let fake = Fake {
+        memory_bytes: 1 << 19,
+        least_bytes: 0,
+        limit_bytes: Arc::clone(&limit_bytes),
+    };
+    assert!(buffer.structure.set(Box::new(fake)).is_ok());
+    buffer.awake.store(true, Ordering::SeqCst);
+    for (others_bytes, left_bytes) in [(1 << 18, 3 << 18), (0, 1 << 20)] {
+        assert_eq!(claimed_beside(&buffer, others_bytes), left_bytes);
+        assert_eq!(limit_bytes.load(Ordering::Relaxed), left_bytes);
+        assert_eq!(buffer.statistics().capacity_bytes, left_bytes);
+    }
+}

@@ -1,0 +1,132 @@
+//! The consumers of a store's memory budget (`Options::cache_bytes`), and their latest requests.
+
+use terrace_lsm::debug_expect::DebugExpect;
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::table::BlockCache;
+
+use crate::memory::{self, BLOCKS, Request, Share};
+use crate::options::Options;
+use crate::read_buffer::ReadBuffer;
+
+/// The budget of one store. Its lock is taken under that of the read buffer's claim.
+pub(crate) struct MemoryBudget {
+    bytes: u64,
+    /// One for each consumer, in the order in which demands are met.
+    requests: Mutex<Vec<Request>>,
+}
+
+impl MemoryBudget {
+    /// Lists the consumers of a store that opens. A new one is one entry here, before the blocks: they
+    /// take the rest.
+    pub(crate) fn of(options: &Options, buffer: Option<&ReadBuffer>) -> Self {
+        let consumers = [
+            buffer.map(ReadBuffer::request_asleep),
+            Some(of_blocks(options.cache_bytes, 0)),
+        ];
+        MemoryBudget {
+            bytes: options.cache_bytes,
+            requests: Mutex::new(consumers.into_iter().flatten().collect()),
+        }
+    }
+
+    /// Makes the block cache, whose pinned blocks are its floor. Other consumers may take their share
+    /// `for_good` from the first write on.
+    pub(crate) fn block_cache(&self, is_direct: bool, for_good: bool) -> BlockCache {
+        let mut requests = self.requests.lock();
+        let max_lent_bytes = memory::max_of_others(self.bytes, &requests, BLOCKS);
+        let cache = BlockCache::new(self.bytes, is_direct).lending(max_lent_bytes, for_good);
+        replace(
+            &mut requests,
+            of_blocks(self.bytes, cache.max_pinned_bytes()),
+        );
+        cache
+    }
+
+    /// Divides the budget again, since a consumer's request has changed. Has `lend` take from the blocks
+    /// the bytes that others have, under the lock, so that the last division is the last to be carried out.
+    pub(crate) fn settle<T>(&self, request: Request, lend: impl FnOnce(u64) -> T) -> (Share, T) {
+        let mut requests = self.requests.lock();
+        replace(&mut requests, request);
+        let (mut own, mut lent_bytes) = (None, 0_u64);
+        for (each, share) in requests
+            .iter()
+            .zip(memory::divide(self.bytes, &requests, []))
+        {
+            if each.consumer == request.consumer {
+                own = Some(share);
+            }
+            if each.consumer != BLOCKS {
+                lent_bytes = lent_bytes.saturating_add(share.bytes);
+            }
+        }
+        let own = own.debug_expect("a consumer that asks is in the list");
+        (own, lend(lent_bytes))
+    }
+}
+
+/// Returns the request of the blocks, which take all that they get.
+fn of_blocks(budget_bytes: u64, pinned_bytes: u64) -> Request {
+    Request {
+        consumer: BLOCKS,
+        floor_bytes: pinned_bytes,
+        demand_bytes: budget_bytes,
+        max_bytes: budget_bytes,
+        max_borrowed_bytes: 0,
+        ceiling_bytes: budget_bytes,
+    }
+}
+
+fn replace(requests: &mut [Request], request: Request) {
+    for old in requests {
+        if old.consumer == request.consumer {
+            *old = request;
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::memory::READ_BUFFER;
+    use crate::options::ReadBufferOptions;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_blocks_lend_the_shares_of_all_others() {
+        let options = Options {
+            cache_bytes: 16 * MIB,
+            ..Options::default()
+        };
+        let buffer = ReadBuffer::new(ReadBufferOptions::default(), 12 * MIB, 7);
+        let memory = MemoryBudget::of(&options, Some(&buffer));
+        let cache = memory.block_cache(false, false);
+        assert_eq!(cache.max_pinned_bytes(), 3 * MIB);
+        let settle = |floor_bytes, demand_bytes| {
+            let request = Request {
+                floor_bytes,
+                demand_bytes,
+                ..buffer.request_asleep()
+            };
+            assert_eq!(request.consumer, READ_BUFFER);
+            let (share, lent_bytes) = memory.settle(request, |bytes| bytes);
+            assert_eq!(share.bytes, lent_bytes);
+            assert_eq!((share.max_bytes, share.limit_bytes), (12 * MIB, 12 * MIB));
+            lent_bytes
+        };
+        let demands = [(0, 0), (MIB, 0), (MIB, 2 * MIB), (3 * MIB, 12 * MIB)];
+        let lent = demands.map(|(floor, demand)| settle(floor, demand));
+        assert_eq!(lent, [0, MIB, 2 * MIB, 12 * MIB]);
+        assert_eq!(settle(0, 0), 0, "and it has all of it back");
+    }
+
+    #[test]
+    fn a_store_without_a_read_buffer_lends_nothing() {
+        let options = Options {
+            cache_bytes: 16 * MIB,
+            ..Options::default()
+        };
+        let cache = MemoryBudget::of(&options, None).block_cache(false, true);
+        assert_eq!(cache.max_pinned_bytes(), 4 * MIB);
+    }
+}
