@@ -1,7 +1,10 @@
 //! The fold of a key's versions, from the newest on, into the answer of a reader. Here alone the kind of a
 //! record decides.
 
+use terrace_storage::Clock;
+
 use crate::key::Kind;
+use crate::read_point::ReadPoint;
 
 /// The step of one version in the fold, if no newer version has ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +16,8 @@ pub enum Step {
 }
 
 impl Kind {
-    /// Returns the step of a version of this kind; `None` if this release does not read the kind.
+    /// Returns the step of a version of this kind, which is the same at every time; `None` if this release
+    /// does not read the kind.
     ///
     /// ```
     /// use terrace_lsm::fold::Step;
@@ -29,6 +33,19 @@ impl Kind {
             Kind::Delete | Kind::RangeDelete => Some(Step::Nothing),
             Kind::Merge | Kind::ExpiringPut | Kind::SeparatedPut => None,
         }
+    }
+
+    /// Returns the step of a version for a reader at `point`; `None` if this release does not read the
+    /// kind. A kind that expires looks at the version's value and at the time of the read point.
+    #[inline]
+    #[expect(unused_variables, reason = "no kind of this release expires")]
+    pub fn step_at<'v>(
+        self,
+        point: &mut ReadPoint,
+        clock: &dyn Clock,
+        value: impl FnOnce() -> &'v [u8],
+    ) -> Option<Step> {
+        self.step()
     }
 
     /// Returns whether a record only takes keys away.

@@ -13,6 +13,10 @@ pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// writes to come; at a million writes a second a store gets there after 2,000 years.
 pub const MAX_STORED_SEQUENCE: SequenceNumber = MAX_SEQUENCE - (1 << 40);
 
+/// The smallest sequence number of a version that lies on top of a store and is none of its writes. A
+/// store that begins at the largest stored number gets there after 2^40 - 2^32 writes.
+pub const MIN_OVERLAY_SEQUENCE: SequenceNumber = MAX_SEQUENCE - u32::MAX as u64;
+
 /// Above the number of every keyspace that is believed of a file.
 pub const MAX_KEYSPACE: u32 = u32::MAX / 2;
 

@@ -37,6 +37,7 @@ mod open_files;
 pub mod option_table;
 pub mod peaks;
 pub mod range_tombstones;
+pub mod read_point;
 pub mod region_loss;
 pub mod serial;
 pub mod sync;
