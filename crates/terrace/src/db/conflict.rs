@@ -10,6 +10,7 @@
 //! have been flushed since, and then the answer is a conflict, too. The caller reads again.
 
 use terrace_lsm::key::{Kind, MAX_SEQUENCE};
+use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::table::key_hash;
 
 use crate::db::Store;
@@ -79,7 +80,7 @@ impl Store {
         let value = self.get_in(
             &view,
             &lookup,
-            self.visible(),
+            ReadPoint::at(self.visible()),
             &ReadOptions::default(),
             &mut 0,
         )?;

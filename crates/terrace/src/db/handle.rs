@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::DEFAULT_NAME;
+use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::{Clock, SystemClock};
 
@@ -203,7 +204,10 @@ impl Db {
         let store = self.store();
         match store.lifecycle.is_inherited() {
             false => store.snapshot(),
-            true => store.reads.snapshots.unregistered(store.visible()),
+            true => {
+                let point = ReadPoint::at(store.visible());
+                store.reads.snapshots.unregistered(point)
+            }
         }
     }
 

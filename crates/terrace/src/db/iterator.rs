@@ -137,19 +137,20 @@ impl DbIterator {
     pub(crate) fn new(
         store: Arc<Store>,
         keyspace: KeyspaceId,
-        options: IterOptions,
+        mut options: IterOptions,
     ) -> Result<Self> {
         store.lifecycle.check_open()?;
         // Before any view: the snapshot keeps its versions alive in every later view.
-        let snapshot = options.snapshot.clone().unwrap_or_else(|| store.snapshot());
-        store.check_snapshot(&snapshot)?;
+        let held = options.snapshot.get_or_insert_with(|| store.hold_present());
+        store.check_snapshot(held)?;
+        let point = held.read_point();
         Ok(DbIterator {
             source: store.reads.sources.register(),
             search: Search {
                 store,
                 keyspace,
                 options,
-                snapshot,
+                point,
                 key: Vec::new(),
                 value: RowValue::default(),
                 noted_from: Vec::new(),
@@ -213,7 +214,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         if self.search.options.above_lower(key) {
-            self.forward_from(InternalKey::seek(key, self.search.snapshot.sequence()))
+            self.forward_from(InternalKey::seek(key, self.search.point.sequence()))
         } else {
             self.seek_to_first()
         }

@@ -112,10 +112,6 @@ impl Store {
         self.reads.visible.load(Ordering::Acquire)
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        self.reads.snapshots.take(|| self.visible())
-    }
-
     pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
         if snapshot.is_of(&self.reads.snapshots) {
             Ok(())

@@ -25,10 +25,11 @@ impl Store {
         }
         // Registered before the view is loaded: what it sees is in every later view.
         let snapshot = options.snapshot.clone().unwrap_or_else(|| self.snapshot());
+        let point = snapshot.read_point();
         let mut values: Vec<Option<Value>> = keys.iter().map(|_| None).collect();
         let mut pending = Vec::new();
         for (key, value) in keys.iter().zip(&mut values) {
-            let lookup = self.lookup(keyspace, key.as_ref(), Some(snapshot.sequence()));
+            let lookup = self.lookup(keyspace, key.as_ref(), Some(point.sequence()));
             match self.get_buffered(&lookup).filter(|_| !options.verify) {
                 Some(found) => *value = found,
                 None => pending.push((lookup, value)),
@@ -42,7 +43,7 @@ impl Store {
             let _ = self.start_reads(&view, lookups, options.of_tables());
         }
         for (lookup, value) in pending {
-            *value = self.get_in(&view, &lookup, snapshot.sequence(), options, &mut 0)?;
+            *value = self.get_in(&view, &lookup, point, options, &mut 0)?;
         }
         Ok(values)
     }

@@ -14,6 +14,7 @@ use terrace_lsm::fold::Step;
 use terrace_lsm::key::{Kind, MAX_SEQUENCE, Tag};
 use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
+use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::table::{CursorOptions, TableCursor, TableReader, key_hash};
 use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
 
@@ -144,8 +145,8 @@ impl Store {
         if let Some(snapshot) = &options.snapshot {
             self.check_snapshot(snapshot)?;
         }
-        let snapshot = options.snapshot.as_ref().map(Snapshot::sequence);
-        let lookup = self.lookup(keyspace, key, snapshot);
+        let held = options.snapshot.as_ref().map(Snapshot::read_point);
+        let lookup = self.lookup(keyspace, key, held.map(ReadPoint::sequence));
         if !options.verify
             && let Some(found) = self.get_buffered(&lookup)
         {
@@ -154,8 +155,8 @@ impl Store {
         at(Stage::MemTables);
         let view = self.reads.view.load();
         // After the view: see its invariant.
-        let snapshot = snapshot.unwrap_or_else(|| self.visible());
-        self.get_in(&view, &lookup, snapshot, options, asked)
+        let point = held.unwrap_or_else(|| ReadPoint::at(self.visible()));
+        self.get_in(&view, &lookup, point, options, asked)
     }
 
     /// What a read looks for. To be made before the view is loaded.
@@ -173,12 +174,12 @@ impl Store {
         }
     }
 
-    /// The value of a key as of `snapshot`, which is visible in `view`.
+    /// The value of a key as of `point`, whose writes are visible in `view`.
     pub(crate) fn get_in(
         &self,
         view: &View,
         lookup: &Lookup<'_>,
-        snapshot: SequenceNumber,
+        point: ReadPoint,
         options: &ReadOptions,
         asked: &mut u64,
     ) -> Result<Option<Value>> {
@@ -189,20 +190,21 @@ impl Store {
             ..
         } = lookup;
         let levels = live(&view.version, keyspace)?;
-        // One that is empty has nothing up to `snapshot`: records are counted before they are visible.
+        // One that is empty has nothing up to `point`: records are counted before they are visible.
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
-            if let Some((tag, place)) = table.get(keyspace, key, hash, snapshot) {
-                return self.value_in_memtable(table, tag, place);
+            if let Some((tag, place)) = table.get(keyspace, key, hash, point.sequence()) {
+                return self.value_in_memtable(table, tag, place, point);
             }
         }
         at(Stage::Filters);
         let options = options.of_tables();
-        let Some((tag, value)) = self.get_in_levels(levels, key, hash, snapshot, options, asked)?
+        let Some((tag, value)) = self.get_in_levels(levels, key, hash, point, options, asked)?
         else {
             return Ok(None);
         };
-        let file = || self.file_with(levels, lookup, snapshot, options);
-        let value = self.is_put(tag, file)?.then_some(value);
+        let file = || self.file_with(levels, lookup, point, options);
+        let is_put = self.is_put(tag, &mut { point }, || &value, file)?;
+        let value = is_put.then_some(value);
         if options.fill_cache {
             self.fill_buffer(lookup, tag, value.as_deref());
         }
@@ -215,12 +217,12 @@ impl Store {
         &self,
         levels: &KeyspaceLevels,
         lookup: &Lookup<'_>,
-        snapshot: SequenceNumber,
+        point: ReadPoint,
         options: CursorOptions,
     ) -> Option<PathBuf> {
         levels.tables_for_key(lookup.key).find_map(|table| {
             let open = table.open(&self.files.tables).ok()?;
-            let found = get_in_table(table, &open, lookup.key, lookup.hash, snapshot, options);
+            let found = get_in_table(table, &open, lookup.key, lookup.hash, point, options);
             found.ok()??;
             Some(open.path().to_path_buf())
         })
@@ -231,7 +233,7 @@ impl Store {
         levels: &KeyspaceLevels,
         key: &[u8],
         hash: u64,
-        snapshot: SequenceNumber,
+        point: ReadPoint,
         options: CursorOptions,
         asked: &mut u64,
     ) -> Result<Option<(Tag, TableValue)>> {
@@ -241,9 +243,9 @@ impl Store {
             // Only a table that is listed with range tombstones is asked for them.
             let deleted = match table.range_tombstones {
                 0 => None,
-                _ => newest_range(&open, key, snapshot),
+                _ => newest_range(&open, key, point.sequence()),
             };
-            let found = get_in_table(table, &open, key, hash, snapshot, options)?;
+            let found = get_in_table(table, &open, key, hash, point, options)?;
             match (found, deleted) {
                 (Some((tag, _)), Some(deleted)) if tag.sequence() < deleted => return Ok(None),
                 (Some(found), _) => return Ok(Some(found)),
@@ -259,8 +261,10 @@ impl Store {
         table: &Arc<MemTable>,
         tag: Tag,
         place: ValuePlace,
+        point: ReadPoint,
     ) -> Result<Option<Value>> {
-        if !self.is_put(tag, || Some(table.arena().file().to_path_buf()))? {
+        let file = || Some(table.arena().file().to_path_buf());
+        if !self.is_put(tag, &mut { point }, || table.value(place), file)? {
             return Ok(None);
         }
         at(Stage::ValueCopy);
@@ -272,9 +276,17 @@ impl Store {
         }))
     }
 
-    /// Returns whether the newest version, which lies in `file`, is a value.
-    pub(crate) fn is_put(&self, tag: Tag, file: impl FnOnce() -> Option<PathBuf>) -> Result<bool> {
-        match tag.kind().and_then(Kind::step) {
+    /// Returns whether the newest version for a reader, which lies in `file`, is a value.
+    pub(crate) fn is_put<'v>(
+        &self,
+        tag: Tag,
+        point: &mut ReadPoint,
+        value: impl FnOnce() -> &'v [u8],
+        file: impl FnOnce() -> Option<PathBuf>,
+    ) -> Result<bool> {
+        let clock = &*self.lifecycle.clock;
+        let step = |kind: Kind| kind.step_at(point, clock, value);
+        match tag.kind().and_then(step) {
             Some(Step::Value) => Ok(true),
             Some(Step::Nothing) => Ok(false),
             None => Err(Error::unsupported(
@@ -358,12 +370,12 @@ fn get_in_table(
     open: &TableReader,
     key: &[u8],
     hash: u64,
-    snapshot: SequenceNumber,
+    point: ReadPoint,
     options: CursorOptions,
 ) -> Result<Option<(Tag, TableValue)>> {
     match table.assigned_sequence() {
-        None => open.get(key, hash, snapshot, options),
-        Some(sequence) if sequence > snapshot => Ok(None),
+        None => open.get(key, hash, point.sequence(), options),
+        Some(sequence) if sequence > point.sequence() => Ok(None),
         Some(sequence) => {
             let found = open.get(key, hash, MAX_SEQUENCE, options)?;
             Ok(found.map(|(tag, value)| (tag.with_sequence(sequence), value)))

@@ -1,4 +1,4 @@
-//! Which sequence numbers readers still look at.
+//! The states that readers still look at.
 //!
 //! A merge may drop a version only if a newer one exists and no live snapshot lies between. So a
 //! snapshot is registered, and a merge reads the list, under one lock; the number visible at that
@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::sync::Mutex;
 use terrace_storage::ForkMark;
 
 use crate::SequenceNumber;
+use crate::db::Store;
 use crate::db::bell::Bell;
 
 /// The live snapshots of a store: numbers with how often each is held.
@@ -37,21 +39,21 @@ impl SnapshotList {
     }
 
     /// Makes a snapshot that keeps nothing: a forked child can read nothing by it.
-    pub(crate) fn unregistered(self: &Arc<Self>, sequence: SequenceNumber) -> Snapshot {
+    pub(crate) fn unregistered(self: &Arc<Self>, point: ReadPoint) -> Snapshot {
         Snapshot {
             held: Arc::new(Held {
-                sequence,
+                point,
                 list: Arc::clone(self),
             }),
         }
     }
 
-    /// Registers the number that `visible` gives.
-    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> SequenceNumber) -> Snapshot {
+    /// Registers the state that `visible` gives.
+    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> ReadPoint) -> Snapshot {
         let mut live = self.live.lock();
-        let sequence = visible();
-        *live.entry(sequence).or_default() += 1;
-        self.unregistered(sequence)
+        let point = visible();
+        *live.entry(point.sequence()).or_default() += 1;
+        self.unregistered(point)
     }
 
     /// The numbers a merge must preserve, ascending, the visible one included.
@@ -82,7 +84,7 @@ impl SnapshotList {
 
 #[derive(Debug)]
 struct Held {
-    sequence: SequenceNumber,
+    point: ReadPoint,
     list: Arc<SnapshotList>,
 }
 
@@ -93,10 +95,10 @@ impl Drop for Held {
             return;
         }
         let mut live = self.list.live.lock();
-        if let Some(count) = live.get_mut(&self.sequence) {
+        if let Some(count) = live.get_mut(&self.point.sequence()) {
             *count -= 1;
             if *count == 0 {
-                live.remove(&self.sequence);
+                live.remove(&self.point.sequence());
                 drop(live);
                 self.list.bell.ring();
             }
@@ -124,11 +126,29 @@ pub struct Snapshot {
 impl Snapshot {
     /// Every write up to this number is in the snapshot.
     pub fn sequence(&self) -> SequenceNumber {
-        self.held.sequence
+        self.held.point.sequence()
+    }
+
+    pub(crate) fn read_point(&self) -> ReadPoint {
+        self.held.point
     }
 
     pub(crate) fn is_of(&self, list: &Arc<SnapshotList>) -> bool {
         Arc::ptr_eq(&self.held.list, list)
+    }
+}
+
+impl Store {
+    /// Returns the present state as of now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let seconds = self.lifecycle.clock.unix_seconds();
+        let visible = || ReadPoint::with_seconds(self.visible(), seconds);
+        self.reads.snapshots.take(visible)
+    }
+
+    /// Registers the present state for one reader, which takes the time if a record asks for it.
+    pub(crate) fn hold_present(&self) -> Snapshot {
+        self.reads.snapshots.take(|| ReadPoint::at(self.visible()))
     }
 }
 
@@ -139,8 +159,8 @@ mod tests {
     #[test]
     fn a_number_counts_until_its_last_holder_lets_go() {
         let list = Arc::new(SnapshotList::new(ForkMark::new().unwrap()));
-        let first = list.take(|| 5);
-        let second = list.take(|| 5);
+        let first = list.take(|| ReadPoint::at(5));
+        let second = list.take(|| ReadPoint::at(5));
         let clone = second.clone();
         assert_eq!(list.stripes(|| 9), [5, 9]);
         drop((first, second));
@@ -148,5 +168,35 @@ mod tests {
         assert_eq!(list.len(), 1);
         drop(clone);
         assert_eq!((list.len(), list.stripes(|| 9)), (0, vec![9]));
+    }
+
+    /// A calendar that turns a page at each look.
+    #[cfg(not(feature = "shuttle"))]
+    #[derive(Debug, Default)]
+    struct Calendar(std::sync::atomic::AtomicU64);
+
+    #[cfg(not(feature = "shuttle"))]
+    impl terrace_storage::Clock for Calendar {
+        fn now_ns(&self) -> u64 {
+            0
+        }
+
+        fn sleep(&self, _: std::time::Duration) {}
+
+        fn unix_seconds(&self) -> u64 {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    #[cfg(not(feature = "shuttle"))]
+    #[test]
+    fn reads_at_one_snapshot_agree_on_the_time() {
+        let clock = Arc::new(Calendar(1_000.into()));
+        let options = crate::Options::in_memory();
+        let db = crate::Db::open_on("/store".as_ref(), options, clock.clone()).unwrap();
+        let seconds = |snapshot: &Snapshot| snapshot.read_point().seconds(&*clock);
+        let (first, later) = (db.snapshot(), db.snapshot());
+        assert_eq!(seconds(&first), seconds(&first.clone()));
+        assert!(seconds(&first) < seconds(&later));
     }
 }

@@ -9,12 +9,12 @@ use terrace_lsm::block_value::TableValue;
 use terrace_lsm::compaction::Versions;
 use terrace_lsm::cursor::Cursor;
 use terrace_lsm::key::{InternalKey, MAX_SEQUENCE, Tag};
+use terrace_lsm::read_point::ReadPoint;
 
 use super::IterOptions;
 use crate::db::Store;
 use crate::db::empty_stretch::{Keys, Stretch};
 use crate::db::passed_over::{Due, PassedKeys};
-use crate::db::snapshot::Snapshot;
 use crate::db::sources::Source;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
@@ -22,8 +22,10 @@ use crate::{KeyspaceId, Result, SequenceNumber};
 pub(super) struct Search {
     pub(super) store: Arc<Store>,
     pub(super) keyspace: KeyspaceId,
+    /// With the snapshot that keeps the versions of `point`.
     pub(super) options: IterOptions,
-    pub(super) snapshot: Snapshot,
+    /// The state that all moves see.
+    pub(super) point: ReadPoint,
     pub(super) key: Vec<u8>,
     pub(super) value: RowValue,
     /// The key from which on the move notes hidden keys.
@@ -173,7 +175,7 @@ impl Search {
 
     #[cold]
     fn tell_of_stretch(&self, seen: Keys) {
-        let snapshot = self.snapshot.sequence();
+        let snapshot = self.point.sequence();
         if seen.from < seen.to && !self.store.reads.is_dropped(self.keyspace) {
             let stretches = &self.store.reads.empty_stretches;
             let written = || self.store.written_if_idle();
@@ -183,7 +185,7 @@ impl Search {
 
     /// Returns the stretch without visible keys that the merge stands in.
     fn stretch_at(&self, versions: &Versions) -> Option<Arc<Stretch>> {
-        let (key, snapshot) = (versions.key().user_key, self.snapshot.sequence());
+        let (key, snapshot) = (versions.key().user_key, self.point.sequence());
         self.store
             .reads
             .empty_stretches
@@ -234,7 +236,7 @@ impl Search {
             memtables,
             ..
         } = source;
-        let snapshot = self.snapshot.sequence();
+        let snapshot = self.point.sequence();
         while versions.valid() {
             let key = versions.key();
             if !self.options.below_upper(key.user_key) {
@@ -259,7 +261,7 @@ impl Search {
                 }
                 continue;
             }
-            let live = self.store.is_put(key.tag, || versions.file())?;
+            let live = self.is_put(versions)?;
             replace(&mut self.key, key.user_key);
             if live {
                 self.value.show(versions);
@@ -273,6 +275,14 @@ impl Search {
             }
         }
         Ok(false)
+    }
+
+    /// Returns whether the version that the merge stands on is a value, if it decides for its key.
+    #[inline]
+    fn is_put(&mut self, versions: &Versions) -> Result<bool> {
+        let (tag, value) = (versions.key().tag, || versions.value());
+        let file = || versions.file();
+        self.store.is_put(tag, &mut self.point, value, file)
     }
 
     /// Finds the last visible key from a place within the bounds back. Earlier keys are not above the upper
@@ -299,7 +309,7 @@ impl Search {
             memtables,
             ..
         } = source;
-        let snapshot = self.snapshot.sequence();
+        let snapshot = self.point.sequence();
         while versions.valid() {
             let key = versions.key();
             let user_key = key.user_key;
@@ -342,7 +352,7 @@ impl Search {
         versions: &mut Versions,
         hidden_below: SequenceNumber,
     ) -> Result<(bool, Option<usize>)> {
-        let snapshot = self.snapshot.sequence();
+        let snapshot = self.point.sequence();
         let (mut live, mut source) = (false, None);
         for _ in 0..STEPS {
             if !versions.valid() || versions.key().user_key != self.key.as_slice() {
@@ -351,8 +361,7 @@ impl Search {
             let tag = versions.key().tag;
             if tag.sequence() <= snapshot {
                 source = versions.source();
-                live =
-                    tag.sequence() >= hidden_below && self.store.is_put(tag, || versions.file())?;
+                live = tag.sequence() >= hidden_below && self.is_put(versions)?;
                 if live {
                     self.value.show(versions);
                 }
@@ -369,7 +378,7 @@ impl Search {
         live = versions.valid()
             && key.user_key == self.key.as_slice()
             && key.sequence() >= hidden_below
-            && self.store.is_put(key.tag, || versions.file())?;
+            && self.is_put(versions)?;
         if live {
             self.value.show(versions);
         }
