@@ -263,7 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::compaction::merge::tests::{Version, VersionsCursor};
+    use crate::cursor::testing::{Version, VersionsCursor};
     use crate::key::Kind;
 
     proptest! {

@@ -2,6 +2,9 @@
 //! merges of them.
 
 mod merging;
+#[cfg(any(test, feature = "internal"))]
+#[allow(clippy::indexing_slicing)]
+pub mod testing;
 
 use std::path::PathBuf;
 

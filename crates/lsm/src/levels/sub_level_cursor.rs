@@ -312,7 +312,7 @@ mod tests {
 
     use super::*;
     use crate::Error;
-    use crate::compaction::merge::tests::{Version as Entry, VersionsCursor};
+    use crate::cursor::testing::{Version as Entry, VersionsCursor};
     use crate::key::Kind;
     use crate::levels::testing::{added, flush_place, levels, version};
 

@@ -10,7 +10,6 @@ use crate::compaction::claim::Claim;
 use crate::compaction::drop_rules::{DropRules, Keys};
 use crate::compaction::estimates::{Duplicates, Estimates};
 use crate::compaction::legality::{check_legal, older_elsewhere};
-use crate::compaction::merge::tests::{Version as Entry, VersionsCursor};
 use crate::compaction::merge::{TableSink, merge};
 use crate::compaction::policy::candidate::Candidate;
 use crate::compaction::policy::dedup::Dedup;
@@ -26,6 +25,7 @@ use crate::compaction::slices::{Sample, Slice, divide, slice_edit};
 use crate::compaction::table_ends::TableEnds;
 use crate::compaction::targets::Shape;
 use crate::cursor::Cursor;
+use crate::cursor::testing::{Version as Entry, VersionsCursor};
 use crate::key::{InternalKey, Kind, Tag};
 use crate::levels::testing::{levels, meta, moved, new_state, replace};
 use crate::levels::{
