@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use terrace_lsm::compaction::Versions;
 use terrace_lsm::cursor::Cursor;
-use terrace_lsm::key::InternalKey;
+use terrace_lsm::key::{InternalKey, MAX_SEQUENCE};
 use terrace_lsm::table::CursorOptions;
 use terrace_lsm::time_profile::{Drawn, Path, Stage, Watched, draw};
 
@@ -29,7 +29,7 @@ use crate::db::Store;
 use crate::db::fork::leak;
 use crate::db::passed_over::Due;
 use crate::db::snapshot::Snapshot;
-use crate::db::sources::{SharedSource, Source};
+use crate::db::sources::{MakeLayer, SharedSource, Source};
 use crate::{Error, KeyspaceId, Result};
 
 /// What an iterator covers.
@@ -137,7 +137,17 @@ impl DbIterator {
     pub(crate) fn new(
         store: Arc<Store>,
         keyspace: KeyspaceId,
+        options: IterOptions,
+    ) -> Result<Self> {
+        DbIterator::with_layers(store, keyspace, options, Vec::new())
+    }
+
+    /// Makes an iterator over the store with layers that lie on top of it, the youngest first.
+    pub(crate) fn with_layers(
+        store: Arc<Store>,
+        keyspace: KeyspaceId,
         mut options: IterOptions,
+        on_top: Vec<MakeLayer>,
     ) -> Result<Self> {
         store.lifecycle.check_open()?;
         // Before any view: the snapshot keeps its versions alive in every later view.
@@ -151,6 +161,11 @@ impl DbIterator {
                 keyspace,
                 options,
                 point,
+                newest: match on_top.is_empty() {
+                    true => point.sequence(),
+                    false => MAX_SEQUENCE,
+                },
+                on_top,
                 key: Vec::new(),
                 value: RowValue::default(),
                 noted_from: Vec::new(),
@@ -214,7 +229,7 @@ impl DbIterator {
     /// As [`DbIterator::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         if self.search.options.above_lower(key) {
-            self.forward_from(InternalKey::seek(key, self.search.point.sequence()))
+            self.forward_from(InternalKey::seek(key, self.search.newest))
         } else {
             self.seek_to_first()
         }
@@ -437,5 +452,7 @@ impl Iterator for Entries {
     }
 }
 
+#[cfg(all(test, not(feature = "shuttle")))]
+mod layers_tests;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;

@@ -1,7 +1,6 @@
 //! Which deleted ranges an iterator has to mind, and how far each reaches.
 //!
-//! A *layer* is one source of the iterator's merge: a MemTable or a sub-level. Layers go from the
-//! youngest to the oldest, and whatever an older one holds of a key is older than all that a younger
+//! Layers (`sources.rs`) go from the youngest to the oldest, and whatever an older one holds of a key is older than all that a younger
 //! one holds of it. So the youngest layer with a visible tombstone over a key decides: everything in
 //! the layers below it is hidden as far as that tombstone reaches, and they can be sought past it;
 //! in the layer itself the sequence numbers decide; above it nothing is hidden.
@@ -11,6 +10,7 @@
 
 use std::sync::Arc;
 
+use terrace_lsm::key::MAX_SEQUENCE;
 use terrace_lsm::levels::{SubLevel, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
 
@@ -20,7 +20,7 @@ use crate::{Result, SequenceNumber};
 /// The tombstone that decides for a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Cover {
-    /// The layer it is in, as the position of its source in the merge.
+    /// The position of its layer in the merge.
     pub(crate) source: usize,
     /// Versions in that layer with lower numbers are hidden.
     pub(crate) sequence: SequenceNumber,
@@ -49,7 +49,9 @@ impl Cover {
 
 /// The range tombstones in a view of one keyspace, read at one number.
 pub(crate) struct RangeCover {
-    layers: Vec<Layer>,
+    /// Number of layers that lie on top of the store: readers see all their tombstones.
+    on_top: usize,
+    layers: Vec<RangesAt>,
     last: Option<Answer>,
 }
 
@@ -85,14 +87,15 @@ impl Within {
     }
 }
 
-/// A layer that holds range tombstones.
-struct Layer {
+/// The range tombstones of the layer at one position of the merge.
+struct RangesAt {
     source: usize,
     ranges: Ranges,
 }
 
-enum Ranges {
-    /// Of a MemTable, the youngest set first.
+/// The range tombstones of a layer.
+pub(crate) enum Ranges {
+    /// In memory, the youngest set first.
     Sets(Vec<Arc<RangeTombstones>>),
     /// Read from tables as the iterator comes to them.
     SubLevel {
@@ -102,32 +105,37 @@ enum Ranges {
     },
 }
 
+impl Ranges {
+    /// Returns those of a sub-level.
+    pub(crate) fn of_sub_level(sub_level: &Arc<SubLevel>) -> Self {
+        if sub_level.tables_with_ranges().is_empty() {
+            return Ranges::Sets(Vec::new());
+        }
+        Ranges::SubLevel {
+            sub_level: Arc::clone(sub_level),
+            read: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Ranges::Sets(sets) if sets.is_empty())
+    }
+}
+
 impl RangeCover {
-    /// Without layers: nothing is hidden.
-    pub(crate) fn new() -> Self {
+    /// Makes a cover without layers, which hides nothing. The first `on_top` layers lie on top of the store.
+    pub(crate) fn new(on_top: usize) -> Self {
         RangeCover {
+            on_top,
             layers: Vec::new(),
             last: None,
         }
     }
 
-    /// Adds the sets of a MemTable. Layers come from the youngest on; `source` is the layer's
-    /// position in the merge.
-    pub(crate) fn add_sets(&mut self, source: usize, sets: Vec<Arc<RangeTombstones>>) {
-        if !sets.is_empty() {
-            let ranges = Ranges::Sets(sets);
-            self.layers.push(Layer { source, ranges });
-        }
-    }
-
-    /// Adds a sub-level, as [`RangeCover::add_sets`] does a MemTable.
-    pub(crate) fn add_sub_level(&mut self, source: usize, sub_level: &Arc<SubLevel>) {
-        if !sub_level.tables_with_ranges().is_empty() {
-            let ranges = Ranges::SubLevel {
-                sub_level: Arc::clone(sub_level),
-                read: None,
-            };
-            self.layers.push(Layer { source, ranges });
+    /// Adds the range tombstones of the layer at a position of the merge. Layers come from the youngest on.
+    pub(crate) fn add(&mut self, source: usize, ranges: Ranges) {
+        if !ranges.is_empty() {
+            self.layers.push(RangesAt { source, ranges });
         }
     }
 
@@ -160,7 +168,11 @@ impl RangeCover {
     ) -> Result<Answer> {
         let mut within = Within::default();
         for layer in &mut self.layers {
-            let cover = layer.cover(store, key, snapshot, &mut within)?;
+            let up_to = match layer.source < self.on_top {
+                true => MAX_SEQUENCE,
+                false => snapshot,
+            };
+            let cover = layer.cover(store, key, up_to, &mut within)?;
             if cover.is_some() {
                 return Ok(Answer { within, cover });
             }
@@ -170,7 +182,7 @@ impl RangeCover {
     }
 }
 
-impl Layer {
+impl RangesAt {
     /// The layer's newest tombstone over a key. `within` is narrowed to the keys for which that
     /// holds.
     fn cover(

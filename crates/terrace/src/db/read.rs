@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_lsm::block_value::TableValue;
-use terrace_lsm::compaction::Versions;
-use terrace_lsm::cursor::Cursor;
 use terrace_lsm::fold::Step;
 use terrace_lsm::key::{Kind, MAX_SEQUENCE, Tag};
 use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
@@ -20,9 +18,9 @@ use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
-use crate::db::range_cover::RangeCover;
+use crate::db::range_cover::Ranges;
 use crate::db::snapshot::Snapshot;
-use crate::db::sources::Source;
+use crate::db::sources::{Layer, Layers, MakeLayer, Source};
 use crate::db::value::Value;
 use crate::db::view::View;
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
@@ -311,35 +309,32 @@ impl Store {
         }
     }
 
-    /// All versions of a keyspace in order: MemTables and every sub-level, merged, and beside them the
-    /// deleted ranges of each. The caller's snapshot is older than the view.
+    /// Returns all versions of a keyspace in order, with deleted ranges: those of the layers `on_top`, of
+    /// MemTables and of every sub-level, merged. The caller's read point is older than the view.
     pub(crate) fn source(
         &self,
         view: Arc<View>,
         keyspace: KeyspaceId,
         options: CursorOptions,
+        on_top: &[MakeLayer],
     ) -> Result<Source> {
         let levels = live(&view.version, keyspace)?;
-        let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
-        let mut cover = RangeCover::new();
+        let mut layers = Layers::new(on_top);
+        let first_arena = layers.len();
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
-            cover.add_sets(cursors.len(), table.range_tombstones(keyspace));
-            cursors.push(Box::new(table.cursor(keyspace)));
+            layers.push(Layer {
+                ranges: Ranges::Sets(table.range_tombstones(keyspace)),
+                cursor: Box::new(table.cursor(keyspace)),
+            });
         }
-        let memtables = cursors.len();
+        let arenas = first_arena..layers.len();
         for (_, sub_level) in levels.sub_levels() {
-            cover.add_sub_level(cursors.len(), sub_level);
-            cursors.push(Box::new(SubLevelCursor::new(
-                sub_level,
-                self.opener(options),
-            )));
+            layers.push(Layer {
+                ranges: Ranges::of_sub_level(sub_level),
+                cursor: Box::new(SubLevelCursor::new(sub_level, self.opener(options))),
+            });
         }
-        Ok(Source {
-            versions: Versions::new(cursors),
-            cover,
-            view,
-            memtables,
-        })
+        Ok(layers.into_source(view, arenas))
     }
 
     /// Reads the range tombstones of tables, for checks.

@@ -1,21 +1,86 @@
 //! What iterators read from, where a flush can take it away between their moves.
+//!
+//! A source is a list of layers, from the youngest to the oldest: MemTables, then sub-levels. A caller can
+//! lay more layers on top, such as writes that are not in the store. The store does not number their
+//! versions, so these have numbers from [`MIN_OVERLAY_SEQUENCE`] on, higher ones in younger layers. So they
+//! come before every version of the store, and every read point sees them.
+//!
+//! [`MIN_OVERLAY_SEQUENCE`]: terrace_lsm::key::MIN_OVERLAY_SEQUENCE
 
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use terrace_lsm::compaction::Versions;
+use terrace_lsm::cursor::Cursor;
 use terrace_lsm::sync::{Mutex, MutexGuard};
 
 use crate::db::Store;
-use crate::db::range_cover::RangeCover;
+use crate::db::range_cover::{RangeCover, Ranges};
 use crate::db::view::View;
+
+/// A cursor with the deleted ranges that lie beside its versions.
+pub(crate) struct Layer {
+    pub(crate) cursor: Box<dyn Cursor + Send>,
+    pub(crate) ranges: Ranges,
+}
+
+/// Makes a layer that lies on top of a store. An iterator calls it again after its source was taken away:
+/// it gives the same versions and ranges each time.
+pub(crate) type MakeLayer = Box<dyn Fn() -> Layer + Send + Sync>;
+
+/// The layers of a source to be, from the youngest on.
+pub(crate) struct Layers {
+    cursors: Vec<Box<dyn Cursor + Send>>,
+    cover: RangeCover,
+}
+
+impl Layers {
+    /// Begins with the layers that lie on top.
+    pub(crate) fn new(on_top: &[MakeLayer]) -> Self {
+        let mut layers = Layers {
+            cursors: Vec::new(),
+            cover: RangeCover::new(on_top.len()),
+        };
+        on_top.iter().for_each(|make| layers.push(make()));
+        layers
+    }
+
+    /// Adds the next older layer.
+    pub(crate) fn push(&mut self, layer: Layer) {
+        self.cover.add(self.cursors.len(), layer.ranges);
+        self.cursors.push(layer.cursor);
+    }
+
+    /// Returns the number of layers.
+    pub(crate) fn len(&self) -> usize {
+        self.cursors.len()
+    }
+
+    /// Merges the layers of a view. `arenas` has the positions of its MemTables.
+    pub(crate) fn into_source(self, view: Arc<View>, arenas: Range<usize>) -> Source {
+        Source {
+            view,
+            arenas,
+            versions: Versions::new(self.cursors),
+            cover: self.cover,
+        }
+    }
+}
 
 /// A merge of the versions in a view.
 pub(crate) struct Source {
     pub(crate) view: Arc<View>,
-    /// Number of sources of the merge that are MemTables; they come first.
-    pub(crate) memtables: usize,
+    /// Positions of MemTables among the layers of the merge. Layers before them lie on top.
+    pub(crate) arenas: Range<usize>,
     pub(crate) versions: Versions,
     pub(crate) cover: RangeCover,
+}
+
+impl Source {
+    /// Returns whether a layer lies on top of the store.
+    pub(crate) fn has_layers_on_top(&self) -> bool {
+        self.arenas.start > 0
+    }
 }
 
 /// One iterator's source: locked while the iterator moves, empty after it was taken away. Boxed, since

@@ -3,6 +3,7 @@
 //! The search steps over a few hidden versions and rows, and seeks past more. It asks which deleted
 //! ranges hide a key, and which stretch of keys is known to hold nothing.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_lsm::block_value::TableValue;
@@ -15,7 +16,7 @@ use super::IterOptions;
 use crate::db::Store;
 use crate::db::empty_stretch::{Keys, Stretch};
 use crate::db::passed_over::{Due, PassedKeys};
-use crate::db::sources::Source;
+use crate::db::sources::{MakeLayer, Source};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// The search of an iterator in a merge, and the row that it has found.
@@ -26,6 +27,10 @@ pub(super) struct Search {
     pub(super) options: IterOptions,
     /// The state that all moves see.
     pub(super) point: ReadPoint,
+    /// The layers on top of the store, from the youngest on.
+    pub(super) on_top: Vec<MakeLayer>,
+    /// The highest number that a version has which the search sees.
+    pub(super) newest: SequenceNumber,
     pub(super) key: Vec<u8>,
     pub(super) value: RowValue,
     /// The key from which on the move notes hidden keys.
@@ -102,7 +107,8 @@ impl Search {
             none => {
                 let view = self.store.reads.view.load_full();
                 let options = self.options.of_tables();
-                let source = self.store.source(view, self.keyspace, options)?;
+                let on_top = &self.on_top;
+                let source = self.store.source(view, self.keyspace, options, on_top)?;
                 none.insert(Box::new(source))
             }
         };
@@ -143,7 +149,7 @@ impl Search {
     pub(super) fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
         let found = self.pass_forward(source, &mut passed)?;
-        if passed.is_worth_telling() {
+        if passed.is_worth_telling() && !source.has_layers_on_top() {
             let to = behind(&self.passed_key);
             let from = self.noted_from.clone();
             let paid = Keys {
@@ -192,15 +198,21 @@ impl Search {
             .around(self.keyspace, key, snapshot)
     }
 
-    /// Goes on behind a stretch without visible keys, if the merge stands in one.
+    /// Goes on behind a stretch without visible keys, if the merge stands in one. Layers before `first` lie
+    /// on top: they stay, since the store does not know their keys.
     #[cold]
-    fn look_forward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+    fn look_forward(
+        &mut self,
+        versions: &mut Versions,
+        first: usize,
+        passed: &mut Passed,
+    ) -> Result<()> {
         passed.begin_notes();
         match self.stretch_at(versions) {
             Some(stretch) => {
                 replace(&mut self.noted_from, &stretch.keys.from);
                 replace(&mut self.paid_from, &stretch.keys.to);
-                versions.seek(before_versions_of(&stretch.keys.to))
+                versions.skip_forward(first, before_versions_of(&stretch.keys.to))
             }
             None => {
                 replace(&mut self.noted_from, versions.key().user_key);
@@ -212,13 +224,18 @@ impl Search {
 
     /// Goes on before it, to come from the other side.
     #[cold]
-    fn look_backward(&mut self, versions: &mut Versions, passed: &mut Passed) -> Result<()> {
+    fn look_backward(
+        &mut self,
+        versions: &mut Versions,
+        first: usize,
+        passed: &mut Passed,
+    ) -> Result<()> {
         passed.begin_notes();
         match self.stretch_at(versions) {
             Some(stretch) => {
                 replace(&mut self.noted_from, &stretch.keys.to);
                 replace(&mut self.paid_from, &stretch.keys.from);
-                seek_last_before(versions, before_versions_of(&stretch.keys.from))
+                versions.skip_backward(first, before_versions_of(&stretch.keys.from))
             }
             None => {
                 self.noted_from = behind(versions.key().user_key);
@@ -233,7 +250,7 @@ impl Search {
         let Source {
             versions,
             cover,
-            memtables,
+            arenas,
             ..
         } = source;
         let snapshot = self.point.sequence();
@@ -242,7 +259,7 @@ impl Search {
             if !self.options.below_upper(key.user_key) {
                 return Ok(false);
             }
-            if key.sequence() > snapshot {
+            if !self.point.sees(key.sequence()) {
                 skip_newer(versions, snapshot, &mut self.key)?;
                 continue;
             }
@@ -251,12 +268,12 @@ impl Search {
                 if versions.source().is_some_and(|at| at > cover.source) {
                     versions.skip_forward(cover.source + 1, before_versions_of(&cover.all_end))?;
                 } else {
-                    passed.note(versions.source() < Some(*memtables));
+                    passed.note(is_in(arenas, versions.source()));
                     replace(&mut self.passed_key, key.user_key);
                     let (below, _, end) = cover.in_layer(key.sequence());
                     versions.pass_hidden(below, end)?;
                     if passed.is_to_look() && versions.valid() {
-                        self.look_forward(versions, passed)?;
+                        self.look_forward(versions, arenas.start, passed)?;
                     }
                 }
                 continue;
@@ -267,11 +284,11 @@ impl Search {
                 self.value.show(versions);
                 return Ok(true);
             }
-            passed.note(versions.source() < Some(*memtables));
+            passed.note(is_in(arenas, versions.source()));
             skip_key(versions, &self.key)?;
             std::mem::swap(&mut self.key, &mut self.passed_key);
             if passed.is_to_look() && versions.valid() {
-                self.look_forward(versions, passed)?;
+                self.look_forward(versions, arenas.start, passed)?;
             }
         }
         Ok(false)
@@ -290,7 +307,7 @@ impl Search {
     pub(super) fn find_backward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
         let found = self.pass_backward(source, &mut passed)?;
-        if passed.is_worth_telling() {
+        if passed.is_worth_telling() && !source.has_layers_on_top() {
             let (from, to) = (self.passed_key.clone(), self.noted_from.clone());
             let paid = Keys {
                 from: from.clone(),
@@ -306,7 +323,7 @@ impl Search {
         let Source {
             versions,
             cover,
-            memtables,
+            arenas,
             ..
         } = source;
         let snapshot = self.point.sequence();
@@ -336,10 +353,10 @@ impl Search {
             if live {
                 return Ok(true);
             }
-            passed.note(source < Some(*memtables));
+            passed.note(is_in(arenas, source));
             std::mem::swap(&mut self.key, &mut self.passed_key);
             if passed.is_to_look() && versions.valid() {
-                self.look_backward(versions, passed)?;
+                self.look_backward(versions, arenas.start, passed)?;
             }
         }
         Ok(false)
@@ -352,14 +369,13 @@ impl Search {
         versions: &mut Versions,
         hidden_below: SequenceNumber,
     ) -> Result<(bool, Option<usize>)> {
-        let snapshot = self.point.sequence();
         let (mut live, mut source) = (false, None);
         for _ in 0..STEPS {
             if !versions.valid() || versions.key().user_key != self.key.as_slice() {
                 return Ok((live, source));
             }
             let tag = versions.key().tag;
-            if tag.sequence() <= snapshot {
+            if self.point.sees(tag.sequence()) {
                 source = versions.source();
                 live = tag.sequence() >= hidden_below && self.is_put(versions)?;
                 if live {
@@ -371,8 +387,11 @@ impl Search {
         if !versions.valid() || versions.key().user_key != self.key.as_slice() {
             return Ok((live, source));
         }
-        // From the other side: the first version that the snapshot sees is the newest.
-        versions.seek(InternalKey::seek(&self.key, snapshot))?;
+        // From the other side: the first version that the read point sees is the newest.
+        versions.seek(InternalKey::seek(&self.key, self.newest))?;
+        if !self.point.sees(versions.key().sequence()) {
+            versions.seek(InternalKey::seek(&self.key, self.point.sequence()))?;
+        }
         source = versions.source();
         let key = versions.key();
         live = versions.valid()
@@ -433,6 +452,11 @@ pub(super) fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -
     } else {
         versions.seek_to_last()
     }
+}
+
+/// Returns whether a layer of the merge is a MemTable.
+fn is_in(arenas: &Range<usize>, layer: Option<usize>) -> bool {
+    layer.is_some_and(|layer| arenas.contains(&layer))
 }
 
 /// Returns the first key behind a key.

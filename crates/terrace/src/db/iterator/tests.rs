@@ -262,17 +262,17 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// An iterator, the rows it is to show, and the key it stands on.
-struct Opened {
-    iterator: DbIterator,
-    rows: Rows,
-    at: Option<Vec<u8>>,
+pub(super) struct Opened {
+    pub(super) iterator: DbIterator,
+    pub(super) rows: Rows,
+    pub(super) at: Option<Vec<u8>>,
 }
 
 impl Opened {
-    fn new(db: &Db, snapshot: Option<&(Snapshot, Rows)>, rows: &Rows) -> Self {
+    pub(super) fn new(db: &Db, snapshot: Option<&(Snapshot, Rows)>, rows: &Rows) -> Self {
         Opened {
             iterator: db
                 .iter(snapshot.map_or_else(IterOptions::default, |(held, _)| at(held)))
@@ -282,7 +282,7 @@ impl Opened {
         }
     }
 
-    fn go(&mut self, kind: u8, sought: u8) {
+    pub(super) fn go(&mut self, kind: u8, sought: u8) {
         let (rows, key) = (&self.rows, vec![sought]);
         let from = |key: &Vec<u8>| rows.range(key.clone()..).next();
         let until = |key: &Vec<u8>| rows.range(..=key.clone()).next_back();
