@@ -89,7 +89,11 @@ pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
     let store = db.store();
     let version = Arc::clone(&store.reads.view.load().version);
     let options = CursorOptions::uncached(Purpose::Other);
-    match check_age_rule(&version, store.opener(options), store.range_reader()) {
+    match check_age_rule(
+        &version,
+        store.files.opener(options),
+        store.files.range_reader(),
+    ) {
         Ok(None) => Ok(()),
         Ok(Some(violation)) => Err(violation.to_string()),
         Err(error) => Err(error.to_string()),

@@ -20,6 +20,7 @@ use terrace_region::Description;
 use crate::Options;
 use crate::db::Store;
 use crate::db::lock_order::{OrderedMutex, place};
+use crate::db::owners::Writes;
 use crate::memory::Loan;
 use crate::read_buffer::ReadBuffer;
 
@@ -96,13 +97,6 @@ impl ArenaLoan {
 }
 
 impl Store {
-    /// The first arena takes writes: what came before says nothing about these.
-    pub(crate) fn loan_begins(&self) {
-        let loan = &self.writes.arena_loan;
-        loan.rolled_over_at_ms
-            .store(loan.now_ms(), Ordering::Relaxed);
-    }
-
     /// An arena, so full, was sealed; another one is the active one.
     pub(crate) fn settle_loan(&self, filled_sixteenths: u64) {
         let loan = &self.writes.arena_loan;
@@ -153,6 +147,15 @@ impl Store {
         if let Some(buffer) = &self.reads.read_buffer {
             buffer.borrow_memory(loan.bytes());
         }
+    }
+}
+
+impl Writes {
+    /// The first arena takes writes: what came before says nothing about these.
+    pub(crate) fn loan_begins(&self) {
+        let loan = &self.arena_loan;
+        loan.rolled_over_at_ms
+            .store(loan.now_ms(), Ordering::Relaxed);
     }
 }
 

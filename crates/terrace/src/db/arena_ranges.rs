@@ -104,7 +104,7 @@ impl Store {
             return HiddenFrom::new();
         }
         // Before the view: each write up to this number is in its arenas or in its tables.
-        let until = self.visible();
+        let until = self.reads.visible();
         let view = self.reads.view.load_full();
         let hidden = hidden_in(&view, until, oldest_snapshot);
         match arenas {

@@ -9,6 +9,7 @@ use terrace_lsm::time_profile::{Stage, at};
 use terrace_region::release_free_memory;
 
 use crate::db::Store;
+use crate::db::owners::{Files, Reads};
 use crate::db::read::Lookup;
 use crate::db::value::Value;
 use crate::read_buffer::{Found, Key, ReadBuffer, Version};
@@ -21,17 +22,6 @@ impl<'a> Lookup<'a> {
 }
 
 impl Store {
-    /// What the read buffer knows of a key: a value, its absence, or nothing.
-    #[inline]
-    pub(crate) fn get_buffered(&self, lookup: &Lookup<'_>) -> Option<Option<Value>> {
-        let buffer = self.reads.read_buffer.as_ref()?;
-        // What is visible at that number has been forwarded.
-        match buffer.get(&lookup.buffered(), lookup.began_at)? {
-            Found::Value(bytes) => Some(Some(Value::owned(bytes))),
-            Found::Absent => Some(None),
-        }
-    }
-
     /// Offers the read buffer what a read found in the tables. `tag` is the version's.
     #[inline]
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
@@ -78,13 +68,6 @@ impl Store {
         some_went.is_some()
     }
 
-    /// Before a frame is stored.
-    pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
-        if let Some(buffer) = &self.reads.read_buffer {
-            buffer.prepare(payload, first_sequence);
-        }
-    }
-
     /// After a frame is in the index and before it is visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
         if let Some(buffer) = &self.reads.read_buffer {
@@ -92,15 +75,6 @@ impl Store {
             if buffer.forward(payload, numbers) {
                 self.settle_claim(buffer);
             }
-        }
-    }
-
-    /// What was written to the keyspace before `sequence` may have been removed or replaced without
-    /// naming keys: by a range delete that is a record of its own this is done when it is forwarded,
-    /// for anything else before `sequence` is visible.
-    pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
-        if let Some(buffer) = &self.reads.read_buffer {
-            buffer.raise_floor(keyspace, sequence);
         }
     }
 
@@ -135,14 +109,45 @@ impl Store {
         let lend = |bytes| self.files.tables.blocks().lend(bytes);
         let are_to_leave = buffer.settle_claim(|request| self.reads.memory.settle(request, lend));
         if are_to_leave {
-            self.by_and_by(Self::let_blocks_go);
+            self.by_and_by(|store| store.files.let_blocks_go());
+        }
+    }
+}
+
+impl Reads {
+    /// What the read buffer knows of a key: a value, its absence, or nothing.
+    #[inline]
+    pub(crate) fn get_buffered(&self, lookup: &Lookup<'_>) -> Option<Option<Value>> {
+        let buffer = self.read_buffer.as_ref()?;
+        // What is visible at that number has been forwarded.
+        match buffer.get(&lookup.buffered(), lookup.began_at)? {
+            Found::Value(bytes) => Some(Some(Value::owned(bytes))),
+            Found::Absent => Some(None),
         }
     }
 
+    /// Before a frame is stored.
+    pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
+        if let Some(buffer) = &self.read_buffer {
+            buffer.prepare(payload, first_sequence);
+        }
+    }
+
+    /// What was written to the keyspace before `sequence` may have been removed or replaced without
+    /// naming keys: by a range delete that is a record of its own this is done when it is forwarded,
+    /// for anything else before `sequence` is visible.
+    pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
+        if let Some(buffer) = &self.read_buffer {
+            buffer.raise_floor(keyspace, sequence);
+        }
+    }
+}
+
+impl Files {
     /// A step of the deletion worker's: a part of the blocks that are to leave does, and its memory goes
     /// back to the kernel; false if there are none.
     pub(crate) fn let_blocks_go(&self) -> bool {
-        let some_went = self.files.tables.blocks().let_some_go();
+        let some_went = self.tables.blocks().let_some_go();
         if some_went {
             release_free_memory();
         }

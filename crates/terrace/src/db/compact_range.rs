@@ -117,7 +117,7 @@ impl Store {
         let choose = || {
             let version = Arc::clone(&self.reads.view.load().version);
             let levels = version.keyspace(keyspace)?;
-            let snapshots = self.reads.snapshots.stripes(|| self.visible());
+            let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
             whole_range(levels, range, &snapshots)
         };
         let Some(begun) = self

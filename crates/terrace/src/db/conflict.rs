@@ -14,6 +14,7 @@ use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::table::key_hash;
 
 use crate::db::Store;
+use crate::db::owners::Writes;
 use crate::db::read::ReadOptions;
 use crate::db::value::Value;
 use crate::db::view::View;
@@ -80,7 +81,7 @@ impl Store {
         let value = self.get_in(
             &view,
             &lookup,
-            ReadPoint::at(self.visible()),
+            ReadPoint::at(self.reads.visible()),
             &ReadOptions::default(),
             &mut 0,
         )?;
@@ -88,7 +89,9 @@ impl Store {
         // (in a MemTable that came after it, or past the MemTables): those count as not read.
         Ok((value, lookup.began_at))
     }
+}
 
+impl Writes {
     /// Refuses what was written since it was read, in the store or by the batches `earlier`. Called
     /// by the leader.
     pub(crate) fn check_condition(
@@ -114,7 +117,7 @@ impl Store {
         key: &[u8],
         sequence: SequenceNumber,
     ) -> bool {
-        let hash = key_hash(key, self.writes.hash_seed);
+        let hash = key_hash(key, self.hash_seed);
         let tables = view.memtables.iter().filter(|table| !table.is_empty());
         let newest = |(tag, _): (terrace_lsm::key::Tag, _)| tag.sequence() > sequence;
         tables

@@ -55,7 +55,7 @@ impl Store {
     /// The deletion worker's step: a part of the blocks or entries that are to leave, one cut, or the name
     /// of a file that is short.
     pub(crate) fn deletion_step(&self) -> Result<bool> {
-        if self.let_blocks_go() || self.let_entries_go() {
+        if self.files.let_blocks_go() || self.let_entries_go() {
             self.pause();
             return Ok(true);
         }

@@ -239,7 +239,7 @@ impl Store {
     /// earlier changes.
     pub(crate) fn written_if_idle(&self) -> Option<SequenceNumber> {
         if self.options.read_only {
-            return Some(self.visible());
+            return Some(self.reads.visible());
         }
         let writer = self.writes.writer.try_lock()?;
         writer.as_ref().map(|writer| writer.last_sequence)

@@ -180,7 +180,7 @@ impl Store {
         }
         self.metrics.count_flush(arenas, installed?, began);
         self.free_arenas(memtables.held());
-        self.release_sources();
+        self.reads.release_sources();
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl Store {
         files: &mut Vec<NewFiles>,
         mut along: Option<&mut Along<'a>>,
     ) -> Result<Vec<TableMeta>> {
-        let snapshots = self.reads.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
         // Again, behind the last one's tables.
         at(Stage::ArenaChecksums);
         memtable

@@ -205,7 +205,7 @@ impl Db {
         match store.lifecycle.is_inherited() {
             false => store.snapshot(),
             true => {
-                let point = ReadPoint::at(store.visible());
+                let point = ReadPoint::at(store.reads.visible());
                 store.reads.snapshots.unregistered(point)
             }
         }

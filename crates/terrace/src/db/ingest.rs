@@ -58,7 +58,7 @@ impl<'a> Ingestion<'a> {
         let place = Place::base(LEVELS as u8 - 1);
         Ok(Ingestion {
             keyspace,
-            number: store.visible() + 1,
+            number: store.reads.visible() + 1,
             table_bytes: store.table_bytes_of(levels)?,
             sink: Some(store.table_files(levels, place, Purpose::Flush)),
             failure: None,
@@ -218,7 +218,7 @@ impl Store {
                 view.version = version;
                 view.flushed_sequence = sequence;
             });
-            self.raise_floor(keyspace, sequence);
+            self.reads.raise_floor(keyspace, sequence);
             self.reads.empty_stretches.forget(keyspace);
             writer.last_sequence = sequence;
             self.metrics

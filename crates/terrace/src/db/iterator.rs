@@ -151,8 +151,10 @@ impl DbIterator {
     ) -> Result<Self> {
         store.lifecycle.check_open()?;
         // Before any view: the snapshot keeps its versions alive in every later view.
-        let held = options.snapshot.get_or_insert_with(|| store.hold_present());
-        store.check_snapshot(held)?;
+        let held = options
+            .snapshot
+            .get_or_insert_with(|| store.reads.hold_present());
+        store.reads.check_snapshot(held)?;
         let point = held.read_point();
         Ok(DbIterator {
             source: store.reads.sources.register(),

@@ -116,7 +116,7 @@ impl Store {
                 ..Edit::default()
             };
             self.record_and_show(&mut ledger, edit)?;
-            self.raise_floor(id, writer.last_sequence + 1);
+            self.reads.raise_floor(id, writer.last_sequence + 1);
             self.reads.empty_stretches.forget(id);
             Ok(id)
         })?;

@@ -108,18 +108,6 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn visible(&self) -> SequenceNumber {
-        self.reads.visible.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
-        if snapshot.is_of(&self.reads.snapshots) {
-            Ok(())
-        } else {
-            Err(Error::invalid("the snapshot was taken from another store"))
-        }
-    }
-
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.lifecycle.check_open()?;
         if self.options.read_only {
@@ -222,10 +210,26 @@ impl Store {
         });
     }
 
-    /// Whether some MemTable of the view has been flushed since.
+    pub(crate) fn writer(&self) -> Result<&OrderedMutex<{ place::WRITER }, Option<Writer>>> {
+        self.check_writable()?;
+        Ok(&self.writes.writer)
+    }
+}
+
+impl Reads {
+    /// Refuses a snapshot of another store.
+    pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.is_of(&self.snapshots) {
+            Ok(())
+        } else {
+            Err(Error::invalid("the snapshot was taken from another store"))
+        }
+    }
+
+    /// Returns whether some MemTable of the view has been flushed since.
     pub(crate) fn is_outdated(&self, view: &View) -> bool {
         let oldest = view.memtables.last();
-        let present = self.reads.view.load();
+        let present = self.view.load();
         oldest.is_some_and(|oldest| {
             !present
                 .memtables
@@ -234,13 +238,14 @@ impl Store {
         })
     }
 
-    pub(crate) fn writer(&self) -> Result<&OrderedMutex<{ place::WRITER }, Option<Writer>>> {
-        self.check_writable()?;
-        Ok(&self.writes.writer)
+    /// Returns the highest number that readers may see.
+    pub(crate) fn visible(&self) -> SequenceNumber {
+        self.visible.load(Ordering::Acquire)
     }
 }
 
 impl Lifecycle {
+    /// Fails if the store is closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             Err(Error::Closed)
@@ -249,13 +254,14 @@ impl Lifecycle {
         }
     }
 
+    /// Returns the failure after which the store refuses writes, if there was one.
     pub(crate) fn poisoned(&self) -> Option<Error> {
         self.poison.get().cloned()
     }
 }
 
 impl Writes {
-    /// Every write up to this number survives a power cut.
+    /// Returns the number up to which every write survives a power cut.
     pub(crate) fn persisted(&self) -> SequenceNumber {
         self.persisted.load(Ordering::Acquire)
     }

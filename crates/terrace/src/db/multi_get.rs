@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_lsm::table::{CursorOptions, TableReader, Unread};
 
 use crate::db::Store;
+use crate::db::owners::Files;
 use crate::db::read::{Lookup, ReadOptions};
 use crate::db::value::Value;
 use crate::db::view::View;
@@ -21,7 +22,7 @@ impl Store {
     ) -> Result<Vec<Option<Value>>> {
         self.lifecycle.check_open()?;
         if let Some(snapshot) = &options.snapshot {
-            self.check_snapshot(snapshot)?;
+            self.reads.check_snapshot(snapshot)?;
         }
         // Registered before the view is loaded: what it sees is in every later view.
         let snapshot = options.snapshot.clone().unwrap_or_else(|| self.snapshot());
@@ -30,7 +31,7 @@ impl Store {
         let mut pending = Vec::new();
         for (key, value) in keys.iter().zip(&mut values) {
             let lookup = self.lookup(keyspace, key.as_ref(), Some(point.sequence()));
-            match self.get_buffered(&lookup).filter(|_| !options.verify) {
+            match self.reads.get_buffered(&lookup).filter(|_| !options.verify) {
                 Some(found) => *value = found,
                 None => pending.push((lookup, value)),
             }
@@ -40,14 +41,16 @@ impl Store {
         if pending.len() > 1 && !options.verify {
             let lookups = pending.iter().map(|(lookup, _)| lookup);
             // A hint: what cannot be read shows where it is needed.
-            let _ = self.start_reads(&view, lookups, options.of_tables());
+            let _ = self.files.start_reads(&view, lookups, options.of_tables());
         }
         for (lookup, value) in pending {
             *value = self.get_in(&view, &lookup, point, options, &mut 0)?;
         }
         Ok(values)
     }
+}
 
+impl Files {
     /// Lets the device begin with every block that is in neither cache. A guess for each key: the
     /// first table whose filter does not rule it out. If the first block is in the page cache, the
     /// others are taken to be there, too.
@@ -85,7 +88,7 @@ impl Store {
     ) -> Result<Option<(Arc<TableReader>, Unread)>> {
         let levels = view.version.keyspace(lookup.keyspace).into_iter();
         for table in levels.flat_map(|levels| levels.tables_for_key(lookup.key)) {
-            let open = table.open(&self.files.tables)?;
+            let open = table.open(&self.tables)?;
             if !open.may_contain(lookup.hash) {
                 continue;
             }

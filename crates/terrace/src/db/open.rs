@@ -20,8 +20,8 @@ use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage
 use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::backlog::Backlog;
 use crate::db::events::trace;
-use crate::db::owners::Files;
 use crate::db::memory_budget::MemoryBudget;
+use crate::db::owners::Files;
 use crate::db::ownership::{Ownership, with_socket};
 use crate::db::persist_timer::Timer;
 use crate::db::recover::{RecoveredWrites, check_evidence};
@@ -210,13 +210,13 @@ impl Store {
         let view = self.reads.view.load();
         // Writes in arenas that nothing can persist were promised to nobody.
         let persisted = match view.memtables.is_empty() || self.check_can_persist().is_ok() {
-            true => self.visible(),
+            true => self.reads.visible(),
             false => view.flushed_sequence,
         };
         drop(view);
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
-        *self.writes.writer.lock() = Some(Writer::new(active, self.visible(), persisted));
-        self.loan_begins();
+        *self.writes.writer.lock() = Some(Writer::new(active, self.reads.visible(), persisted));
+        self.writes.loan_begins();
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ impl Timer {
 impl Store {
     /// A failure poisons the store, and so is seen by the next writer.
     pub(crate) fn persist_if_behind(&self) {
-        if self.visible() > self.writes.persisted() {
+        if self.reads.visible() > self.writes.persisted() {
             let _ = self.write(WriteBatch::new(), WriteOptions::with_sync(true));
         }
     }

@@ -18,6 +18,7 @@ use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
+use crate::db::owners::Files;
 use crate::db::range_cover::Ranges;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{Layer, Layers, MakeLayer, Source};
@@ -141,19 +142,19 @@ impl Store {
     ) -> Result<Option<Value>> {
         self.lifecycle.check_open()?;
         if let Some(snapshot) = &options.snapshot {
-            self.check_snapshot(snapshot)?;
+            self.reads.check_snapshot(snapshot)?;
         }
         let held = options.snapshot.as_ref().map(Snapshot::read_point);
         let lookup = self.lookup(keyspace, key, held.map(ReadPoint::sequence));
         if !options.verify
-            && let Some(found) = self.get_buffered(&lookup)
+            && let Some(found) = self.reads.get_buffered(&lookup)
         {
             return Ok(found);
         }
         at(Stage::MemTables);
         let view = self.reads.view.load();
         // After the view: see its invariant.
-        let point = held.unwrap_or_else(|| ReadPoint::at(self.visible()));
+        let point = held.unwrap_or_else(|| ReadPoint::at(self.reads.visible()));
         self.get_in(&view, &lookup, point, options, asked)
     }
 
@@ -168,7 +169,7 @@ impl Store {
             keyspace,
             key,
             hash: key_hash(key, self.writes.hash_seed),
-            began_at: snapshot.unwrap_or_else(|| self.visible()),
+            began_at: snapshot.unwrap_or_else(|| self.reads.visible()),
         }
     }
 
@@ -196,62 +197,19 @@ impl Store {
         }
         at(Stage::Filters);
         let options = options.of_tables();
-        let Some((tag, value)) = self.get_in_levels(levels, key, hash, point, options, asked)?
+        let Some((tag, value)) = self
+            .files
+            .get_in_levels(levels, key, hash, point, options, asked)?
         else {
             return Ok(None);
         };
-        let file = || self.file_with(levels, lookup, point, options);
+        let file = || self.files.file_with(levels, lookup, point, options);
         let is_put = self.is_put(tag, &mut { point }, || &value, file)?;
         let value = is_put.then_some(value);
         if options.fill_cache {
             self.fill_buffer(lookup, tag, value.as_deref());
         }
         Ok(value.map(Value::in_block))
-    }
-
-    /// The table in which a lookup ends, for messages.
-    #[cold]
-    fn file_with(
-        &self,
-        levels: &KeyspaceLevels,
-        lookup: &Lookup<'_>,
-        point: ReadPoint,
-        options: CursorOptions,
-    ) -> Option<PathBuf> {
-        levels.tables_for_key(lookup.key).find_map(|table| {
-            let open = table.open(&self.files.tables).ok()?;
-            let found = get_in_table(table, &open, lookup.key, lookup.hash, point, options);
-            found.ok()??;
-            Some(open.path().to_path_buf())
-        })
-    }
-
-    fn get_in_levels(
-        &self,
-        levels: &KeyspaceLevels,
-        key: &[u8],
-        hash: u64,
-        point: ReadPoint,
-        options: CursorOptions,
-        asked: &mut u64,
-    ) -> Result<Option<(Tag, TableValue)>> {
-        for table in levels.tables_for_key(key) {
-            let open = table.open(&self.files.tables)?;
-            *asked += 1;
-            // Only a table that is listed with range tombstones is asked for them.
-            let deleted = match table.range_tombstones {
-                0 => None,
-                _ => newest_range(&open, key, point.sequence()),
-            };
-            let found = get_in_table(table, &open, key, hash, point, options)?;
-            match (found, deleted) {
-                (Some((tag, _)), Some(deleted)) if tag.sequence() < deleted => return Ok(None),
-                (Some(found), _) => return Ok(Some(found)),
-                (None, Some(_)) => return Ok(None),
-                (None, None) => {}
-            }
-        }
-        Ok(None)
     }
 
     fn value_in_memtable(
@@ -296,19 +254,9 @@ impl Store {
             )),
         }
     }
+}
 
-    /// Opens cursors over tables, for sub-levels.
-    pub(crate) fn opener(
-        &self,
-        options: CursorOptions,
-    ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
-        let tables = Arc::clone(&self.files.tables);
-        move |table| {
-            let cursor = table.open(&tables)?.cursor(options);
-            Ok(cursor.with_assigned(table.assigned_sequence()))
-        }
-    }
-
+impl Files {
     /// Returns all versions of a keyspace in order, with deleted ranges: those of the layers `on_top`, of
     /// MemTables and of every sub-level, merged. The caller's read point is older than the view.
     pub(crate) fn source(
@@ -336,12 +284,71 @@ impl Store {
         }
         Ok(layers.into_source(view, arenas))
     }
+}
+
+impl Files {
+    /// The table in which a lookup ends, for messages.
+    #[cold]
+    fn file_with(
+        &self,
+        levels: &KeyspaceLevels,
+        lookup: &Lookup<'_>,
+        point: ReadPoint,
+        options: CursorOptions,
+    ) -> Option<PathBuf> {
+        levels.tables_for_key(lookup.key).find_map(|table| {
+            let open = table.open(&self.tables).ok()?;
+            let found = get_in_table(table, &open, lookup.key, lookup.hash, point, options);
+            found.ok()??;
+            Some(open.path().to_path_buf())
+        })
+    }
+
+    fn get_in_levels(
+        &self,
+        levels: &KeyspaceLevels,
+        key: &[u8],
+        hash: u64,
+        point: ReadPoint,
+        options: CursorOptions,
+        asked: &mut u64,
+    ) -> Result<Option<(Tag, TableValue)>> {
+        for table in levels.tables_for_key(key) {
+            let open = table.open(&self.tables)?;
+            *asked += 1;
+            // Only a table that is listed with range tombstones is asked for them.
+            let deleted = match table.range_tombstones {
+                0 => None,
+                _ => newest_range(&open, key, point.sequence()),
+            };
+            let found = get_in_table(table, &open, key, hash, point, options)?;
+            match (found, deleted) {
+                (Some((tag, _)), Some(deleted)) if tag.sequence() < deleted => return Ok(None),
+                (Some(found), _) => return Ok(Some(found)),
+                (None, Some(_)) => return Ok(None),
+                (None, None) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens cursors over tables, for sub-levels.
+    pub(crate) fn opener(
+        &self,
+        options: CursorOptions,
+    ) -> impl FnMut(&Arc<Table>) -> Result<TableCursor> + Send + use<> {
+        let tables = Arc::clone(&self.tables);
+        move |table| {
+            let cursor = table.open(&tables)?.cursor(options);
+            Ok(cursor.with_assigned(table.assigned_sequence()))
+        }
+    }
 
     /// Reads the range tombstones of tables, for checks.
     pub(crate) fn range_reader(
         &self,
     ) -> impl FnMut(&Arc<Table>) -> Result<Option<Arc<RangeTombstones>>> + use<> {
-        let tables = Arc::clone(&self.files.tables);
+        let tables = Arc::clone(&self.tables);
         move |table| Ok(table.open(&tables)?.range_tombstones().cloned())
     }
 }

@@ -14,6 +14,7 @@ use terrace_storage::ForkMark;
 use crate::SequenceNumber;
 use crate::db::Store;
 use crate::db::bell::Bell;
+use crate::db::owners::Reads;
 
 /// The live snapshots of a store: numbers with how often each is held.
 #[derive(Debug)]
@@ -142,13 +143,15 @@ impl Store {
     /// Returns the present state as of now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let seconds = self.lifecycle.clock.unix_seconds();
-        let visible = || ReadPoint::with_seconds(self.visible(), seconds);
+        let visible = || ReadPoint::with_seconds(self.reads.visible(), seconds);
         self.reads.snapshots.take(visible)
     }
+}
 
+impl Reads {
     /// Registers the present state for one reader, which takes the time if a record asks for it.
     pub(crate) fn hold_present(&self) -> Snapshot {
-        self.reads.snapshots.take(|| ReadPoint::at(self.visible()))
+        self.snapshots.take(|| ReadPoint::at(self.visible()))
     }
 }
 

@@ -14,7 +14,7 @@ use terrace_lsm::compaction::Versions;
 use terrace_lsm::cursor::Cursor;
 use terrace_lsm::sync::{Mutex, MutexGuard};
 
-use crate::db::Store;
+use crate::db::owners::Reads;
 use crate::db::range_cover::{RangeCover, Ranges};
 use crate::db::view::View;
 
@@ -112,18 +112,18 @@ impl Sources {
     }
 }
 
-impl Store {
+impl Reads {
     /// Whether a source holds flushed MemTables while readers hold too much.
     pub(crate) fn is_to_be_released(&self, source: &Source) -> bool {
-        !self.reads.pins.within_budget() && self.is_outdated(&source.view)
+        !self.pins.within_budget() && self.is_outdated(&source.view)
     }
 
     /// Takes flushed MemTables away from iterators that are not moving, if readers hold too much.
     pub(crate) fn release_sources(&self) {
-        if self.reads.pins.within_budget() {
+        if self.pins.within_budget() {
             return;
         }
-        let mut sources = self.reads.sources.0.lock();
+        let mut sources = self.sources.0.lock();
         sources.retain(|source| source.strong_count() > 0);
         for source in sources.iter().filter_map(Weak::upgrade) {
             // One that moves may read a device meanwhile; it looks for itself before its next move.

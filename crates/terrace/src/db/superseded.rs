@@ -17,7 +17,7 @@ impl Store {
             set_back: keyspaces
                 .flat_map(|levels| self.compactor.monitor.set_back_tables(levels))
                 .collect(),
-            snapshots: self.reads.snapshots.stripes(|| self.visible()),
+            snapshots: self.reads.snapshots.stripes(|| self.reads.visible()),
         }
     }
 }

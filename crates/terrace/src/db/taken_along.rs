@@ -180,7 +180,7 @@ impl Store {
         ranges.extend(of_tables.iter().map(RangeTombstone::from));
         let ranges = RangeTombstones::new(ranges);
         let rules = DropRules::new(snapshots, &older, &ranges);
-        let tables = self.inputs(choice, &Slice::ALL, &rules);
+        let tables = self.files.inputs(choice, &Slice::ALL, &rules);
         let sources: Vec<Box<dyn Cursor + Send + '_>> =
             vec![Box::new(memtable.cursor(keyspace)), Box::new(tables)];
         let mut versions = MergingCursor::new(sources);

@@ -25,7 +25,7 @@ use terrace_storage::Purpose;
 
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
-use crate::db::owners::Lifecycle;
+use crate::db::owners::{Lifecycle, Reads};
 use crate::options::Options;
 use crate::{Result, SequenceNumber};
 
@@ -97,7 +97,7 @@ impl Store {
         let version = Arc::clone(&self.reads.view.load().version);
         let ranges = self.hidden_by_ranges(&version);
         let mut hidden_from = ranges.from;
-        let in_arenas = self.hidden_by_arenas(self.oldest_snapshot(), arenas);
+        let in_arenas = self.hidden_by_arenas(self.reads.oldest_snapshot(), arenas);
         if !in_arenas.is_empty() {
             let known = Arc::make_mut(&mut hidden_from);
             in_arenas.into_iter().for_each(|(table, from)| {
@@ -108,7 +108,7 @@ impl Store {
         Arc::new(Seen {
             now_seconds: self.lifecycle.clock.unix_seconds(),
             opened_seconds: self.lifecycle.opened_seconds,
-            oldest_snapshot: self.oldest_snapshot(),
+            oldest_snapshot: self.reads.oldest_snapshot(),
             hidden: ranges.entries,
             hidden_from,
             // Anew: files may have been read meanwhile.
@@ -140,11 +140,6 @@ impl Store {
             inner: Box::new(tombstones),
             seen: Arc::clone(&seen.superseded),
         }
-    }
-
-    pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let stripes = self.reads.snapshots.stripes(|| self.visible());
-        stripes.first().copied().unwrap_or(0)
     }
 
     fn hidden_by_ranges(&self, version: &Arc<Version>) -> HiddenByRanges {
@@ -257,6 +252,13 @@ impl Store {
         if self.files.lacks_reserve() {
             self.lifecycle.background.deletion_wanted(self);
         }
+    }
+}
+
+impl Reads {
+    pub(crate) fn oldest_snapshot(&self) -> u64 {
+        let stripes = self.snapshots.stripes(|| self.visible());
+        stripes.first().copied().unwrap_or(0)
     }
 }
 

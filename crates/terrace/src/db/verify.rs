@@ -80,7 +80,11 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
     progress(count, count);
     if report.problems.is_empty() && !store.lifecycle.is_inherited() {
         let options = CursorOptions::uncached(Purpose::Other);
-        match check_age_rule(version, store.opener(options), store.range_reader()) {
+        match check_age_rule(
+            version,
+            store.files.opener(options),
+            store.files.range_reader(),
+        ) {
             Ok(None) => {}
             Ok(Some(violation)) => {
                 let table = version.table_with(&violation);

@@ -236,7 +236,7 @@ impl Store {
             live(&view.version, keyspace)?;
         }
         if let Some(condition) = &request.condition {
-            self.check_condition(&view, condition, earlier)?;
+            self.writes.check_condition(&view, condition, earlier)?;
         }
         if request.no_stall && self.would_stall(writer, &request.batch) {
             return Err(Error::WouldStall);
@@ -293,7 +293,7 @@ impl Store {
             persisted_until,
             payload,
         };
-        self.prepare_read_buffer(payload, first_sequence);
+        self.reads.prepare_read_buffer(payload, first_sequence);
         at(Stage::ArenaCopy);
         let stored = self.store_frame(writer, &frame, admission)?;
         writer.last_sequence = last_sequence;

@@ -39,7 +39,7 @@ impl Store {
         let options = CursorOptions::uncached(Purpose::Compaction);
         let (mut samples, mut hidden, mut input_bytes) = (Vec::new(), Vec::new(), 0);
         let ranges = self.files.input_ranges(choice, &Slice::ALL)?;
-        let oldest_snapshot = self.oldest_snapshot();
+        let oldest_snapshot = self.reads.oldest_snapshot();
         for input in &choice.inputs {
             let table = &input.table;
             let keys = table.open(&self.files.tables)?.sampled_keys(options)?;
@@ -148,7 +148,7 @@ impl Store {
         let levels = live(&version, work.keyspace)?;
         let table_bytes = self.table_bytes_of(levels)?;
         // After the version: whatever is in it is at or below a number visible by now, or stays.
-        let snapshots = self.reads.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
         // What merges under way take from one place and put into another is listed at one of them
         // in every version, so it is enough to ask any.
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
@@ -159,7 +159,7 @@ impl Store {
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Compaction)
             .with_oldest_tombstone(self.lifecycle.oldest_tombstone(in_slice));
-        let mut versions = Counted::new(self.inputs(choice, slice, &rules));
+        let mut versions = Counted::new(self.files.inputs(choice, slice, &rules));
         let merged = merge(
             &mut versions,
             slice,
@@ -179,7 +179,9 @@ impl Store {
             Err(error) => self.settle_files(files, Err(error)),
         }
     }
+}
 
+impl Files {
     /// The versions of all inputs of a slice in order: one cursor for each sub-level. The block
     /// cache is neither asked nor filled. Tables that a deleted range hides are not read at all.
     pub(crate) fn inputs(

@@ -98,7 +98,7 @@ impl Search {
     ) -> Result<(&'s mut Source, bool)> {
         let positioned = held
             .as_deref()
-            .is_some_and(|source| !self.store.is_to_be_released(source));
+            .is_some_and(|source| !self.store.reads.is_to_be_released(source));
         if !positioned {
             *held = None;
         }
@@ -108,7 +108,10 @@ impl Search {
                 let view = self.store.reads.view.load_full();
                 let options = self.options.of_tables();
                 let on_top = &self.on_top;
-                let source = self.store.source(view, self.keyspace, options, on_top)?;
+                let source = self
+                    .store
+                    .files
+                    .source(view, self.keyspace, options, on_top)?;
                 none.insert(Box::new(source))
             }
         };

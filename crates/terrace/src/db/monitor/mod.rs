@@ -76,7 +76,7 @@ impl Store {
         // Not before: whoever waits for the lock is not to go back to what was listed then.
         let version = Arc::clone(&self.reads.view.load().version);
         // After the version, so that all snapshots of what is in it are among them.
-        let snapshots = self.reads.snapshots.stripes(|| self.visible());
+        let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
         keyspaces.retain(|id, _| version.keyspaces.contains_key(id));
         let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
             let watched = keyspaces.entry(levels.id).or_default();

@@ -88,7 +88,7 @@ impl Store {
     }
 
     fn sequences(&self, view: &View, flushed: SequenceNumber) -> Sequences {
-        let visible = self.visible();
+        let visible = self.reads.visible();
         Sequences {
             visible,
             last: view
