@@ -304,6 +304,7 @@ impl Files {
         })
     }
 
+    #[inline]
     fn get_in_levels(
         &self,
         levels: &KeyspaceLevels,
