@@ -143,6 +143,7 @@ impl DbIterator {
     }
 
     /// Makes an iterator over the store with layers that lie on top of it, the youngest first.
+    #[inline(always)]
     pub(crate) fn with_layers(
         store: Arc<Store>,
         keyspace: KeyspaceId,

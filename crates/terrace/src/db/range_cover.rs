@@ -88,9 +88,9 @@ impl Within {
 }
 
 /// The range tombstones of the layer at one position of the merge.
-struct RangesAt {
-    source: usize,
-    ranges: Ranges,
+pub(crate) struct RangesAt {
+    pub(crate) source: usize,
+    pub(crate) ranges: Ranges,
 }
 
 /// The range tombstones of a layer.
@@ -106,36 +106,32 @@ pub(crate) enum Ranges {
 }
 
 impl Ranges {
-    /// Returns those of a sub-level.
-    pub(crate) fn of_sub_level(sub_level: &Arc<SubLevel>) -> Self {
-        if sub_level.tables_with_ranges().is_empty() {
-            return Ranges::Sets(Vec::new());
-        }
-        Ranges::SubLevel {
-            sub_level: Arc::clone(sub_level),
-            read: None,
-        }
+    /// Returns those in memory, the youngest set first; `None` without a set.
+    #[inline]
+    pub(crate) fn of_sets(sets: Vec<Arc<RangeTombstones>>) -> Option<Self> {
+        (!sets.is_empty()).then_some(Ranges::Sets(sets))
     }
 
-    fn is_empty(&self) -> bool {
-        matches!(self, Ranges::Sets(sets) if sets.is_empty())
+    /// Returns those of a sub-level; `None` if its tables have none.
+    #[inline]
+    pub(crate) fn of_sub_level(sub_level: &Arc<SubLevel>) -> Option<Self> {
+        let has_ranges = !sub_level.tables_with_ranges().is_empty();
+        has_ranges.then(|| Ranges::SubLevel {
+            sub_level: Arc::clone(sub_level),
+            read: None,
+        })
     }
 }
 
 impl RangeCover {
-    /// Makes a cover without layers, which hides nothing. The first `on_top` layers lie on top of the store.
-    pub(crate) fn new(on_top: usize) -> Self {
+    /// Makes a cover of range tombstones, those of the youngest layer first. The first `on_top` layers of
+    /// the merge lie on top of the store.
+    #[inline]
+    pub(crate) fn new(on_top: usize, layers: Vec<RangesAt>) -> Self {
         RangeCover {
             on_top,
-            layers: Vec::new(),
+            layers,
             last: None,
-        }
-    }
-
-    /// Adds the range tombstones of the layer at a position of the merge. Layers come from the youngest on.
-    pub(crate) fn add(&mut self, source: usize, ranges: Ranges) {
-        if !ranges.is_empty() {
-            self.layers.push(RangesAt { source, ranges });
         }
     }
 

@@ -271,7 +271,7 @@ impl Files {
         let first_arena = layers.len();
         for table in view.memtables.iter().filter(|table| !table.is_empty()) {
             layers.push(Layer {
-                ranges: Ranges::Sets(table.range_tombstones(keyspace)),
+                ranges: Ranges::of_sets(table.range_tombstones(keyspace)),
                 cursor: Box::new(table.cursor(keyspace)),
             });
         }

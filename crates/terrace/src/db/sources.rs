@@ -15,13 +15,14 @@ use terrace_lsm::cursor::Cursor;
 use terrace_lsm::sync::{Mutex, MutexGuard};
 
 use crate::db::owners::Reads;
-use crate::db::range_cover::{RangeCover, Ranges};
+use crate::db::range_cover::{RangeCover, Ranges, RangesAt};
 use crate::db::view::View;
 
 /// A cursor with the deleted ranges that lie beside its versions.
 pub(crate) struct Layer {
     pub(crate) cursor: Box<dyn Cursor + Send>,
-    pub(crate) ranges: Ranges,
+    /// `None` if there are none.
+    pub(crate) ranges: Option<Ranges>,
 }
 
 /// Makes a layer that lies on top of a store. An iterator calls it again after its source was taken away:
@@ -31,23 +32,31 @@ pub(crate) type MakeLayer = Box<dyn Fn() -> Layer + Send + Sync>;
 /// The layers of a source to be, from the youngest on.
 pub(crate) struct Layers {
     cursors: Vec<Box<dyn Cursor + Send>>,
-    cover: RangeCover,
+    ranges: Vec<RangesAt>,
+    /// Number of layers that lie on top.
+    on_top: usize,
 }
 
 impl Layers {
     /// Begins with the layers that lie on top.
+    #[inline]
     pub(crate) fn new(on_top: &[MakeLayer]) -> Self {
         let mut layers = Layers {
             cursors: Vec::new(),
-            cover: RangeCover::new(on_top.len()),
+            ranges: Vec::new(),
+            on_top: on_top.len(),
         };
         on_top.iter().for_each(|make| layers.push(make()));
         layers
     }
 
     /// Adds the next older layer.
+    #[inline(always)]
     pub(crate) fn push(&mut self, layer: Layer) {
-        self.cover.add(self.cursors.len(), layer.ranges);
+        if let Some(ranges) = layer.ranges {
+            let source = self.cursors.len();
+            self.ranges.push(RangesAt { source, ranges });
+        }
         self.cursors.push(layer.cursor);
     }
 
@@ -57,12 +66,13 @@ impl Layers {
     }
 
     /// Merges the layers of a view. `arenas` has the positions of its MemTables.
+    #[inline]
     pub(crate) fn into_source(self, view: Arc<View>, arenas: Range<usize>) -> Source {
         Source {
             view,
             arenas,
             versions: Versions::new(self.cursors),
-            cover: self.cover,
+            cover: RangeCover::new(self.on_top, self.ranges),
         }
     }
 }

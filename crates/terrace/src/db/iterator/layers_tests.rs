@@ -87,10 +87,7 @@ impl OnTop {
     fn make(self) -> MakeLayer {
         Box::new(move || Layer {
             cursor: Box::new(VersionsCursor::new(self.versions.clone())),
-            ranges: match self.ranges.is_empty() {
-                true => Ranges::Sets(Vec::new()),
-                false => Ranges::Sets(vec![Arc::new(RangeTombstones::new(self.ranges.clone()))]),
-            },
+            ranges: Ranges::of_sets(vec![Arc::new(RangeTombstones::new(self.ranges.clone()))]),
         })
     }
 }

@@ -281,7 +281,7 @@ impl Search {
                 }
                 continue;
             }
-            let live = self.is_put(versions)?;
+            let live = self.is_put(key.tag, versions)?;
             replace(&mut self.key, key.user_key);
             if live {
                 self.value.show(versions);
@@ -299,9 +299,8 @@ impl Search {
 
     /// Returns whether the version that the merge stands on is a value, if it decides for its key.
     #[inline]
-    fn is_put(&mut self, versions: &Versions) -> Result<bool> {
-        let (tag, value) = (versions.key().tag, || versions.value());
-        let file = || versions.file();
+    fn is_put(&mut self, tag: Tag, versions: &Versions) -> Result<bool> {
+        let (value, file) = (|| versions.value(), || versions.file());
         self.store.is_put(tag, &mut self.point, value, file)
     }
 
@@ -380,7 +379,7 @@ impl Search {
             let tag = versions.key().tag;
             if self.point.sees(tag.sequence()) {
                 source = versions.source();
-                live = tag.sequence() >= hidden_below && self.is_put(versions)?;
+                live = tag.sequence() >= hidden_below && self.is_put(tag, versions)?;
                 if live {
                     self.value.show(versions);
                 }
@@ -400,7 +399,7 @@ impl Search {
         live = versions.valid()
             && key.user_key == self.key.as_slice()
             && key.sequence() >= hidden_below
-            && self.is_put(versions)?;
+            && self.is_put(key.tag, versions)?;
         if live {
             self.value.show(versions);
         }
