@@ -43,6 +43,12 @@ impl Request {
         let unexplained_bytes = beyond_bytes.saturating_sub(self.max_borrowed_bytes);
         self.floor_bytes.min(self.max_bytes) + unexplained_bytes
     }
+
+    /// Returns the bytes that are set aside, if the consumer may have so many at most.
+    fn share_of_budget(&self, max_bytes: u64) -> u64 {
+        let demand_bytes = self.demand_bytes.min(max_bytes);
+        demand_bytes.max(self.floor_of_budget())
+    }
 }
 
 /// The idle memory of a lender outside the budget.
@@ -103,7 +109,7 @@ pub(crate) fn divide<const LOANS: usize>(
         let others_bytes = taken_bytes.saturating_sub(floor_bytes);
         let left_bytes = budget_bytes.saturating_sub(others_bytes);
         let max_bytes = request.max_bytes.min(left_bytes);
-        let bytes = floor_bytes.max(request.demand_bytes.min(max_bytes));
+        let bytes = request.share_of_budget(max_bytes);
         taken_bytes = others_bytes.saturating_add(bytes);
         let borrowed_bytes = borrow(request, &mut loans);
         Share {
