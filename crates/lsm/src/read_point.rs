@@ -51,8 +51,8 @@ impl ReadPoint {
         self.sequence
     }
 
-    /// Returns whether the reader sees a version with this number: a write of the store up to the read
-    /// point, or any version of a layer on top of the store.
+    /// Returns whether the reader sees a version with this number. It sees writes of the store up to the read
+    /// point, and all versions of layers on top.
     #[inline]
     pub fn sees(self, sequence: SequenceNumber) -> bool {
         sequence <= self.sequence || sequence >= MIN_OVERLAY_SEQUENCE

@@ -83,3 +83,40 @@ fn a_reverse_scan_past_a_deleted_range_ends_whatever_the_index_says() {
         );
     }
 }
+
+/// The sequence number from which on versions lie on top of a store, which no table may claim for its own.
+const ON_TOP: u64 = (1 << 56) - 1 - u32::MAX as u64;
+
+#[test]
+fn a_version_with_a_number_above_all_writes_is_shown_to_nobody() {
+    let mut image = closed_store();
+    let put = 1;
+    let tag = (4_u64 << 8 | put).to_le_bytes();
+    let mut forged = 0;
+    for (name, bytes) in &mut image.files {
+        let raise = |contents: &mut [u8]| {
+            let place = contents.windows(tag.len()).position(|bytes| bytes == tag);
+            if let Some(place) = place {
+                contents[place..place + tag.len()]
+                    .copy_from_slice(&(ON_TOP << 8 | put).to_le_bytes());
+                forged += 1;
+            }
+        };
+        if name.ends_with(".table") {
+            internal::forge_blocks(bytes, "data", raise).unwrap();
+        }
+    }
+    assert_eq!(forged, 1);
+    let disk = image.disk(1);
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    assert!(db.get(&key(3)).unwrap().is_none());
+    let iterator = db.iter(IterOptions::default()).unwrap();
+    let mut keys = Vec::new();
+    for entry in iterator.entries() {
+        keys.push(entry.unwrap().0.to_vec());
+    }
+    assert!(!keys.contains(&key(3).to_vec()));
+    assert_eq!(keys.len(), 11);
+    let iterator = db.iter(IterOptions::default()).unwrap();
+    assert_eq!(iterator.entries_reverse().count(), 11);
+}

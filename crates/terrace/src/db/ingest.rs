@@ -20,7 +20,7 @@ use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::policy::settings::CompactionPolicy;
 use terrace_lsm::compaction::targets::{Shape, Targets};
 use terrace_lsm::guard::catch;
-use terrace_lsm::key::{InternalKey, Kind, MAX_KEY_BYTES, MAX_SEQUENCE, Tag};
+use terrace_lsm::key::{InternalKey, Kind, MAX_KEY_BYTES, MIN_OVERLAY_SEQUENCE, Tag};
 use terrace_lsm::levels::{Edit, KeyRange, KeyspaceLevels, LEVELS, Place, TableAdded, TableMeta};
 use terrace_storage::Purpose;
 
@@ -184,9 +184,9 @@ impl Store {
             self.hold_back(writer, 0)?;
             self.flush_active(writer)?;
             let sequence = writer.last_sequence + 1;
-            if sequence > MAX_SEQUENCE {
+            if sequence >= MIN_OVERLAY_SEQUENCE {
                 return Err(Error::invalid(
-                    "2^56 writes: the sequence numbers are used up",
+                    "nearly 2^56 writes: the sequence numbers are used up",
                 ));
             }
             let mut ledger = self.manifest_log.ledger.lock();

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_lsm::key::MAX_SEQUENCE;
+use terrace_lsm::key::MIN_OVERLAY_SEQUENCE;
 use terrace_lsm::sync::Instant;
 use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
 use terrace_region::{Appended, Frame};
@@ -277,9 +277,9 @@ impl Store {
         self.lifecycle.check_process()?;
         let first_sequence = writer.last_sequence + 1;
         let last_sequence = writer.last_sequence + u64::from(records);
-        if last_sequence > MAX_SEQUENCE {
+        if last_sequence >= MIN_OVERLAY_SEQUENCE {
             return Err(Error::invalid(
-                "2^56 writes: the sequence numbers are used up",
+                "nearly 2^56 writes: the sequence numbers are used up",
             ));
         }
         debug_assert!(

@@ -29,7 +29,7 @@ pub(super) struct Search {
     pub(super) point: ReadPoint,
     /// The layers on top of the store, from the youngest on.
     pub(super) on_top: Vec<MakeLayer>,
-    /// The highest number that a version has which the search sees.
+    /// The highest number of a version that the search sees.
     pub(super) newest: SequenceNumber,
     pub(super) key: Vec<u8>,
     pub(super) value: RowValue,
@@ -262,7 +262,7 @@ impl Search {
             if !self.options.below_upper(key.user_key) {
                 return Ok(false);
             }
-            if !self.point.sees(key.sequence()) {
+            if !self.sees(versions, key.sequence()) {
                 skip_newer(versions, snapshot, &mut self.key)?;
                 continue;
             }
@@ -295,6 +295,14 @@ impl Search {
             }
         }
         Ok(false)
+    }
+
+    /// Returns whether the search sees the version that the merge stands on. Only layers on top have versions
+    /// above the read point that it sees: a forged table may hold their numbers, too.
+    #[inline]
+    fn sees(&self, versions: &Versions, sequence: SequenceNumber) -> bool {
+        sequence <= self.point.sequence()
+            || self.point.sees(sequence) && is_before(versions.source(), self.on_top.len())
     }
 
     /// Returns whether the version that the merge stands on is a value, if it decides for its key.
@@ -377,7 +385,7 @@ impl Search {
                 return Ok((live, source));
             }
             let tag = versions.key().tag;
-            if self.point.sees(tag.sequence()) {
+            if self.sees(versions, tag.sequence()) {
                 source = versions.source();
                 live = tag.sequence() >= hidden_below && self.is_put(tag, versions)?;
                 if live {
@@ -391,7 +399,8 @@ impl Search {
         }
         // From the other side: the first version that the read point sees is the newest.
         versions.seek(InternalKey::seek(&self.key, self.newest))?;
-        if !self.point.sees(versions.key().sequence()) {
+        let is_newest = self.newest == self.point.sequence();
+        if !is_newest && !self.sees(versions, versions.key().sequence()) {
             versions.seek(InternalKey::seek(&self.key, self.point.sequence()))?;
         }
         source = versions.source();
@@ -457,6 +466,11 @@ pub(super) fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -
 }
 
 /// Returns whether a layer of the merge is a MemTable.
+/// Returns whether a layer is one of the first `layers`.
+fn is_before(layer: Option<usize>, layers: usize) -> bool {
+    layer.is_some_and(|layer| layer < layers)
+}
+
 fn is_in(arenas: &Range<usize>, layer: Option<usize>) -> bool {
     layer.is_some_and(|layer| arenas.contains(&layer))
 }
