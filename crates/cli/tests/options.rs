@@ -22,8 +22,8 @@ fn one_option_is_shown_with_its_values_and_the_moment_of_a_change() {
          Size of a table that a compaction writes\n  \
          values   bytes, from 1 KiB to 1 TiB\n  \
          default  67108864 (64 MiB)\n  \
-         applies  next table: tables written from then on have the new value, older tables keep \
-         theirs\n\n\
+         applies  next table: tables written after the next opening have the new value, older \
+         tables keep theirs\n\n\
          table_bytes (option of a keyspace)\n  \
          Size of a table that a compaction writes\n  \
          values   bytes, from 1 KiB to 1 TiB\n  \

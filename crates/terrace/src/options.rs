@@ -376,8 +376,9 @@ impl Default for Options {
             debt_stop_bytes: 64 << 30,
             level1_bytes: form.level1_bytes,
             level_ratio: form.level_ratio,
-            compaction_threads: std::thread::available_parallelism()
-                .map_or(1, |processors| processors.get().saturating_sub(1).max(1)),
+            compaction_threads: std::thread::available_parallelism().map_or(1, |processors| {
+                processors.get().saturating_sub(1).clamp(1, 64)
+            }),
             slice_bytes: 256 << 20,
             background_bytes_per_second: None,
             cache_bytes: 64 << 20,

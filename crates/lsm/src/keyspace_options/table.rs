@@ -42,14 +42,14 @@ pub const TABLE_BYTES: OptionEntry = OptionEntry::new(
 
 /// Size of level 1. A policy takes it from the options of the keyspace whenever it chooses.
 pub const LEVEL1_BYTES: OptionEntry = OptionEntry::new(
-    "Target size of level 1 in a small store; of no effect with the policy tiered",
+    "Target size of level 1 in a small store; policies leveled and lazy alone ask for it",
     bytes(1 << 10, 1 << 50),
     Live,
 );
 
 /// Ratio of levels. A policy takes it from the options of the keyspace whenever it chooses.
 pub const LEVEL_RATIO: OptionEntry = OptionEntry::new(
-    "Size of a level in multiples of the level above; with tiered and lazy, sub-levels of a full one",
+    "Size of a level in multiples of the one above; but for leveled, sub-levels of a full level",
     whole("times", 2, 1000),
     Live,
 );

@@ -343,7 +343,8 @@ impl Keyspace {
         Ok(self.own_store()?.change_key(self.id, key, decide)?.0)
     }
 
-    /// The options of the keyspace from now on, for tables written from now on.
+    /// Changes the options of the keyspace. Sizes of levels count at once, and all others for tables written
+    /// from now on.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an option out of its range or

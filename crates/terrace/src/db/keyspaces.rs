@@ -64,7 +64,7 @@ impl Store {
         Ok(id)
     }
 
-    /// The options of a keyspace, from now on.
+    /// Changes the options of a keyspace.
     pub(crate) fn form_keyspace(&self, id: KeyspaceId, options: KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
         options.check()?;
@@ -79,7 +79,11 @@ impl Store {
             keyspaces_formed: vec![KeyspaceFormed { id, options }],
             ..Edit::default()
         };
-        self.record_and_show(&mut ledger, edit)
+        self.record_and_show(&mut ledger, edit)?;
+        drop(ledger);
+        // A level may be over its new target.
+        self.lifecycle.background.compaction_wanted(self);
+        Ok(())
     }
 
     pub(crate) fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {

@@ -36,6 +36,7 @@ const fn switch(description: &'static str) -> OptionEntry {
 }
 
 const SECONDS: Values = Values::Other("seconds, with a fraction where wanted");
+const SECONDS_ABOVE_0: Values = Values::Other("seconds above 0, with a fraction where wanted");
 const POLICIES: &[&str] = &["leveled", "tiered", "lazy", "dedup", "score"];
 const ARENA_BYTES: Values = Values::Whole {
     unit: "bytes",
@@ -58,7 +59,7 @@ option_table! {
                 Values::Name(&["CrashSafe", "PowerSafe", "Volatile"]))
                 .unset("as at the last opening, CrashSafe for a new store", "\"CrashSafe\"");
         persist_every as "persist_every_seconds":
-            option("Interval at which writes are persisted, and the most that a power cut takes", SECONDS)
+            option("Interval at which writes are persisted, and the most that a power cut takes", SECONDS_ABOVE_0)
                 .unset("flushes persist, and writes or calls that ask for it", "1.0");
 
         arena_bytes: option("Size of an arena with its index, the unit of flushes", ARENA_BYTES);
@@ -107,7 +108,7 @@ option_table! {
 
         compaction_threads:
             option("Number of compactions, or slices of one, that run at a time", whole("threads", 1, 64))
-                .of_machine("one less than there are processors, at least 1");
+                .of_machine("one less than there are processors, from 1 to 64");
         slice_bytes:
             option("Largest input of a slice of a compaction, which is installed on its own",
                 bytes(1 << 10, 1 << 50));

@@ -5,7 +5,7 @@ use std::fmt;
 use terrace::Result;
 
 use super::values::size;
-use super::{DescribedOption, meaning, of_store};
+use super::{Applies, DescribedOption, OptionOwner, meaning, of_store};
 
 const HEAD: &str = "\
 # Options of a store. Options that are not set have an example behind a \"#\".
@@ -81,6 +81,12 @@ impl fmt::Display for DescribedOption {
         if let Some(example) = self.example {
             writeln!(f, "  example  {} = {example}", self.name)?;
         }
-        writeln!(f, "  applies  {}: {}", self.applies, meaning(self.applies))
+        let meaning = match (self.of, self.applies) {
+            (OptionOwner::Store, Applies::NextTable) => {
+                "tables written after the next opening have the new value, older tables keep theirs"
+            }
+            (_, applies) => meaning(applies),
+        };
+        writeln!(f, "  applies  {}: {meaning}", self.applies)
     }
 }
