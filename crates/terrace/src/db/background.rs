@@ -236,7 +236,7 @@ impl Worker {
             }
             let mut state = self.state.lock();
             if store.lifecycle.poisoned().is_none() && !state.stopped {
-                self.wished.wait_for(state.to_wait(), pause);
+                self.wished.wait_for(state.waitable(), pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 seen = state.wishes.wrapping_sub(1);
             }
@@ -247,7 +247,7 @@ impl Worker {
     fn next_wish(&self, seen: u64) -> Option<u64> {
         let mut state = self.state.lock();
         while state.wishes == seen && !state.stopped {
-            self.wished.wait(state.to_wait());
+            self.wished.wait(state.waitable());
         }
         (!state.stopped).then_some(state.wishes)
     }
@@ -262,7 +262,7 @@ impl Worker {
         store.lifecycle.check_process()?;
         let mut state = self.state.lock();
         while state.running.len() >= self.threads {
-            self.ended.wait(state.to_wait());
+            self.ended.wait(state.waitable());
         }
         if state.stopped {
             return Ok(false);
@@ -333,7 +333,7 @@ impl Worker {
         self.wished.notify_all();
         let rounds = state.rounds;
         while state.rounds == rounds && !state.stopped {
-            self.ended.wait(state.to_wait());
+            self.ended.wait(state.waitable());
         }
         if state.stopped {
             return Err(Error::Closed);
@@ -349,7 +349,7 @@ impl Worker {
         // The last owner of the store may be dropped inside a step; it cannot wait for itself.
         let this = thread::current().id();
         while state.running.iter().any(|&running| running != this) {
-            self.ended.wait(state.to_wait());
+            self.ended.wait(state.waitable());
         }
         let handles = std::mem::take(&mut state.handles);
         drop(state);

@@ -308,7 +308,7 @@ impl Jobs {
         wish();
         let mut board = self.board.lock();
         while board.rounds == rounds && !board.closed {
-            self.changed.wait(board.to_wait());
+            self.changed.wait(board.waitable());
         }
         if board.closed {
             return Err(Error::Closed);

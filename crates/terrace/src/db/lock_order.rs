@@ -2,6 +2,9 @@
 //!
 //! A thread that holds a lock waits only for locks of later places. So two threads never wait for each
 //! other. A debug build asserts it at each lock; a release build holds nothing but the lock.
+//!
+//! Places are those of a thread, whatever the store. So a debug build also refuses a `Storage` of the caller's
+//! that writes into another store while this one holds a place.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -47,7 +50,7 @@ impl<const PLACE: u32, T> OrderedMutex<PLACE, T> {
         }
     }
 
-    /// Takes the lock if it is free, at any place: a thread that does not wait stops nobody.
+    /// Takes the lock if it is free, at any place: a thread that does not wait blocks no other.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<OrderedGuard<'_, PLACE, T>> {
         let guard = self.0.try_lock()?;
@@ -58,7 +61,7 @@ impl<const PLACE: u32, T> OrderedMutex<PLACE, T> {
 
 impl<'a, const PLACE: u32, T> OrderedGuard<'a, PLACE, T> {
     /// Returns the guard for a wait on a condition variable.
-    pub(crate) fn to_wait(&mut self) -> &mut MutexGuard<'a, T> {
+    pub(crate) fn waitable(&mut self) -> &mut MutexGuard<'a, T> {
         &mut self.guard
     }
 }
@@ -88,7 +91,7 @@ impl<const PLACE: u32, T> fmt::Debug for OrderedMutex<PLACE, T> {
 use self::held::Aside;
 pub(crate) use self::held::Held;
 
-/// Runs a caller's code, which may use other stores: the places that the thread holds are none of theirs.
+/// Runs a caller's code, which may use other stores. These do not see the places that the thread holds.
 pub(crate) fn aside<T>(call: impl FnOnce() -> T) -> T {
     let _aside = Aside::new();
     call()

@@ -42,8 +42,8 @@ impl MemoryBudget {
         cache
     }
 
-    /// Divides the budget again, since a consumer's request has changed. Has `lend` take from the blocks
-    /// the bytes that others have, under the lock, so that the last division is the last to be carried out.
+    /// Divides the budget again, since a consumer's request has changed. Calls `lend` with
+    /// the bytes of all other consumers. It does so under the lock, so the latest division takes effect last.
     pub(crate) fn settle<T>(&self, request: Request, lend: impl FnOnce(u64) -> T) -> (Share, T) {
         let mut requests = self.requests.lock();
         replace(&mut requests, request);

@@ -1,9 +1,9 @@
 //! The owners of a store's state: each has the fields and locks of one task.
 //!
-//! The type of a lock names its place in the order of locks (`lock_order.rs`). Readers take none of
-//! those locks, but that they try `writer` and that of the arenas' loan. An event listener runs without
-//! them. One exception: a leader that was stopped, or that removed tables on a full disk, tells of it while
-//! it leads and holds `writer`: there the listener may not wait.
+//! The type of a lock names its place in the order of locks (`lock_order.rs`). Readers wait for none
+//! of those locks. They only try `writer` and the lock of the arenas' loan. An event listener runs without
+//! them. One exception: a leader tells of a stop, or of tables removed on a full disk, while it holds
+//! `writer`. The listener may not wait there.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -142,9 +142,11 @@ impl Snapshot {
 impl Store {
     /// Returns the present state as of now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let seconds = self.lifecycle.clock.unix_seconds();
-        let visible = || ReadPoint::with_seconds(self.reads.visible(), seconds);
-        self.reads.snapshots.take(visible)
+        // Under the lock of the list, so that seconds and numbers of snapshots are in one order.
+        self.reads.snapshots.take(|| {
+            let seconds = self.lifecycle.clock.unix_seconds();
+            ReadPoint::with_seconds(self.reads.visible(), seconds)
+        })
     }
 }
 
