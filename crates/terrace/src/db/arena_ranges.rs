@@ -6,7 +6,7 @@
 //!
 //! A removed table is gone for good, so its range must survive a power cut before: the arenas are
 //! persisted first, and the edit promises them (`persisted_until`). A state of the tables alone, as a
-//! checkpoint has it, must hold the range too; [`Store::is_without_arena_ranges`] says whether it does.
+//! checkpoint has it, must hold the range too; [`Writes::is_without_arena_ranges`] says whether it does.
 //!
 //! An arena may be damaged later, and a repair goes on without the range. Then rows that were deleted may
 //! be gone, but no older version may come back. So a table waits until no older one overlaps it.

@@ -11,8 +11,9 @@
 //!
 //! A caller's code may fork in the middle of a call. So a change of a file is refused as well
 //! ([`CountingStorage`](terrace_storage::CountingStorage)), and a leader looks again before it
-//! stores a frame. A step whose listener forked ends at once in the child ([`Store::guard`]), for
-//! every lock on its further way may be one that another thread held.
+//! stores a frame. A step whose listener forked ends at once in the child
+//! ([`Store::guard`](crate::db::Store::guard)), for every lock on its further way may be one that another
+//! thread held.
 
 use std::path::Path;
 use std::sync::Arc;
