@@ -173,7 +173,7 @@ impl Store {
         }
     }
 
-    /// The value of a key as of `point`, whose writes are visible in `view`.
+    /// Returns the value of a key as of `point`. The writes up to it are visible in `view`.
     pub(crate) fn get_in(
         &self,
         view: &View,

@@ -465,12 +465,12 @@ pub(super) fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -
     }
 }
 
-/// Returns whether a layer of the merge is a MemTable.
 /// Returns whether a layer is one of the first `layers`.
 fn is_before(layer: Option<usize>, layers: usize) -> bool {
     layer.is_some_and(|layer| layer < layers)
 }
 
+/// Returns whether a layer of the merge is a MemTable.
 fn is_in(arenas: &Range<usize>, layer: Option<usize>) -> bool {
     layer.is_some_and(|layer| arenas.contains(&layer))
 }
