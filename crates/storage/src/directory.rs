@@ -95,7 +95,7 @@ pub trait Directory: Send + Sync + fmt::Debug {
     /// Removes a file's name. Durable after [`Directory::sync`].
     fn remove(&self, name: &str) -> Result<()>;
     /// Returns the names in the directory, sorted. An entry that cannot be examined is listed all the
-    /// same.
+    /// same. A name that is made, replaced or removed meanwhile may be missing: ask for that by name.
     fn list(&self) -> Result<Vec<DirectoryEntry>>;
     /// Takes a lock on a file, without waiting. An exclusive one creates the file if it is absent; a
     /// shared one writes nothing.

@@ -59,12 +59,13 @@ pub(crate) fn prepare(
         return Ok((storage.directory(path, access)?, false));
     };
     let entries = directory.list()?;
-    let exists = entries.iter().any(|entry| entry.name == "CURRENT");
+    // Asked for by name, and after the listing: a listing may miss a name that is replaced meanwhile, as
+    // an owner replaces this one.
+    let exists = has_been_made(&*directory, options)?;
     let foreign = entries
         .iter()
         .find(|entry| !files::is_ours(&entry.name) && !entry.is_of_file_system());
     match (exists, foreign) {
-        (true, _) if options.error_if_exists => Err(exists_already(path)),
         (true, _) => Ok((directory, true)),
         (false, Some(entry)) => Err(Error::NoStore {
             path: path.to_path_buf(),
@@ -83,21 +84,20 @@ pub(crate) fn prepare(
     }
 }
 
-/// Returns whether a store is in an open directory by now, whose lock is held.
+/// Returns whether a store is in an open directory by now.
+///
+/// # Errors
+/// There is one, and the options want none.
 pub(crate) fn has_been_made(directory: &dyn Directory, options: &Options) -> Result<bool> {
     match directory.identity_of("CURRENT") {
-        Ok(_) if options.error_if_exists => Err(exists_already(directory.path())),
+        Ok(_) if options.error_if_exists => Err(Error::invalid(format!(
+            "{} holds a store already, and error_if_exists is set",
+            Escaped::path(directory.path())
+        ))),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-fn exists_already(path: &Path) -> Error {
-    Error::invalid(format!(
-        "{} holds a store already, and error_if_exists is set",
-        Escaped::path(path)
-    ))
 }
 
 /// Tables and arenas exist only after the manifest that names them: without `CURRENT` they are not

@@ -273,9 +273,11 @@ fn foreign(identity: RegionIdentity, store_id: Option<u128>) -> String {
 fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdentity>> {
     let entries = directory.list()?;
     let file = directory.shown(NAME);
-    if entries.iter().any(|entry| entry.name == NAME) {
-        let bytes = read_file(directory, NAME, 1 << 16, Purpose::Recovery)?;
-        return decode(&file, &bytes).map(Some);
+    // By name, and after the listing, which may miss a name that is made meanwhile.
+    match read_file(directory, NAME, 1 << 16, Purpose::Recovery) {
+        Ok(bytes) => return decode(&file, &bytes).map(Some),
+        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     for entry in entries {
         match entry.name.as_str() {

@@ -1,6 +1,8 @@
 //! The reads and the memory of an opening: after a clean close, after a kill, and with files of a
 //! wrong length.
 
+mod replaced_names;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,6 +18,8 @@ use terrace_storage::{
     RealStorage, SimulatedStorage, Storage,
 };
 use terrace_tools::repair::repair;
+
+use replaced_names::ReplacedNames;
 
 const MIB: u64 = 1 << 20;
 const ARENA_BYTES: u64 = 4 * MIB;
@@ -150,6 +154,31 @@ fn small(read_only: bool) -> Options {
         arena_index_bytes: 64 << 10,
         ..Options::default()
     }
+}
+
+/// An opening beside an owner that rewrote its manifest meanwhile took the store for a damaged one.
+#[test]
+fn a_listing_that_misses_current_makes_no_store_damaged() {
+    let disk = new_disk();
+    let db = open(&disk).unwrap();
+    db.put(b"key", b"value").unwrap();
+    let beside = Options {
+        storage: Arc::new(ReplacedNames(Arc::new(disk.clone()))),
+        ..simulated(&disk)
+    };
+    let opened = Db::open("/store", beside.clone());
+    assert!(matches!(opened, Err(Error::Busy { .. })), "{opened:?}");
+    let refusing = Options {
+        error_if_exists: true,
+        ..beside.clone()
+    };
+    let opened = Db::open("/store", refusing);
+    assert!(
+        matches!(opened, Err(Error::InvalidArgument { .. })),
+        "{opened:?}"
+    );
+    db.close().unwrap();
+    assert!(has(&Db::open("/store", beside).unwrap(), b"key"));
 }
 
 #[test]
