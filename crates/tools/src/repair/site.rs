@@ -60,13 +60,14 @@ impl Site {
         };
         let directory = open_if_there(&*storage, path, options.file_access.into())?
             .ok_or_else(|| no_store("there is no such directory"))?;
-        let entries = directory.list()?;
         // Before the lock, which makes a file.
         let is_left = |name: &str| name != files::LOCK && files::is_ours(name);
-        if !entries.iter().any(|entry| is_left(&entry.name)) {
+        if !directory.list()?.iter().any(|entry| is_left(&entry.name)) {
             return Err(no_store("no file of a store is there"));
         }
         let ownership = Ownership::take(&directory)?;
+        // An owner may have made files until it let go.
+        let entries = directory.list()?;
         let newer_region = newer_region(&*storage, path, &options)?;
         if newer_region.is_some() {
             options.region_dir = None;
