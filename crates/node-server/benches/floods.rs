@@ -1,9 +1,10 @@
 //! Measures a good client while other hosts attack, beside the same client alone.
 //!
-//! `cargo bench -p terrace-node-server --bench floods -- [--seconds N] [--runs N]`. The figures are the
-//! client's rate under each attack, as a part of its rate while the same attack goes at another server
-//! of this machine, and of its rate alone: attackers have the same processors. Each is the median of the
-//! runs, which alternate, with the least and the most.
+//! `cargo bench -p terrace-node-server --bench floods -- --seconds 3 --runs 3`; without arguments a tiny
+//! run, which is what the gate does. The figures are the client's rate under each attack, as a part of
+//! its rate while the same attack goes at another server of this machine, and of its rate alone:
+//! attackers have the same processors. Each is the median of the runs, which alternate, with the least
+//! and the most.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -106,7 +107,7 @@ fn spread(ratios: &mut [f64]) -> String {
 
 fn main() {
     raise_descriptors();
-    let (seconds, runs) = (number("--seconds", 3.0), number("--runs", 3.0) as usize);
+    let (seconds, runs) = (number("--seconds", 0.1), number("--runs", 1.0) as usize);
     let places = [Place::new(), Place::new()];
     let [(running, mut client), (other, _)] = places.each_ref().map(serve);
     for (name, attack) in ATTACKS {
