@@ -15,8 +15,9 @@ set -euo pipefail
 directory=$1
 program=$2
 shift 2
-log=$directory/log
-rm -f "$log"
+# Several guests of a directory may run at once.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 disks=()
 # Adds the disk with a serial number, an image and options of its drive.
 disk() {

@@ -33,13 +33,34 @@ fn outcome(command: &Command, ended: io::Result<ExitStatus>) -> Outcome {
 }
 
 /// Runs a command like [`show`], and gives `see` both its streams in one, in the order of its writes.
-pub fn show_to(command: &mut Command, see: impl FnMut(&[u8])) -> Outcome {
+pub fn show_to(command: &mut Command, mut see: impl FnMut(&[u8])) -> Outcome {
     println!("$ {}", line(command));
-    let ended = passed_through(command, see);
+    let ended = read_from(command, |piece| {
+        see(piece);
+        let mut stdout = io::stdout();
+        stdout.write_all(piece)?;
+        stdout.flush()
+    });
     outcome(command, ended)
 }
 
-fn passed_through(command: &mut Command, mut see: impl FnMut(&[u8])) -> io::Result<ExitStatus> {
+/// Runs a command like [`show_to`] beside others: its output is shown in one piece when it ends.
+pub fn show_at_end(command: &mut Command, mut see: impl FnMut(&[u8])) -> Outcome {
+    let mut output = format!("$ {}\n", line(command)).into_bytes();
+    let ended = read_from(command, |piece| {
+        see(piece);
+        output.extend_from_slice(piece);
+        Ok(())
+    });
+    let shown = io::stdout().lock().write_all(&output);
+    outcome(command, shown.and(ended))
+}
+
+/// Runs a command, and gives `take` both its streams in one.
+fn read_from(
+    command: &mut Command,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<ExitStatus> {
     let (mut reader, writer) = io::pipe()?;
     command
         .stdin(Stdio::null())
@@ -60,12 +81,7 @@ fn passed_through(command: &mut Command, mut see: impl FnMut(&[u8])) -> io::Resu
     });
     loop {
         match pieces.recv_timeout(Duration::from_millis(100)) {
-            Ok(piece) => {
-                see(&piece);
-                let mut stdout = io::stdout();
-                stdout.write_all(&piece)?;
-                stdout.flush()?;
-            }
+            Ok(piece) => take(&piece)?,
             Err(RecvTimeoutError::Disconnected) => return child.wait(),
             // A process that the command leaves behind may hold the pipe for long.
             Err(RecvTimeoutError::Timeout) => {
@@ -75,6 +91,18 @@ fn passed_through(command: &mut Command, mut see: impl FnMut(&[u8])) -> io::Resu
             }
         }
     }
+}
+
+/// Returns the results of jobs that run beside each other, in the order of the jobs.
+pub fn beside<R: Send>(jobs: impl IntoIterator<Item = impl FnOnce() -> R + Send>) -> Vec<R> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(job)).collect();
+        let results = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        results.collect()
+    })
 }
 
 /// Whether a command can be run and succeeds; its output is dropped.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::machine::Machine;
 use crate::Outcome;
 use crate::file_system::FileSystem;
+use crate::process::beside;
 
 /// Data and metadata are in the same chunks: otherwise more space is free than files can take.
 const FILE_SYSTEMS: [FileSystem; 2] = [
@@ -34,16 +35,18 @@ pub fn ready() -> Result<(), Outcome> {
     FILE_SYSTEMS.iter().try_for_each(FileSystem::ready)
 }
 
-/// Boots a guest for each file system. A lock-up in one is none in the next.
+/// Boots a guest for each file system, all at once: an emulated processor is busy, or waits for a disk.
+/// A lock-up in one is none in the others.
 pub fn run(root: &Path, directory: &Path) -> Outcome {
-    Outcome::of_parts(FILE_SYSTEMS.iter().map(|file_system| {
+    let fill = |file_system: &FileSystem| {
         println!("--> {}", file_system.name);
         fill(root, directory, file_system).named(file_system.name)
-    }))
+    };
+    Outcome::of_parts(beside(FILE_SYSTEMS.iter().map(|it| move || fill(it))))
 }
 
 fn fill(root: &Path, directory: &Path, file_system: &FileSystem) -> Outcome {
-    let image = directory.join("btrfs.image");
+    let image = directory.join(format!("btrfs-{}.image", file_system.bytes));
     let outcome = match file_system.create(&image) {
         Ok(()) => {
             let machine = Machine::new(root, directory, "btrfs.sh");

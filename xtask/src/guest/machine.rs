@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::process::show_to;
+use crate::process::show_at_end;
 use crate::test_log::TestLog;
 
 /// A guest that runs one program.
@@ -33,10 +33,10 @@ impl Machine {
         self
     }
 
-    /// Boots the guest and shows its console. A failure names the panics of the guest's test.
+    /// Boots the guest and shows its console at the end. A failure names the panics of the guest's test.
     pub fn run(&self) -> Outcome {
         let mut log = TestLog::default();
-        match show_to(&mut self.command(&[]), |piece| log.read(piece)) {
+        match show_at_end(&mut self.command(&[]), |piece| log.read(piece)) {
             Outcome::Failed(what) => Outcome::Failed(what + &log.panics()),
             outcome => outcome,
         }
