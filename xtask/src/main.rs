@@ -28,8 +28,8 @@ Usage: cargo xtask <command>
                       --quick, before a commit: format, tidy, lint, the tests of changed crates;
                       --ci (the default), the bar of every change that lands;
                       --deep, before a submission: sanitizers, Miri, long tests, fuzzing, RocksDB
-  test [ARGS]         the tests of every crate (cargo test --workspace --no-fail-fast), and
-                      the names of the failed ones at the end
+  test [ARGS]         the tests of every crate, and the names of the failed ones at the end; with
+                      arguments, those of cargo test --workspace
   tidy                count imports that go up, long functions and files, and code lines
   mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)

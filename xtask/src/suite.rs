@@ -3,33 +3,66 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use crate::Outcome;
-use crate::process::{cargo, show_to};
+use crate::process::{cargo, show_at_end, show_to};
 use crate::test_log::{TestLog, summary};
 
 /// A failed program does not stop the others: one run tells everything.
 const KEEP_ON: &str = "--no-fail-fast";
+/// All test programs, in lanes that run beside each other: a test may wait for a disk or for a child.
+/// Integration tests are halved by their first letter: either half takes about as long.
+const SHOWN_LANE: [&str; 4] = ["--lib", "--bins", "--test", "[!a-f]*"];
+const OTHER_LANE: [&str; 2] = ["--test", "[a-f]*"];
 
+/// Runs all tests, or those of `arguments` of `cargo test`.
 pub fn run(root: &Path, arguments: &[String]) -> Outcome {
+    let shown = |arguments: &[&str]| {
+        named(|log| show_to(&mut cargo_test(root, arguments), |piece| log.read(piece)))
+    };
+    let at_end = |arguments: &[&str]| {
+        named(|log| show_at_end(&mut cargo_test(root, arguments), |piece| log.read(piece)))
+    };
+    if !arguments.is_empty() {
+        return shown(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    // Cargo builds for one lane at a time.
+    match shown(&["--no-run"]) {
+        Outcome::Passed => {}
+        failed => return failed,
+    }
+    let (first, second) = thread::scope(|scope| {
+        let other = scope.spawn(|| at_end(&OTHER_LANE));
+        (shown(&SHOWN_LANE), other.join().expect("no panic"))
+    });
+    Outcome::of_parts([first, second, shown(&["--doc"])])
+}
+
+/// Puts the names of the failed tests into the outcome.
+fn named(run: impl FnOnce(&mut TestLog) -> Outcome) -> Outcome {
+    let mut log = TestLog::default();
+    match run(&mut log) {
+        Outcome::Failed(what) => Outcome::Failed(what + &summary(&log.failed())),
+        outcome => outcome,
+    }
+}
+
+fn cargo_test(root: &Path, arguments: &[&str]) -> Command {
     let mut command = cargo(root);
     command.args(["test", "--workspace", "--locked"]);
-    if !arguments.iter().any(|argument| argument == KEEP_ON) {
+    if !arguments.contains(&KEEP_ON) {
         command.arg(KEEP_ON);
     }
     command.args(arguments);
     if std::io::stdout().is_terminal() {
         as_on_a_terminal(&mut command, arguments);
     }
-    let mut log = TestLog::default();
-    match show_to(&mut command, |piece| log.read(piece)) {
-        Outcome::Failed(what) => Outcome::Failed(what + &summary(&log.failed())),
-        outcome => outcome,
-    }
+    command
 }
 
 /// Cargo and its tests see a pipe. Their colours and their progress stay.
-fn as_on_a_terminal(command: &mut Command, arguments: &[String]) {
+fn as_on_a_terminal(command: &mut Command, arguments: &[&str]) {
     let columns = std::env::var("COLUMNS").unwrap_or_else(|_| "80".into());
     for (name, value) in [
         ("CARGO_TERM_COLOR", "always"),
@@ -44,7 +77,7 @@ fn as_on_a_terminal(command: &mut Command, arguments: &[String]) {
         .iter()
         .any(|argument| argument.starts_with("--color"))
     {
-        if !arguments.iter().any(|argument| argument == "--") {
+        if !arguments.contains(&"--") {
             command.arg("--");
         }
         command.arg("--color=always");
