@@ -135,9 +135,10 @@ fn check(mutants: &[&Mutant], tests: &Tests<Test>, refused: &HashMap<u32, String
     }
 }
 
-/// Returns the results of a function for all items, in any order. Each processor has a thread.
+/// Returns the results of a function for all items, in any order. Each processor has a thread, and one
+/// more works while another waits for a test that hangs.
 fn on_all_processors<T: Send, R: Send>(items: Vec<T>, make: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = thread::available_parallelism().map_or(1, usize::from) + 1;
     let (items, made) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
     let next = || items.lock().ok()?.next();
     thread::scope(|scope| {
