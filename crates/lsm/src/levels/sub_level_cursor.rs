@@ -1,5 +1,6 @@
 //! One cursor over all tables of a sub-level: opens one table at a time, and clips tables whose
-//! bounds are narrower than their file.
+//! bounds are narrower than their file. Who makes it opens the tables, by a closure; their deleted
+//! ranges are the caller's.
 
 use std::path::PathBuf;
 use std::sync::Arc;

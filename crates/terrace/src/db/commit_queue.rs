@@ -1,9 +1,9 @@
 //! Who may write next: the commit queue.
 //!
 //! One thread at a time is the *leader* and writes. A writer that finds the queue idle leads at
-//! once: one atomic exchange before its write and one after it, no lock and no allocation. Others
-//! leave their request in `waiting`, and whoever leads next takes the requests at its front as one
-//! *group*. A group forms by itself while the group before it is being written.
+//! once: one atomic exchange before its write and one after it, no lock of the queue and no
+//! allocation. Others leave their request in `waiting`, and whoever leads next takes the requests at
+//! its front as one *group*. A group forms by itself while the group before it is being written.
 //!
 //! Leadership is not handed to anybody: a leader that ends leaves it *vacant* and wakes one waiting
 //! thread, and the first thread to come takes it, be it the woken one, one that has not gone to

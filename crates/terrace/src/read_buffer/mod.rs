@@ -17,7 +17,8 @@
 //!
 //! A reader at snapshot `s` takes an entry only if its `sequence` is at most `s`: then it is the
 //! newest version up to `s`, since it is the newest of all. Versions that were overwritten are not
-//! kept, so old snapshots miss. Iterators, flushes and merges never come here.
+//! kept, so old snapshots miss. Iterators, flushes and merges read nothing here;
+//! seeks are counted (`boundary`).
 //!
 //! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get that
 //! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes

@@ -1,8 +1,8 @@
 //! The index of a MemTable: which records there are, by key and in order. The records themselves
 //! lie elsewhere, in an arena.
 //!
-//! Goal: an insert that costs little more than one cache miss, readers that never lock or wait for
-//! a writer, memory that is counted, bounded and freed as a whole.
+//! Goal: an insert that costs little more than one cache miss, gets that take no lock, readers that never wait
+//! for a writer, memory that is counted, bounded and freed as a whole.
 //!
 //! Points are found by hash (`hash_table`): it leads to the newest version of a key, and each entry
 //! (`entries`) names the next older one. Order is made only when somebody asks for it (`order`):

@@ -1,4 +1,5 @@
-//! Every checksum and every rule of a store that is not open.
+//! The check of a store that nobody has open: opens it to read and calls `Db::verify`, which has the
+//! rules. An opening that damage refuses is a finding.
 
 use std::path::Path;
 
