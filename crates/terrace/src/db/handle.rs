@@ -13,7 +13,7 @@ use terrace_storage::{Clock, SystemClock};
 
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
-use crate::db::keyspace::{Keyspace, Owner};
+use crate::db::keyspace::{HandleOwner, Keyspace};
 use crate::db::snapshot::Snapshot;
 use crate::db::statistics::{LevelsReport, Statistics};
 use crate::db::verify::{VerifyReport, verify_live};
@@ -96,15 +96,15 @@ impl Db {
 
     pub(crate) fn open_on(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
         let store = Store::open(path, options, clock)?;
-        Ok(Db::of(Owner::closing(store)))
+        Ok(Db::of(HandleOwner::closing(store)))
     }
 
     /// Returns a handle that does not close the store when it is dropped.
     pub(crate) fn beside(store: Arc<Store>) -> Db {
-        Db::of(Owner::beside(store))
+        Db::of(HandleOwner::beside(store))
     }
 
-    fn of(owner: Owner) -> Db {
+    fn of(owner: HandleOwner) -> Db {
         Db {
             default: Keyspace::new(Arc::new(owner), KeyspaceId::DEFAULT, DEFAULT_NAME),
         }

@@ -1,4 +1,5 @@
-//! A keyspace: keys of their own, in levels of their own, in the one write buffer.
+//! A keyspace: keys of their own, in levels of their own, in the one write buffer. This is the public
+//! handle to it, and what closes the store when the last handle is dropped.
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -22,15 +23,15 @@ use crate::{KeyspaceId, Result};
 
 /// Closes the store when the last handle is gone. Iterators and snapshots hold the store itself and
 /// do not keep it open.
-pub(crate) struct Owner {
+pub(crate) struct HandleOwner {
     store: Arc<Store>,
     /// Whether it closes the store. The handles of a service beside the store do not.
     closes: bool,
 }
 
-impl Owner {
+impl HandleOwner {
     pub(crate) fn closing(store: Arc<Store>) -> Self {
-        Owner {
+        HandleOwner {
             store,
             closes: true,
         }
@@ -38,14 +39,14 @@ impl Owner {
 
     /// Returns the owner of a service's handles.
     pub(crate) fn beside(store: Arc<Store>) -> Self {
-        Owner {
+        HandleOwner {
             store,
             closes: false,
         }
     }
 }
 
-impl Drop for Owner {
+impl Drop for HandleOwner {
     fn drop(&mut self) {
         if self.store.lifecycle.is_inherited() {
             return leak(&self.store);
@@ -84,14 +85,14 @@ impl Drop for Owner {
 /// ```
 #[derive(Clone)]
 pub struct Keyspace {
-    owner: Arc<Owner>,
+    owner: Arc<HandleOwner>,
     id: KeyspaceId,
     /// The name when this handle was made, to be told once the keyspace is gone.
     name: Arc<str>,
 }
 
 impl Keyspace {
-    pub(crate) fn new(owner: Arc<Owner>, id: KeyspaceId, name: &str) -> Self {
+    pub(crate) fn new(owner: Arc<HandleOwner>, id: KeyspaceId, name: &str) -> Self {
         Keyspace {
             owner,
             id,
@@ -99,7 +100,7 @@ impl Keyspace {
         }
     }
 
-    pub(crate) fn owner(&self) -> &Arc<Owner> {
+    pub(crate) fn owner(&self) -> &Arc<HandleOwner> {
         &self.owner
     }
 
