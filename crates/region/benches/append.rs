@@ -1,9 +1,9 @@
 //! Appends frames by each persist method in turn: mean, median, 99.9th percentile, longest, in µs.
 //!
 //! `cargo bench -p terrace-region --bench append -- ARENAS DIRECTORY`: appends `ARENAS` arenas of
-//! 64 MiB of each frame size by each method, in the directory; without arguments a tiny run, which
-//! is what the gate does. `persisted` appends and persists each frame. `dax` takes the directory's
-//! memory for persistent memory. For comparing methods and commits on one machine, not for quoting.
+//! 64 MiB of each frame size by each method, in the directory; without arguments a tiny run, as in
+//! the gate. `persisted` appends and persists each frame. `dax` takes the directory's memory for
+//! persistent memory. For comparing methods and commits on one machine, not for quoting.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use terrace_storage::RealStorage;
 
 const TINY_ARENA_BYTES: u64 = 1 << 20;
 
-/// What one round measured, in ns.
+/// Times of one round, in ns.
 #[derive(Default)]
 struct Times(Vec<u64>);
 
@@ -84,7 +84,7 @@ fn regions(directory: &Path, arena_bytes: u64) -> Vec<Region> {
         Region::mapped(storage(), &home("mapped"), [0; 16], arena_bytes, mapped),
         Region::dax(storage(), &home("dax"), [0; 16], arena_bytes, dax),
     ];
-    // What the file system or the CPU cannot do is left out.
+    // Methods that the file system or the CPU cannot do are left out.
     opened.into_iter().flatten().collect()
 }
 

@@ -1,8 +1,8 @@
 //! Memory of this process alone, which goes back to the kernel when it is dropped.
 //!
-//! An allocator promises less: it keeps what is freed between things that stay, and serves other
-//! threads from elsewhere. Whoever must stay within an amount of memory, and gives some away, asks
-//! the kernel.
+//! An allocator promises less: it keeps freed memory between things that stay, and serves other
+//! threads from elsewhere. A holder that must stay within an amount of memory, and gives some away,
+//! asks the kernel.
 #![expect(
     unsafe_code,
     reason = "the kernel's memory is a raw pointer; std hands out the allocator's only"
@@ -16,10 +16,10 @@ use std::slice;
 use crate::mapping::kernel;
 use crate::{Error, Result};
 
-/// Has the allocator give the kernel back what lies free among allocations that stay. Call it after
-/// much was freed that will not be allocated again: it takes milliseconds for each 100 MiB, in which
-/// others may have to wait for the allocator. Only the GNU C library's needs it; others give memory back
-/// by themselves.
+/// Has the allocator give the kernel back the free memory among allocations that stay. Call it
+/// after much was freed that will not be allocated again. It takes milliseconds for each 100 MiB,
+/// in which other threads may have to wait for the allocator. Only the GNU C library's needs it;
+/// others give memory back by themselves.
 pub fn release_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     // SAFETY: it takes the allocator's own locks, and touches nothing that is allocated.
@@ -48,7 +48,7 @@ unsafe impl Send for AnonymousMemory {}
 unsafe impl Sync for AnonymousMemory {}
 
 impl AnonymousMemory {
-    /// Whole pages are taken, however many bytes are asked for.
+    /// Maps whole pages, at least `length_bytes`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]: no address space, too many mappings, or 0 bytes.
@@ -76,7 +76,7 @@ impl Deref for AnonymousMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the field's invariant; the bytes are the kernel's zeros or what was written, and
+        // SAFETY: the field's invariant; the bytes are the kernel's zeros or were written, and
         // `&self` keeps writers away.
         unsafe { slice::from_raw_parts(self.memory.as_ptr(), self.length_bytes) }
     }

@@ -1,9 +1,9 @@
 //! An arena: frames appended at its end, read anywhere before it.
 //!
-//! Order of an append: payload and header are stored, then the checksum over what lies in the
-//! image, then the medium completes the frame (length word last, or one write), and only then is
-//! it published to readers. A failure before that leaves the end where it was; the next append
-//! stores over the same place.
+//! Order of an append: payload and header are stored, then the checksum over the bytes in the
+//! image. Then the medium completes the frame (length word last, or one write), and only then do
+//! readers see it. A failure before that leaves the end where it was; the next append stores over
+//! the same place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 pub struct Frame<'a> {
     /// The sequence number of its first record.
     pub first_sequence: u64,
-    /// How many records it holds, at least one.
+    /// Number of records, at least one.
     pub record_count: u32,
     /// Every sequence number up to this one is known to be persisted.
     pub persisted_until: u64,
@@ -47,18 +47,18 @@ pub struct Appended {
 /// A frame read back, its checksum compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameView<'a> {
-    /// Where it lies and what its header says.
+    /// Its place and the contents of its header.
     pub info: FrameInfo,
     /// Its payload.
     pub payload: &'a [u8],
 }
 
-/// What only the holder of the appender's lock may touch.
+/// State that only the holder of the appender's lock may touch.
 struct Appender {
     writer: ImageWriter,
     sealed: bool,
-    /// A frame that failed may lie behind the end, whole: the medium may have taken all of it
-    /// before it reported an error.
+    /// Whether a frame that failed may lie behind the end, whole: the medium may have taken all of
+    /// it before it reported an error.
     unclean: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Arena {
     image: Arc<Image>,
     medium: Box<dyn Medium>,
     appender: Mutex<Appender>,
-    /// Everything below was made power-safe.
+    /// Offset below which everything was made power-safe.
     persisted: AtomicUsize,
     /// The first failed persist. A later one may not heal it: the kernel drops the pages that it
     /// could not write and the next sync reports success.
@@ -80,7 +80,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena over an attached slot; the bytes below `end_bytes` are published.
+    /// Returns an arena over an attached slot; the bytes below `end_bytes` are published.
     pub(crate) fn new(
         slot: u64,
         key: ArenaKey,
@@ -107,43 +107,43 @@ impl Arena {
         })
     }
 
-    /// The slot it lies in.
+    /// Returns the slot of the arena.
     pub fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// The generation it was activated for.
+    /// Returns the generation that it was activated for.
     pub fn generation(&self) -> u64 {
         self.key.generation()
     }
 
-    /// The file that holds it, or its name where it is none.
+    /// Returns the file that holds it, or its name where it is none.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Its size, header included.
+    /// Returns its size, header included.
     pub fn capacity_bytes(&self) -> u64 {
         self.image.length_bytes() as u64
     }
 
-    /// Where the next frame would start.
+    /// Returns the offset at which the next frame would start.
     pub fn end_bytes(&self) -> usize {
         self.image.published_bytes()
     }
 
-    /// Whether it holds no frame.
+    /// Returns whether it holds no frame.
     pub fn is_empty(&self) -> bool {
         self.end_bytes() == FRAMES_START
     }
 
-    /// The largest payload that still fits.
+    /// Returns the size of the largest payload that still fits.
     pub fn remaining_payload_bytes(&self) -> usize {
         let used = self.end_bytes() + FRAME_HEADER_BYTES;
         self.image.length_bytes().saturating_sub(used)
     }
 
-    /// Appends a frame. When this returns, readers see it and it survives whatever the region's
+    /// Appends a frame. When this returns, readers see it and it survives all that the region's
     /// appended frames survive.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl Arena {
         })
     }
 
-    /// The payload's size, if the frame is a legal one and fits.
+    /// Returns the payload's size, if the frame is a legal one and fits.
     fn check_fit(&self, frame: &Frame<'_>) -> Result<usize> {
         let sizes = frame.payload.iter().map(|part| part.len() as u64);
         let payload_bytes = sizes.fold(0, u64::saturating_add);
@@ -243,12 +243,12 @@ impl Arena {
         }
     }
 
-    /// Everything below this offset survives a power cut.
+    /// Returns the offset below which everything survives a power cut.
     pub fn persisted_bytes(&self) -> usize {
         self.persisted.load(Ordering::Acquire)
     }
 
-    /// Whether everything appended so far survives a power cut.
+    /// Returns whether everything appended so far survives a power cut.
     pub fn is_persisted(&self) -> bool {
         self.persisted_bytes() >= self.end_bytes()
     }
@@ -288,14 +288,14 @@ impl Arena {
         }
     }
 
-    /// Published bytes at an offset; `None` beyond the end. Never blocks.
+    /// Returns published bytes at an offset; `None` beyond the end. Never blocks.
     pub fn read(&self, offset: usize, length: usize) -> Option<&[u8]> {
         self.image
             .published()
             .get(offset..offset.checked_add(length)?)
     }
 
-    /// The frames from the first on, each compared with its checksum. Ends after an error.
+    /// Returns the frames from the first on, each compared with its checksum. Ends after an error.
     pub fn frames(&self) -> Frames<'_> {
         Frames {
             arena: self,

@@ -1,8 +1,8 @@
-//! The persist method `dax`: frames are stored into persistent memory itself, mapped with
-//! MAP_SYNC; a persist writes back the cache lines of what was appended and waits for them.
+//! The persist method `dax`: frames are stored into persistent memory itself, mapped with MAP_SYNC;
+//! a persist writes back the cache lines of the appended frames and waits for them.
 //!
 //! MAP_SYNC is the kernel's promise that the file's block map is durable before a store to a page
-//! succeeds, so that nothing but the CPU's caches lies between a store and the medium. Without the
+//! succeeds. So nothing but the CPU's caches lies between a store and the medium. Without the
 //! promise the region does not open its arenas.
 
 use std::sync::Arc;

@@ -14,9 +14,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The frame does not fit into what is left of the arena; nothing was stored.
+    /// The frame does not fit into the rest of the arena; nothing was stored.
     Full {
-        /// Bytes of payload asked for.
+        /// Requested bytes of payload.
         payload_bytes: u64,
         /// The largest payload that still fits.
         remaining_payload_bytes: u64,
@@ -27,37 +27,37 @@ pub enum Error {
     InvalidArgument(String),
     /// The medium failed. The arena is as it was before the call and stays usable.
     Io(storage::Error),
-    /// A persist failed: nothing is known about what was appended since the last one that
+    /// A persist failed: nothing is known about the bytes appended since the last one that
     /// succeeded. Every later persist of the arena fails with the same cause.
     PersistFailed(Arc<storage::Error>),
     /// This region cannot make bytes survive a power cut.
     PersistUnsupported {
         /// The persist method.
         method: &'static str,
-        /// What to do.
+        /// Next step.
         advice: &'static str,
     },
-    /// The persist method cannot work on what the region lies on.
+    /// The persist method cannot work on the region's medium.
     MethodUnsupported {
         /// The persist method.
         method: &'static str,
-        /// What the region lies on: the file system's name.
+        /// Medium of the region: the file system's name.
         medium: String,
-        /// Why not, and what to do.
+        /// Reason, and next step.
         advice: &'static str,
     },
     /// An arena that the manifest names is not there (a tmpfs after a reboot, a removed file).
     Missing {
         /// Its slot.
         slot: u64,
-        /// Where it was expected.
+        /// Expected file.
         file: PathBuf,
     },
     /// The header is intact and that of another arena: another store's, or another slot's.
     Foreign {
         /// The arena's file.
         file: PathBuf,
-        /// Whose it is.
+        /// Owner of the arena.
         detail: String,
     },
     /// The header is intact and of a format version that this program does not know.
@@ -67,18 +67,18 @@ pub enum Error {
         /// The version found.
         version: u32,
     },
-    /// Bytes are not what was written.
+    /// Bytes differ from those that were written.
     Corruption {
         /// The arena's file.
         file: PathBuf,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// Fault at that offset.
         reason: &'static str,
     },
     /// No memory for an arena's image.
     OutOfMemory {
-        /// The bytes asked for.
+        /// Requested bytes.
         bytes: u64,
     },
 }

@@ -1,10 +1,10 @@
-//! Slots that are plain files: what every persist method on files shares.
+//! Slots that are plain files: the code that every persist method on files shares.
 //!
-//! Files are filled with zeros when they are created and never change their size: an fdatasync
-//! then has no metadata to commit, and a mapping no end and no hole to run over. All methods write
-//! the same bytes, so a region may be opened with another method than it was written with. A recovery
-//! reads files by every method: a medium that cannot be read is then an error, where a mapping would
-//! end the process.
+//! Files are filled with zeros when they are created and never change their size. So an fdatasync
+//! has no metadata to commit, and a mapping has no end and no hole to run over. All methods write
+//! the same bytes, so a region may be opened with another method than it was written with. A
+//! recovery reads files by every method: a medium that cannot be read is then an error, where a
+//! mapping would end the process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ const NAME_PREFIX: &str = "arena-";
 /// Also the size of the page cache's folios: larger ones make each small write and each page
 /// written again dearer, smaller ones the first store to each page.
 const ZERO_FILL_BYTES: usize = 64 * 1024;
-/// Images kept for reuse: under load the next arena takes the one that was flushed last; at rest
-/// more would only be held.
+/// Images kept for reuse. Under load the next arena takes the one that was flushed last; at rest
+/// the pool would only hold more of them.
 pub(crate) const KEPT_IMAGES: usize = 1;
 
-/// Zeros that are synced at a time, at least; in no more steps than that. A sync beside them, that of a
-/// write to another arena, waits for what the device has not written yet, whosever it is: 64 MiB held it
-/// up for 40 ms.
+/// Minimum bytes of zeros synced at a time, and maximum number of such steps. A sync of another
+/// arena beside them waits for all bytes, of any file, that the device has not written yet: 64 MiB
+/// held it up for 40 ms.
 const SYNCED_ZEROS_BYTES: u64 = 1 << 20;
 const MOST_SYNCED_STEPS: u64 = 64;
 
@@ -40,17 +40,17 @@ const MOST_SYNCED_STEPS: u64 = 64;
 pub(crate) trait FileMethod: Send + Sync + fmt::Debug {
     /// Readers of an arena read the file's mapping.
     const READS_IN_PLACE: bool;
-    /// The zeros of a new file reach the medium before it is used, so that no sync has to write
-    /// them, or to commit that a block was written for the first time. A block that was never
-    /// written reads as zeros, too: where few syncs are expected nobody needs to wait.
+    /// The zeros of a new file reach the medium before it is used. So no sync has to write them, or
+    /// to commit that a block was written for the first time. A block that was never written reads
+    /// as zeros, too: where few syncs are expected, no writer needs to wait.
     const WAITS_FOR_ZEROS: bool;
 
-    /// Bypass the page cache.
+    /// Returns whether files bypass the page cache.
     fn is_direct(&self) -> bool {
         false
     }
 
-    /// What it promises on a file system.
+    /// Returns its promises on a file system.
     fn description(&self, file_system: &FileSystem) -> Description;
 
     /// Opens a slot's file to be written from its beginning.
@@ -69,7 +69,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) images: &'a Arc<ImagePool>,
     /// Syncs the file for a persist.
     pub(crate) mark: &'a Arc<PersistMark>,
-    /// What the device's description says.
+    /// The same field of the device's description.
     pub(crate) can_persist: bool,
 }
 
@@ -127,7 +127,7 @@ impl<M: FileMethod> FileDevice<M> {
             write_zeros(&*file, last, capacity_bytes)?;
             file.sync(Purpose::Arena)?;
             write_zeros(&*file, 0, last)?;
-            // A hint: what it cannot do, the first persist does.
+            // A hint: the first persist does the rest.
             let _ = file.start_write_back(0, capacity_bytes);
         }
         if self.description().can_persist {
@@ -175,7 +175,8 @@ impl<M: FileMethod> Device for FileDevice<M> {
             _ => false,
         };
         if left_over {
-            // The first error is the one to report; what cannot be removed is found at the next open.
+            // The first error is the one to report; the next opening finds a file that cannot be
+            // removed.
             let _ = self.directory.remove(&file_name(slot));
         }
         filled
@@ -274,7 +275,7 @@ impl SlotReader for FileReader {
         if !self.can_be_mapped {
             return Ok(None);
         }
-        // Nobody cuts the file meanwhile: this is where a mapping would end the process.
+        // No process cuts the file meanwhile: this is where a mapping would end the process.
         if self.file.length_bytes()? < length_bytes as u64 {
             return Err(Error::Corruption {
                 file: self.path.clone(),
@@ -287,8 +288,8 @@ impl SlotReader for FileReader {
     }
 }
 
-/// Gives a file whose contents nobody needs all its blocks. Where they cannot be reserved (ext4 on a
-/// disk formatted as ext3), zeros take them.
+/// Gives a file, of contents that are not needed, all its blocks. Where they cannot be reserved
+/// (ext4 on a disk formatted as ext3), zeros take them.
 fn occupy(file: &dyn File, length_bytes: u64) -> Result<()> {
     match file.allocate(length_bytes) {
         Err(error) if error.kind() == ErrorKind::Unsupported => write_zeros(file, 0, length_bytes),
@@ -324,7 +325,7 @@ fn file_name(slot: u64) -> String {
     format!("{NAME_PREFIX}{slot}")
 }
 
-/// The slot in a file's name, if it is one that this device gives.
+/// Returns the slot in a file's name, if it is one that this device gives.
 fn parse_name(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME_PREFIX)?;
     let slot = digits.parse::<u64>().ok()?;

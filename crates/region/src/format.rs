@@ -40,7 +40,7 @@ const _: () = assert!(FRAME_HEADER_BYTES.is_multiple_of(FRAME_ALIGNMENT_BYTES));
 const _: () = assert!(FRAMES_START.is_multiple_of(FRAME_ALIGNMENT_BYTES));
 const _: () = assert!(FRAMES_START as u64 == CAPACITY_STEP_BYTES);
 
-/// The smallest capacity whose arena takes one frame with this payload.
+/// Returns the smallest capacity whose arena takes one frame with this payload.
 pub fn capacity_for_payload(payload_bytes: u64) -> Option<u64> {
     let needed = payload_bytes.checked_add((FRAMES_START + FRAME_HEADER_BYTES) as u64)?;
     let capacity = needed.checked_next_multiple_of(CAPACITY_STEP_BYTES)?;
@@ -76,7 +76,7 @@ impl ArenaKey {
     }
 }
 
-/// What an arena's header says.
+/// The contents of an arena's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The generation that the arena was last activated for.
@@ -91,7 +91,7 @@ pub struct Header {
     pub store: [u8; 16],
 }
 
-/// What was found where an arena's header should be.
+/// State of the bytes in the place of an arena's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderState {
     /// A header with a good checksum.
@@ -106,7 +106,7 @@ pub enum HeaderState {
     /// A link, a FIFO or a device lies under the slot's name. Only a [`Region`](crate::Region) can
     /// tell. The region leaves it alone.
     NotAFile,
-    /// Anything else; the text says what is wrong.
+    /// Anything else; the text names the fault.
     Damaged(&'static str),
 }
 
@@ -184,7 +184,7 @@ fn header_checksum(front: &[u8; FRONT_BYTES], back: &[u8]) -> u64 {
     xxh3_64(&checked)
 }
 
-/// Where a frame lies and what its header says.
+/// The place of a frame and the contents of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameInfo {
     /// Where the frame starts in the arena.
@@ -193,30 +193,30 @@ pub struct FrameInfo {
     pub payload_bytes: usize,
     /// The sequence number of its first record.
     pub first_sequence: u64,
-    /// How many records it holds, never 0; each has one sequence number.
+    /// Number of records, never 0; each has one sequence number.
     pub record_count: u32,
     /// Every sequence number up to this one was persisted when the frame was written.
     pub persisted_until: u64,
 }
 
 impl FrameInfo {
-    /// Where the payload starts in the arena.
+    /// Returns the offset of the payload in the arena.
     pub fn payload_offset(&self) -> usize {
         self.offset + FRAME_HEADER_BYTES
     }
 
-    /// Where the next frame would start.
+    /// Returns the offset at which the next frame would start.
     pub fn next_offset(&self) -> usize {
         (self.payload_offset() + self.payload_bytes).next_multiple_of(FRAME_ALIGNMENT_BYTES)
     }
 
-    /// The sequence number of its last record.
+    /// Returns the sequence number of its last record.
     pub fn last_sequence(&self) -> u64 {
         let more = u64::from(self.record_count).saturating_sub(1);
         self.first_sequence.saturating_add(more)
     }
 
-    /// The frame's header without the length word and the checksum: bytes 16..48.
+    /// Returns the frame's header without the length word and the checksum: bytes 16..48.
     pub(crate) fn encode_checked(&self, generation: u64) -> [u8; CHECKED_HEADER_BYTES] {
         let mut bytes = [0; CHECKED_HEADER_BYTES];
         copy_fields(
@@ -237,7 +237,7 @@ impl FrameInfo {
     }
 
     /// Reads the header of a frame of the key's generation, which begins at `offset`, `room` bytes
-    /// before the end of the arena: the frame is in bounds and makes sense, its checksum (returned)
+    /// before the end of the arena. The frame is in bounds and makes sense; its checksum (returned)
     /// is not yet compared.
     pub(crate) fn parse(
         header: &[u8],
@@ -265,14 +265,14 @@ impl FrameInfo {
         Some((info, read_u64(header, 8)?))
     }
 
-    /// The frame of `key` at `offset`, if a whole one with a good checksum is there.
+    /// Returns the frame of `key` at `offset`, if a whole one with a good checksum is there.
     pub(crate) fn read(bytes: &[u8], key: ArenaKey, offset: usize) -> Option<FrameInfo> {
         let frame = bytes.get(offset..)?;
         let (info, checksum) = Self::parse(frame, key, offset, frame.len())?;
         (info.checksum(bytes, key)? == checksum).then_some(info)
     }
 
-    /// The checksum of the bytes that lie at this frame's place.
+    /// Returns the checksum of the bytes that lie at this frame's place.
     pub(crate) fn checksum(&self, bytes: &[u8], key: ArenaKey) -> Option<u64> {
         let end = self.payload_offset().checked_add(self.payload_bytes)?;
         let checked = bytes.get(self.offset.checked_add(CHECKED_START)?..end)?;
@@ -285,8 +285,9 @@ impl FrameInfo {
     }
 }
 
-/// The checksum of bytes 16.. of a frame. The seed binds it to its place, store and generation: a
-/// frame left by an earlier use of the slot, of another store, or lying elsewhere never passes.
+/// Returns the checksum of bytes 16.. of a frame. The seed binds it to its place, store and
+/// generation: a frame left by an earlier use of the slot, of another store, or lying elsewhere
+/// never passes.
 pub(crate) fn frame_checksum(
     checked: &[u8],
     key: ArenaKey,

@@ -1,7 +1,7 @@
 //! The front of every file: a magic number, the format's version and a sum of the two.
 //!
-//! Place and sum of the version are frozen for all formats to come, so that a reader can tell a
-//! damaged file from one of a newer release. `docs/formats.md` is the specification.
+//! Place and sum of the version are frozen for all formats to come. So a reader can tell a damaged
+//! file from one of a newer release. `docs/formats.md` is the specification.
 
 use std::fmt;
 
@@ -92,8 +92,8 @@ impl Front {
     }
 }
 
-/// Whether a front is of version 1, which had zeros in the place of the sum. No few flipped bits
-/// make that of a later front: the sum's 32 bits have to become zero.
+/// Returns whether a front is of version 1, which had zeros in the place of the sum. No few flipped
+/// bits make that of a later front: the sum's 32 bits have to become zero.
 fn is_unsummed(version: u32, sum: u32) -> bool {
     (version, sum) == (1, 0)
 }

@@ -40,7 +40,7 @@ struct Allocation {
     owner: Owner,
 }
 
-/// What the bytes are given back to.
+/// The owner to which the bytes are given back.
 enum Owner {
     Heap,
     /// Unmapped when it drops.
@@ -111,7 +111,7 @@ impl Drop for Allocation {
 /// Keeps the memory of dropped images for the next ones: the first touch of 64 MiB costs more than
 /// filling it.
 ///
-/// Only images of the length asked for last are kept: an arena made for one large batch must not
+/// Only images of the last requested length are kept: an arena made for one large batch must not
 /// hold its memory for ever.
 #[derive(Default)]
 pub struct ImagePool {
@@ -126,7 +126,7 @@ struct Free {
 }
 
 impl ImagePool {
-    /// A pool that keeps at most `keep` images.
+    /// Returns a pool that keeps at most `keep` images.
     pub fn new(keep: usize) -> Arc<Self> {
         Arc::new(ImagePool {
             free: Mutex::default(),
@@ -134,7 +134,7 @@ impl ImagePool {
         })
     }
 
-    /// An image of `length` bytes, of unspecified content, with nothing published.
+    /// Returns an image of `length` bytes, of unspecified content, with nothing published.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -163,7 +163,7 @@ impl fmt::Debug for ImagePool {
     }
 }
 
-/// The shared side of an arena's memory: reads what was published.
+/// The shared side of an arena's memory: reads the published bytes.
 pub struct Image {
     /// `None` only while the image drops.
     allocation: Option<Allocation>,
@@ -172,24 +172,25 @@ pub struct Image {
 }
 
 impl Image {
-    /// All bytes, published or not.
+    /// Returns the number of all bytes, published or not.
     pub fn length_bytes(&self) -> usize {
         self.allocation.as_ref().map_or(0, |kept| kept.length)
     }
 
-    /// Where the bytes begin. They may be referred to as the invariants say, and not otherwise.
+    /// Returns the start of the bytes. They may be referred to as the invariants say, and not
+    /// otherwise.
     pub(crate) fn memory(&self) -> *const u8 {
         let dangling = NonNull::<u8>::dangling().as_ptr();
         let memory = self.allocation.as_ref();
         memory.map_or(dangling, |kept| kept.memory.as_ptr())
     }
 
-    /// Where the published bytes end.
+    /// Returns the end of the published bytes.
     pub fn published_bytes(&self) -> usize {
         self.published.load(Ordering::Acquire)
     }
 
-    /// The published bytes.
+    /// Returns the published bytes.
     pub fn published(&self) -> &[u8] {
         let length = self.published_bytes();
         match &self.allocation {
@@ -241,7 +242,7 @@ impl ImageWriter {
         }
     }
 
-    /// An image that is the mapped file itself, with nothing published.
+    /// Returns an image that is the mapped file itself, with nothing published.
     pub(crate) fn mapped(mapping: Mapping) -> Self {
         Self::over(Allocation::mapped(mapping), Weak::new())
     }
@@ -251,12 +252,12 @@ impl ImageWriter {
         Ok(Self::over(Allocation::anonymous(length)?, Weak::new()))
     }
 
-    /// The shared side.
+    /// Returns the shared side.
     pub fn image(&self) -> &Arc<Image> {
         &self.image
     }
 
-    /// Everything not yet published, from [`Image::published_bytes`] on.
+    /// Returns everything not yet published, from [`Image::published_bytes`] on.
     pub fn unpublished(&mut self) -> &mut [u8] {
         let start = self.image.published.load(Ordering::Relaxed);
         match &self.image.allocation {
@@ -269,7 +270,7 @@ impl ImageWriter {
         }
     }
 
-    /// The unpublished bytes at `offset`.
+    /// Returns the unpublished bytes at `offset`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if they are not wholly in the unpublished part.
@@ -310,7 +311,8 @@ impl ImageWriter {
     /// Publishes everything below `end`: from now on it is read-only.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `end` is behind what is published or beyond the image.
+    /// [`Error::InvalidArgument`] if `end` lies before the end of the published bytes or beyond the
+    /// image.
     pub fn publish(&mut self, end: usize) -> Result<()> {
         let start = self.image.published.load(Ordering::Relaxed);
         if end < start || end > self.image.length_bytes() {
@@ -383,7 +385,7 @@ mod tests {
         assert_eq!(pool.free.lock().allocations.len(), 0);
     }
 
-    /// An image over a mapping, of zeros.
+    /// Returns an image over a mapping, of zeros.
     fn mapped(length: usize) -> ImageWriter {
         // Miri has no temporary files and does not look into the one it is given.
         #[cfg(miri)]

@@ -1,8 +1,8 @@
 //! Memory regions that survive a crash: arenas of checksummed frames.
 //!
 //! A [`Region`] hands out arenas. An [`Arena`] takes frames at its end, makes them power-safe on
-//! request, and lets any number of threads read what it holds without a lock. How bytes become
-//! durable is the [`Device`] below the region, chosen when it is opened:
+//! request, and lets any number of threads read its frames without a lock. How bytes become durable
+//! is the [`Device`] below the region, chosen when it is opened:
 //!
 //! | method | device | an appended frame survives | a persisted frame survives |
 //! |---|---|---|---|

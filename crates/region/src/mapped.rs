@@ -1,10 +1,10 @@
 //! The persist method `mapped`: frames are stored into a mapping of a plain file, and the page
 //! cache, or the memory of a tmpfs, keeps them when the process dies. One fdatasync persists.
 //!
-//! An append costs no system call, only a page fault for each page that it is the first to touch
-//! since the mapping was made or the kernel wrote the page to the disk. Each use of a slot makes a
-//! new mapping: its first faults take a folio at a time and cost a fifth of those of an old mapping
-//! whose pages were written back.
+//! An append costs no system call. It costs a page fault for each page that it is the first to
+//! touch since the mapping was made or the kernel wrote the page to the disk. Each use of a slot
+//! makes a new mapping: its first faults take a folio at a time and cost a fifth of those of an old
+//! mapping whose pages were written back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) fn open(
     FileDevice::open(storage, directory, file_system, Mapped { options })
 }
 
-/// Why a file system is no place for a mapping that is written to, and what to do.
+/// Returns why a file system is no place for a mapping that is written to, and the next step.
 fn refusal(file_system: &FileSystem) -> Option<&'static str> {
     if file_system.overwrites_in_place {
         return None;
@@ -76,7 +76,7 @@ fn refusal(file_system: &FileSystem) -> Option<&'static str> {
     })
 }
 
-/// The error for a medium that cannot do this.
+/// Returns the error for a medium that cannot do this.
 pub(crate) fn unsupported(
     method: &'static str,
     file_system: &FileSystem,
@@ -125,7 +125,7 @@ pub(crate) fn map_file(
     }
 }
 
-/// Returns whether files that nobody changes may be mapped to be read. A file system that can go
+/// Returns whether files that do not change may be mapped to be read. A file system that can go
 /// away would end the process. Miri maps no files.
 pub(crate) fn may_be_mapped_to_read(file_system: &FileSystem) -> bool {
     let can_go_away = NETWORK.contains(&&*file_system.name) || file_system.name == "fuse";
@@ -160,7 +160,7 @@ impl FileMethod for Mapped {
     }
 }
 
-/// The page cache of a mapped file. It knows itself what was stored to it.
+/// The page cache of a mapped file. The kernel notes itself which pages were stored to.
 #[derive(Debug)]
 struct PageCache {
     file: Arc<dyn File>,

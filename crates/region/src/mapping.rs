@@ -2,17 +2,17 @@
 //!
 //! Invariants
 //! 1. `memory` points to `length` mapped, readable and writable bytes until the mapping drops.
-//! 2. The file is at least that long: nobody cuts it meanwhile. A region never does, and its
-//!    directory has one owner, who holds the store's lock; whoever changes the files of a live
-//!    store in another way breaks it, as they would break any mapped file.
+//! 2. The file is at least that long: no process cuts it meanwhile. A region never does, and its
+//!    directory has one owner, which holds the store's lock. A program that changes the files of a
+//!    live store in another way breaks it, as it would break any mapped file.
 //!
 //! A mapping is noted in `registry` while it lives, so that a forked child cannot store into it.
 //!
-//! What the medium answers to a page that it cannot give is a signal and not an error. So only
-//! files that were written whole are mapped, and only to be written over; see `files`.
+//! For a page that the medium cannot give, a process gets a signal and not an error. So only files
+//! that were written whole are mapped, and only to be written over; see `files`.
 //!
-//! Miri maps no files. Under it the bytes are the heap's, so that it checks whatever is done with
-//! them, and that they are given back once and not too early.
+//! Miri maps no files. Under it the bytes are the heap's. So it checks all uses of them, and that
+//! they are given back once and not too early.
 #![expect(
     unsafe_code,
     reason = "the kernel's mapping of a file is a raw pointer; nothing safe hands it out with \
@@ -77,7 +77,7 @@ impl Mapping {
         })
     }
 
-    /// Where the bytes begin, on a page boundary.
+    /// Returns the start of the bytes, on a page boundary.
     pub(crate) fn memory(&self) -> NonNull<u8> {
         self.memory
     }

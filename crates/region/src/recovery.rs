@@ -1,4 +1,4 @@
-//! What a recovery finds in a slot: facts, no decisions.
+//! The facts that a recovery finds in a slot: no decisions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub struct SlotInfo {
 /// The manifest's facts about an arena that is to be recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Its size. Any other is damage, and no byte but the header is read. `None` takes the bytes that are there,
-    /// up to the size that an intact header names.
+    /// Its size. Any other is damage, and no byte but the header is read. `None` takes the bytes
+    /// that are there, up to the size that an intact header names.
     pub capacity_bytes: Option<u64>,
-    /// Where its frames end. If whole frames end there nothing behind is read; if they do not, the
+    /// End of its frames. If whole frames end there nothing behind is read; if they do not, the
     /// whole arena is searched. Only an arena that has taken no frame since may have this.
     pub end_bytes: Option<u64>,
 }
@@ -57,10 +57,10 @@ pub struct Recovered {
     pub(crate) reader: Box<dyn SlotReader>,
     /// Its header.
     pub header: HeaderState,
-    /// The header is intact and of the generation asked for: the arena was activated.
+    /// Whether the header is intact and of the requested generation: the arena was activated.
     pub is_activated: bool,
-    /// It was activated in the present boot of the machine: if damage is found, the process died
-    /// and not the machine. False if the header cannot tell.
+    /// Whether it was activated in the present boot of the machine: if damage is found, the process
+    /// died and not the machine. False if the header cannot tell.
     pub is_same_boot: bool,
     /// The frames and the damage.
     pub scan: Scan,
@@ -82,8 +82,8 @@ impl Recovered {
         &self.file
     }
 
-    /// Frames lie here although the header, durable before any of them, does not vouch for them:
-    /// the header was damaged afterwards. Without frames, the arena was never activated.
+    /// Returns whether frames lie here although the header, durable before any of them, does not
+    /// vouch for them: that was damaged afterwards. Without frames, the arena was never activated.
     pub fn has_lost_header(&self) -> bool {
         !self.is_activated && self.scan.has_frames()
     }

@@ -2,8 +2,8 @@
 //!
 //! Life of a slot: *reserved* (created or taken from the free list), *activated* for a generation
 //! (its header is durable before the arena is handed out, so before its first frame), *recycled*
-//! (free again). What the region finds when it is opened stays untouched until the caller, who
-//! knows the manifest, recovers or recycles it.
+//! (free again). Slots that the region finds when it is opened stay untouched until the caller,
+//! which knows the manifest, recovers or recycles them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,12 +36,12 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Its number; the manifest names it.
+    /// Returns its number; the manifest names it.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The size of the arena that it will hold.
+    /// Returns the size of the arena that it will hold.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
@@ -69,7 +69,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// A region in a directory of plain files: method `written`. The directory exists.
+    /// Opens a region in a directory of plain files: method `written`. The directory exists.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::InvalidArgument`] for an impossible `arena_bytes`.
@@ -85,8 +85,8 @@ impl Region {
         Self::open(Box::new(device), store, arena_bytes)
     }
 
-    /// A region in a directory of mapped files: method `mapped`. The directory exists, and nobody
-    /// else changes its files while the region or one of its arenas lives.
+    /// Opens a region in a directory of mapped files: method `mapped`. The directory exists, and
+    /// nothing else changes its files while the region or one of its arenas lives.
     ///
     /// # Errors
     /// [`Error::MethodUnsupported`] where a store into a mapping could end the process or lose an
@@ -103,8 +103,8 @@ impl Region {
         Self::open(Box::new(device), store, arena_bytes)
     }
 
-    /// A region in a directory of files in persistent memory: method `dax`. The directory exists,
-    /// and nobody else changes its files while the region or one of its arenas lives.
+    /// Opens a region in a directory of files in persistent memory: method `dax`. The directory
+    /// exists, and nothing else changes its files while the region or one of its arenas lives.
     ///
     /// # Errors
     /// [`Error::MethodUnsupported`] if the CPU cannot write cache lines back, and from
@@ -122,7 +122,7 @@ impl Region {
         Self::open(Box::new(device), store, arena_bytes)
     }
 
-    /// A region in DRAM that survives nothing: method `volatile`.
+    /// Opens a region in DRAM that survives nothing: method `volatile`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for an impossible `arena_bytes`.
@@ -184,18 +184,18 @@ impl Region {
         })
     }
 
-    /// What the region promises.
+    /// Returns the promises of the region.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// Whether frames are stored where they survive, by the CPU, so that no write to a file is
+    /// Returns whether the CPU stores frames where they survive, so that no write to a file is
     /// counted for them.
     pub fn stores_in_place(&self) -> bool {
         self.device.reads_in_place()
     }
 
-    /// The name of a slot in errors.
+    /// Returns the name of a slot in errors.
     pub fn file(&self, slot: u64) -> PathBuf {
         self.device.file(slot)
     }
@@ -205,13 +205,13 @@ impl Region {
         self.arena_bytes
     }
 
-    /// How many recycled arenas keep their slots from being used again because they are still read.
-    /// Always 0 where images are copies.
+    /// Returns the number of recycled arenas that keep their slots from being used again because
+    /// they are still read. Always 0 where images are copies.
     pub fn pinned_slots(&self) -> usize {
         self.slots.lock().pinned()
     }
 
-    /// What the device holds now, in use or not.
+    /// Returns the slots that the device holds now, in use or not.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -243,7 +243,7 @@ impl Region {
         }
     }
 
-    /// Returns whose arena a foreign header is of, for messages.
+    /// Returns the owner of the arena with a foreign header, for messages.
     pub fn owner_of(&self, header: &Header) -> String {
         if header.store == self.store {
             return format!("it was written as arena {} of this store", header.slot);
@@ -252,7 +252,8 @@ impl Region {
         format!("it belongs to another store (number {number:032x})")
     }
 
-    /// Whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list now.
+    /// Returns whether [`Region::reserve`] would find a slot of `capacity_bytes` in the free list
+    /// now.
     #[must_use]
     pub fn has_free_slot(&self, capacity_bytes: u64) -> bool {
         self.free_slot_bytes(capacity_bytes).is_some()
@@ -291,8 +292,8 @@ impl Region {
             }
         };
         if is_new && let Err(error) = self.device.create(number, capacity_bytes) {
-            // What cannot be removed now keeps its number until the region is opened again: another
-            // slot could not be created under it.
+            // A slot that cannot be removed now keeps its number until the region is opened again:
+            // another slot could not be created under it.
             let was_there = matches!(&error, Error::Io(error)
                 if error.kind() == ErrorKind::AlreadyExists);
             if !was_there && self.device.remove(number).is_ok() {
@@ -407,9 +408,9 @@ impl Region {
         self.device.end_recovery();
     }
 
-    /// Gives a slot back whose contents nobody needs after a crash any more: an arena's (it is
-    /// sealed; whoever holds it may go on reading), a reserved one's, or one that was found at open
-    /// and that the manifest does not name. A slot of a size that is kept becomes free (where readers
+    /// Gives back a slot whose contents are not needed after a crash any more: an arena's (it is
+    /// sealed; its holders may go on reading), a reserved one's, or one that was found at open and
+    /// that the manifest does not name. A slot of a size that is kept becomes free (where readers
     /// read in place, once the last is gone), any other is removed. Twice is the same as once.
     ///
     /// # Errors

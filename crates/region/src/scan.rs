@@ -37,8 +37,8 @@ pub struct FrameSpan {
     pub last_sequence: u64,
 }
 
-/// What an arena holds of one generation. These are facts; whether damage is a torn tail or
-/// corruption is decided by whoever knows the other arenas and the manifest.
+/// The frames of one generation in an arena. These are facts; the caller, which knows the other
+/// arenas and the manifest, decides whether damage is a torn tail or corruption.
 ///
 /// Its size does not depend on the number of frames. That is enough for every decision. Recovery
 /// takes frames while each continues the numbers of the one before: a run as a whole or not at all.
@@ -90,7 +90,7 @@ impl Scan {
         self.run.map_or(0, |run| run.frames)
     }
 
-    /// The highest sequence number in any whole frame.
+    /// Returns the highest sequence number in any whole frame.
     pub fn max_sequence(&self) -> Option<u64> {
         let in_run = self.run.map(|run| run.last_sequence);
         in_run.max(self.behind.map(|span| span.last_sequence))

@@ -1,4 +1,4 @@
-//! Which slots there are and what each is used for: the free list.
+//! The slots of a region and their uses: the free list.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 use crate::arena::Arena;
 use crate::device::DeviceSlot;
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Debug)]
 pub(crate) enum Use {
-    /// It was there when the region was opened, or its activation failed: what its header says may
-    /// not be durable.
+    /// It was there when the region was opened, or its activation failed: its header may not be
+    /// durable.
     Found,
     /// Handed out, or being created or removed.
     Reserved,
@@ -20,7 +20,7 @@ pub(crate) enum Use {
     Recovered,
     /// The same, under an arena that holds its frames.
     Resumed(Weak<Arena>),
-    /// Free, once nobody reads the arena that it held.
+    /// Free, once no reader is left of the arena that it held.
     Free(Weak<Arena>),
 }
 
@@ -33,7 +33,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns whether the slot is free and nobody reads it any more.
+    /// Returns whether the slot is free and no reader is left.
     fn is_free(&self) -> bool {
         matches!(&self.held, Use::Free(readers) if readers.strong_count() == 0)
     }
@@ -60,7 +60,7 @@ impl Slots {
         }
     }
 
-    /// Returns the smallest free slot of at least this size that nobody reads any more, and its size.
+    /// Returns the smallest free slot of at least this size that has no reader left, and its size.
     /// The smallest, because an opening after a kill searches the whole arena, full or not.
     pub(crate) fn smallest_free(&self, least_bytes: u64) -> Option<(u64, u64)> {
         let entries = self.entries.iter();
@@ -77,7 +77,7 @@ impl Slots {
         Some((number, length_bytes))
     }
 
-    /// Reserves the free slots below this size that nobody reads any more, and returns them with
+    /// Reserves the free slots below this size that have no reader left, and returns them with
     /// their sizes.
     pub(crate) fn take_free_below(&mut self, length_bytes: u64) -> Vec<(u64, u64)> {
         let entries = self.entries.iter_mut();
@@ -125,7 +125,7 @@ impl Slots {
         self.entries.insert(number, entry);
     }
 
-    /// Whether a power cut leaves the header as it is.
+    /// Returns whether a power cut leaves the header as it is.
     pub(crate) fn has_durable_header(&self, number: u64) -> bool {
         let entry = self.entries.get(&number);
         entry.is_some_and(|entry| entry.has_durable_header)
@@ -151,14 +151,14 @@ impl Slots {
         entry.is_some_and(|entry| matches!(entry.held, Use::Recovered))
     }
 
-    /// How many arenas were recycled and are still read.
+    /// Returns the number of arenas that were recycled and are still read.
     pub(crate) fn pinned(&self) -> usize {
         let pinned = |entry: &&Entry| matches!(&entry.held, Use::Free(readers) if readers.strong_count() > 0);
         self.entries.values().filter(pinned).count()
     }
 }
 
-/// The readers that keep a slot from being used again.
+/// Returns the readers that keep a slot from being used again.
 pub(crate) fn readers(arena: Option<&Arc<Arena>>, reads_in_place: bool) -> Weak<Arena> {
     match arena {
         Some(arena) if reads_in_place => Arc::downgrade(arena),

@@ -2,9 +2,9 @@
 //!
 //! Every part of a frame is copied, then its length word is stored by one aligned 8-byte store. No
 //! fence lies between: after a kill the stores that retired are all there, and after a power cut
-//! lines may have reached the medium in any order, with a fence or without. What decides is the
-//! checksum; the word stored last lets a kill leave a frame that is whole or not begun. A persist
-//! writes back the lines of everything appended since the last one and waits for them by one fence.
+//! lines may have reached the medium in any order, with a fence or without. The checksum decides;
+//! the word stored last lets a kill leave a frame that is whole or not begun. A persist writes back
+//! the lines of everything appended since the last one and waits for them by one fence.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub trait Memory: Send + Sync + fmt::Debug {
     /// absent.
     fn store_word(&self, image: &mut ImageWriter, offset: usize, word: u64) -> Result<()>;
 
-    /// Begins to write back what was stored in a range.
+    /// Begins to write back the stores in a range.
     fn write_back(&self, offset: usize, length_bytes: usize) -> Result<()>;
 
     /// Waits until every write-back begun so far has reached the medium.
@@ -47,7 +47,7 @@ pub struct Stored<M> {
 }
 
 impl<M: Memory> Stored<M> {
-    /// The protocol over a slot's memory.
+    /// Returns the protocol over a slot's memory.
     pub fn new(memory: M) -> Self {
         Stored {
             memory,
@@ -55,7 +55,8 @@ impl<M: Memory> Stored<M> {
         }
     }
 
-    /// The same where nothing survives a power cut: a persist is the error that `refusal` makes.
+    /// Returns the same where nothing survives a power cut: a persist is the error that `refusal`
+    /// makes.
     pub(crate) fn without_persist(memory: M, refusal: fn() -> Error) -> Self {
         Stored {
             memory,

@@ -103,7 +103,7 @@ impl Medium for WrittenMedium {
     }
 }
 
-/// Why files on a file system in memory do not persist.
+/// Returns the error of a persist of files on a file system in memory.
 pub(crate) fn persist_unsupported(method: &'static str) -> Error {
     Error::PersistUnsupported {
         method,

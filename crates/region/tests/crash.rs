@@ -1,5 +1,5 @@
-//! Crashes at every operation, on every device: what was acknowledged is there as promised, what is
-//! there was appended, and nothing of an earlier generation comes back.
+//! Crashes at every operation, on every device: acknowledged frames are there as promised, all
+//! frames there were appended, and nothing of an earlier generation comes back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +85,8 @@ enum Action {
     Roll,
 }
 
-/// What the test knows of the generation that the "manifest" names, which survives every crash.
+/// Facts that the test has about the generation that the "manifest" names, which survives every
+/// crash.
 #[derive(Default)]
 struct Known {
     slot: u64,
@@ -104,7 +105,7 @@ fn payload(generation: u64, at: usize, length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Runs actions until one fails; returns what is known then.
+/// Runs actions until one fails; returns the facts that are known then.
 fn run(region: &Region, actions: &[Action]) -> Known {
     let mut known = Known::default();
     let _: Result<(), Error> = (|| {
@@ -217,7 +218,8 @@ fn check_header(recovered: &Recovered, known: &Known, crash: CrashKind) {
     assert!(!recovered.has_lost_header());
 }
 
-/// The store goes on after a recovery: the slot takes a new generation, and only that is found.
+/// Checks that the store goes on after a recovery: the slot takes a new generation, and only that
+/// is found.
 fn check_next_life(machine: &Machine, known: &Known) {
     let region = machine.region();
     for slot in region.slots().unwrap() {
@@ -242,7 +244,7 @@ fn check_next_life(machine: &Machine, known: &Known) {
     assert!(!recovered.scan.is_damaged());
 }
 
-/// One life: run the actions until the machine dies at a step, and look at what is left.
+/// Lives one life: runs the actions until the machine dies at a step, and looks at the rest.
 fn live_and_die(kind: Kind, seed: u64, actions: &[Action], steps: u64) {
     let switch = CrashSwitch::new();
     let machine = Machine::new(kind, seed, &switch);
@@ -263,7 +265,8 @@ fn count_steps(kind: Kind, actions: &[Action]) -> u64 {
     switch.count() - before
 }
 
-/// Arenas are filled and reused, so that every later generation runs over old valid frames.
+/// Returns actions that fill and reuse arenas, so that every later generation runs over old valid
+/// frames.
 fn script() -> Vec<Action> {
     let mut actions = Vec::new();
     for generation in 0..4 {
@@ -313,7 +316,7 @@ proptest! {
     }
 }
 
-/// `volatile` survives nothing; while it lives it holds exactly what was appended.
+/// `volatile` survives nothing; while it lives it holds exactly the appended frames.
 #[test]
 fn volatile_holds_what_was_appended() {
     let region = Region::volatile(ARENA_BYTES).unwrap();

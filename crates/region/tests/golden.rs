@@ -24,7 +24,7 @@ fn golden_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/arena-1")
 }
 
-/// Two generations in one slot: frames of the first lie behind those of the second.
+/// Builds two generations in one slot: frames of the first lie behind those of the second.
 fn build(memory: &SimulatedMemory) -> Vec<u8> {
     let region = Region::open(Box::new(memory.clone()), STORE, CAPACITY_BYTES).unwrap();
     let frames: [(u64, u32, &[&[u8]]); 3] = [

@@ -1,9 +1,10 @@
-//! Reads blocks of a device at random, past the page cache, waiting for each asleep and on the processor
-//! in turn: what `OpenOptions::polled` is worth on a disk.
+//! Reads blocks of a device at random, past the page cache, waiting for each asleep and on the
+//! processor in turn: the worth of `OpenOptions::polled` on a disk.
 //!
-//! `cargo bench -p terrace-storage --bench device_reads -- READS DIRECTORY`: so many reads of 4, 16 and
-//! 64 KiB by each way in each of three rounds, from a file of 1 GiB in the directory; without arguments a
-//! tiny run, which is what the gate does. `busy` is the processor time of a read, by the process's clock.
+//! `cargo bench -p terrace-storage --bench device_reads -- READS DIRECTORY`: `READS` reads of 4, 16
+//! and 64 KiB by each way in each of three rounds, from a file of 1 GiB in the directory; without
+//! arguments a tiny run, as in the gate. `busy` is the processor time of a read, by the process's
+//! clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use terrace_storage::{File, OpenMode, OpenOptions, Purpose, RealStorage, Storage
 
 const ROUNDS: usize = 3;
 
-/// What one way of waiting took.
+/// Times of one way of waiting.
 #[derive(Default)]
 struct Times {
     reads: Vec<Duration>,

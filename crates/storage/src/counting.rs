@@ -1,4 +1,4 @@
-//! Counts what passes through a storage: bytes and operations, by purpose and direction.
+//! Counts the bytes and operations that pass through a storage, by purpose and direction.
 //!
 //! Everything that a store does to files comes through here. So here a forked child is kept from
 //! changing the files of its parent, at any point of a call.
@@ -13,7 +13,7 @@ use crate::{
     Access, Directory, Error, File, ForkMark, Lock, LockKind, Operation, Purpose, Result, Storage,
 };
 
-/// A storage that counts what passes through it. Failed operations are not counted.
+/// A storage that counts its bytes and operations. Failed operations are not counted.
 ///
 /// ```
 /// # fn main() -> terrace_storage::Result<()> {
@@ -51,7 +51,7 @@ impl Owner {
 }
 
 impl CountingStorage {
-    /// Counts, from zero, what passes to `inner`.
+    /// Counts the bytes and operations that pass to `inner`, from zero.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
         CountingStorage {
             inner,
@@ -68,7 +68,7 @@ impl CountingStorage {
         self
     }
 
-    /// The counts up to now. Operations that run meanwhile may be counted in part.
+    /// Returns the counts up to now. Operations that run meanwhile may be counted in part.
     pub fn snapshot(&self) -> IoStatistics {
         IoStatistics {
             counts: Purpose::ALL.map(|purpose| self.counters.of(purpose).snapshot()),
@@ -114,7 +114,7 @@ pub struct IoStatistics {
 }
 
 impl IoStatistics {
-    /// Counts that were kept elsewhere, in the order of [`Purpose::ALL`].
+    /// Takes counts that were kept elsewhere, in the order of [`Purpose::ALL`].
     pub fn new(counts: [IoCounts; Purpose::ALL.len()], directory_syncs: u64) -> Self {
         IoStatistics {
             counts,
@@ -122,19 +122,19 @@ impl IoStatistics {
         }
     }
 
-    /// The counts of one purpose.
+    /// Returns the counts of one purpose.
     pub fn of(&self, purpose: Purpose) -> IoCounts {
         let counts = self.counts.get(purpose.index());
         counts.copied().unwrap_or_default()
     }
 
-    /// The counts of all purposes together.
+    /// Returns the counts of all purposes together.
     pub fn total(&self) -> IoCounts {
         let sum = |sum: IoCounts, counts: &IoCounts| sum.combine(*counts, u64::wrapping_add);
         self.counts.iter().fold(IoCounts::default(), sum)
     }
 
-    /// What was counted after `earlier`, a snapshot of the same storage.
+    /// Returns the counts after `earlier`, a snapshot of the same storage.
     #[must_use]
     pub fn since(&self, earlier: &IoStatistics) -> IoStatistics {
         IoStatistics {

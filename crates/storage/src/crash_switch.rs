@@ -2,8 +2,8 @@
 //!
 //! A simulated machine dies between two operations or in the middle of one. Every simulated medium
 //! (files here, memory elsewhere) asks the same switch before each operation that changes
-//! something, so that a test can run a scenario once, read [`CrashSwitch::count`], and then run it
-//! again frozen at each of the operations in turn.
+//! something. So a test can run a scenario once, read [`CrashSwitch::count`], and then run it again
+//! frozen at each of the operations in turn.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{Error, Operation};
 
-/// What the switch says to an operation that is about to change something.
+/// The switch's answer to an operation that is about to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The machine lives: the operation takes place.
@@ -47,12 +47,12 @@ struct State {
 }
 
 impl CrashSwitch {
-    /// A switch that never freezes by itself.
+    /// Returns a switch that never freezes by itself.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A switch that lets `steps` operations live and interrupts the next.
+    /// Returns a switch that lets `steps` operations live and interrupts the next.
     pub fn frozen_at(steps: u64) -> Self {
         let switch = Self::new();
         switch.freeze_at(steps);
@@ -88,17 +88,18 @@ impl CrashSwitch {
         self.0.lock().frozen = true;
     }
 
-    /// Whether the machine is dead.
+    /// Returns whether the machine is dead.
     pub fn is_frozen(&self) -> bool {
         self.0.lock().frozen
     }
 
-    /// How many operations have lived.
+    /// Returns the number of operations that have lived.
     pub fn count(&self) -> u64 {
         self.0.lock().steps
     }
 
-    /// The error of an operation on a dead machine: `ErrorKind::Other`, its source says "frozen".
+    /// Returns the error of an operation on a dead machine: `ErrorKind::Other`, its source says
+    /// "frozen".
     pub fn error(operation: Operation, path: &Path) -> Error {
         Error::new(operation, path, io::Error::other("frozen"))
     }

@@ -1,8 +1,8 @@
 //! An open directory: the seam between a store and the names of its files.
 //!
-//! A path is resolved anew by each call, and may lead to another file each time. An open directory stays the one
-//! that was opened, though it is renamed or another takes its place. So an owner opens its directory
-//! once and reaches every file by a name of one component.
+//! Each call resolves a path again, and may reach another file each time. An open directory stays
+//! the one that was opened, though it is renamed or another takes its place. So an owner opens its
+//! directory once and reaches every file by a name of one component.
 
 use std::any::Any;
 use std::fmt;
@@ -41,8 +41,8 @@ impl Access {
     }
 }
 
-/// Identity of a file or directory under all its names. A number may be given again once the file is
-/// gone and nobody has it open.
+/// Identity of a file or directory under all its names. A number may be given again once the file
+/// is gone and closed by all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     /// Number of the file system.

@@ -63,7 +63,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What callers tell apart.
+/// The kinds of errors that callers tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The file or directory does not exist.
@@ -72,9 +72,9 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The medium is full, or the quota is used up.
     NoSpace,
-    /// Somebody else holds the lock.
+    /// Another holder has the lock.
     Locked,
-    /// The file ended before the bytes asked for.
+    /// The file ended before the requested bytes.
     UnexpectedEnd,
     /// Not permitted to this user.
     PermissionDenied,
@@ -150,17 +150,17 @@ impl Error {
         Error::new(Operation::Read, path, source)
     }
 
-    /// What callers tell apart.
+    /// Returns the kind of the error, for callers to tell errors apart.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The operation that failed.
+    /// Returns the operation that failed.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The file or directory it failed on.
+    /// Returns the file or directory on which it failed.
     pub fn path(&self) -> &Path {
         &self.path
     }

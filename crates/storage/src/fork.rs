@@ -176,7 +176,7 @@ pub(crate) mod tests {
         i64::from(unsafe { libc::fork() })
     }
 
-    /// A fork that the C library does not see, so that no handler runs.
+    /// Forks past the C library, so that no handler runs.
     fn fork_past_handlers() -> i64 {
         // SAFETY: as above; without flags the child has a copy of the memory, its stack included.
         unsafe { libc::syscall(libc::SYS_clone, i64::from(libc::SIGCHLD), 0, 0, 0, 0) }

@@ -25,7 +25,7 @@ pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
     /// Puts the layer around an open file.
     fn wrap(&self, file: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File>;
 
-    /// Returns whether a call that needs a descriptor is made once more after it failed so often.
+    /// Returns whether to repeat a call that needs a descriptor after this many failed attempts.
     fn tries_again(&self, attempts: usize, error: &Error) -> bool {
         let (_, _) = (attempts, error);
         false

@@ -1,7 +1,7 @@
 //! Files and directories behind one narrow trait.
 //!
-//! Everything that Terrace reads or writes goes through [`Storage`] and [`File`], so that the
-//! same engine runs on a real file system, on a simulated one that crashes, and on one that fails.
+//! Everything that Terrace reads or writes goes through [`Storage`] and [`File`]. So the same
+//! engine runs on a real file system, on a simulated one that crashes, and on one that fails.
 #![cfg_attr(
     not(test),
     deny(

@@ -44,12 +44,12 @@ impl Purpose {
         Purpose::Other,
     ];
 
-    /// The position of this purpose in [`Purpose::ALL`].
+    /// Returns the position of this purpose in [`Purpose::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The purpose's name in statistics.
+    /// Returns the purpose's name in statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Purpose::Arena => "arena",
@@ -79,9 +79,9 @@ pub enum OpenMode {
 pub struct OpenOptions {
     /// Existing or new, read or written.
     pub mode: OpenMode,
-    /// Bypass the page cache. The caller may still pass any length and offset: what is not aligned
-    /// is staged by the implementation. Merges, which read on and on, are read ahead for through the page
-    /// cache and leave nothing there. A file system without direct I/O gets buffered I/O;
+    /// Bypass the page cache. The caller may still pass any length and offset: the implementation
+    /// stages unaligned parts. For merges, which read on and on, it reads ahead through the page
+    /// cache and leaves nothing there. A file system without direct I/O gets buffered I/O;
     /// [`File::is_direct`] tells.
     pub direct: bool,
     /// Wait for direct reads on the processor instead of asleep, where [`Storage::can_poll`] says so:
@@ -91,7 +91,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Buffered I/O in the given mode.
+    /// Returns options for buffered I/O in the given mode.
     pub const fn buffered(mode: OpenMode) -> Self {
         OpenOptions {
             mode,
@@ -100,7 +100,7 @@ impl OpenOptions {
         }
     }
 
-    /// Direct I/O in the given mode.
+    /// Returns options for direct I/O in the given mode.
     pub const fn direct(mode: OpenMode) -> Self {
         OpenOptions {
             direct: true,
@@ -109,7 +109,7 @@ impl OpenOptions {
     }
 }
 
-/// What is known of the file system that holds a path.
+/// Known facts of the file system that holds a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// Its name as the kernel gives it: `ext4`, `xfs`, `tmpfs`, `overlay`, ...; `0x...` if unknown.
@@ -122,10 +122,10 @@ pub struct FileSystem {
     pub has_descriptors: bool,
 }
 
-/// Who else may hold a lock at the same time.
+/// Other holders that a lock admits at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Nobody.
+    /// No other holder.
     Exclusive,
     /// Other shared holders.
     Shared,
@@ -154,14 +154,14 @@ pub trait File: Send + Sync + fmt::Debug {
     /// without running out of space. The length does not change.
     fn allocate(&self, length_bytes: u64) -> Result<()>;
 
-    /// Cuts the file to `length_bytes` and gives the blocks behind it back; a file that is no longer
-    /// than that stays as it is. Whoever has the file open reads no further than its new end.
-    /// Durable after a sync.
+    /// Cuts the file to `length_bytes` and gives the blocks behind it back; a file that is no
+    /// longer than that stays as it is. Readers that have the file open reach no further than its
+    /// new end. Durable after a sync.
     fn truncate(&self, length_bytes: u64) -> Result<()>;
 
-    /// Starts to read a range into the page cache and does not wait for it, unless its first byte is
-    /// there already: then nothing happens, and the answer is false. A hint: it is also false where
-    /// there is no page cache or nobody can tell.
+    /// Starts to read a range into the page cache and does not wait for it. If its first byte is
+    /// there already, nothing happens, and the answer is false. A hint: it is also false where
+    /// there is no page cache, or no way to tell.
     fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
         let (_, _) = (offset, length_bytes);
         false
@@ -174,24 +174,25 @@ pub trait File: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Makes everything written so far durable (`fdatasync`). After an error nothing is known
-    /// about what was written since the last successful sync.
+    /// Makes everything written so far durable (`fdatasync`). After an error nothing is known about
+    /// the writes since the last successful sync.
     fn sync(&self, purpose: Purpose) -> Result<()>;
 
-    /// Writes all of `bytes` at `offset` and makes them durable. What else was written to the file
-    /// may stay where it is: a sync would carry all of it to the medium.
+    /// Writes all of `bytes` at `offset` and makes them durable. Other writes to the file may stay
+    /// where they are: a sync would carry all of them to the medium.
     fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
         self.write_at(bytes, offset, purpose)?;
         self.sync(purpose)
     }
 
-    /// The kernel's descriptor, for what has no place in this trait: mapping the file. `None` where
-    /// the file is not the kernel's. What goes past this trait is neither counted nor failed.
+    /// Returns the kernel's descriptor, for mapping the file, which has no place in this trait.
+    /// `None` where the file is not the kernel's. Accesses past this trait are neither counted nor
+    /// failed.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// The file's present length in bytes.
+    /// Returns the file's present length in bytes.
     fn length_bytes(&self) -> Result<u64>;
 
     /// Takes a lock on the file by this very opening, without waiting. Reads and writes by it go on.
@@ -200,11 +201,12 @@ pub trait File: Send + Sync + fmt::Debug {
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if another holder conflicts.
     fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>>;
 
-    /// How many names the file has: more than one after [`Directory::link`]. Whoever shortens a file
-    /// under one name shortens it under all.
+    /// Returns the number of the file's names: more than one after [`Directory::link`]. A cut under
+    /// one name shortens the file under all.
     fn links(&self) -> Result<u64>;
 
-    /// Whether reads and writes bypass the page cache: false also where the file system refused.
+    /// Returns whether reads and writes bypass the page cache: false also where the file system
+    /// refused.
     fn is_direct(&self) -> bool {
         false
     }
@@ -238,8 +240,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Creates a directory and its missing parents, durably. An existing directory is not an error,
     /// and keeps its mode.
     fn create_directory_for(&self, path: &Path, access: Access) -> Result<()>;
-    /// Whether [`OpenOptions::polled`] has an effect here: there is more than one processor, and the
-    /// kernel has io_uring (5.19) and lets this process use it.
+    /// Returns whether [`OpenOptions::polled`] has an effect here: there is more than one
+    /// processor, and the kernel has io_uring (5.19) and lets this process use it.
     fn can_poll(&self) -> bool;
     /// Identifies this boot of the machine: page-cache contents live exactly as long as it.
     fn boot_id(&self) -> Result<[u8; 16]>;

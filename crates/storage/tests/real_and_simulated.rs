@@ -36,7 +36,7 @@ enum Step {
     Unlock(usize),
 }
 
-/// What a step gave, in a form in which two storages can be compared.
+/// Outcome of a step, in a form in which two storages can be compared.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Done,

@@ -109,7 +109,7 @@ fn persist_without_a_medium_that_survives_says_what_to_do() {
     assert!(!arena.is_persisted());
 }
 
-/// Fails or damages where it is told to.
+/// Fails or damages where its fields say.
 #[derive(Debug, Default)]
 struct Faulty {
     fail_complete: AtomicBool,
@@ -216,7 +216,8 @@ fn a_failed_persist_is_never_healed_by_a_later_one() {
     assert!(!arena.is_persisted());
 }
 
-/// The kernel tells one of two callers of a failed write, and the other one would promise lost bytes.
+/// The kernel reports a failed write to one of two callers, and the other one would promise lost
+/// bytes.
 #[test]
 fn a_persist_beside_one_that_fails_fails_too() {
     let (faulty, arena) = faulty_arena();

@@ -4,7 +4,7 @@ use std::arch::{asm, is_aarch64_feature_detected};
 
 use super::{LINE_BYTES, WriteBack};
 
-/// `DC CVAP` where the CPU has it (ARMv8.2, DPB). A clean to the point of coherency reaches
+/// Returns `DC CVAP` where the CPU has it (ARMv8.2, DPB). A clean to the point of coherency reaches
 /// persistent memory on some machines only, so there is no second choice.
 pub(super) fn available() -> Vec<WriteBack> {
     if cfg!(miri) || !is_aarch64_feature_detected!("dpb") {
@@ -17,7 +17,7 @@ pub(super) fn available() -> Vec<WriteBack> {
 }
 
 /// # Safety
-/// The CPU has DPB, and so many lines from the address on are mapped.
+/// The CPU has DPB, and `lines` lines from the address on are mapped.
 unsafe fn dc_cvap(start: *const u8, lines: usize) {
     for line in 0..lines {
         // SAFETY: the caller's promise; no register, flag or stack is changed. The instruction is

@@ -1,13 +1,12 @@
 //! Carries cache lines to persistent memory: the CPU's instructions for it.
 //!
-//! A store to persistent memory rests in the CPU's caches until its line is written back. The
-//! instruction for that is found out when a region is opened ([`WriteBack::detect`]); write-backs
-//! are waited for by one [`fence`]. Under Miri, which knows none of these instructions, both do
-//! nothing.
+//! A store to persistent memory rests in the CPU's caches until its line is written back. Opening a
+//! region finds the instruction for that ([`WriteBack::detect`]); one [`fence`] waits for
+//! write-backs. Under Miri, which knows none of these instructions, both do nothing.
 //!
-//! Copies go through the caches: past them (MOVNT) a frame's checksum, which is taken over what was
-//! stored, has to fetch it again. Measured in DRAM, append and persist of 4 to 16 KB took 1.5 to 1.9
-//! times as long that way, of 64 KB 1.1 times.
+//! Copies go through the caches: past them (MOVNT) a frame's checksum, which is taken over the
+//! stored bytes, has to fetch them again. Measured in DRAM, append and persist of 4 to 16 KB took
+//! 1.5 to 1.9 times as long that way, of 64 KB 1.1 times.
 #![expect(
     unsafe_code,
     reason = "the instructions take addresses, and most have no function in the standard library"
@@ -26,10 +25,10 @@ pub(crate) use instructions::fence;
 
 use crate::image::Image;
 
-/// What one instruction works on is no smaller on any of these CPUs.
+/// Minimum bytes that one instruction works on, on any of these CPUs.
 const LINE_BYTES: usize = 64;
 
-/// Begins to write back so many lines from an aligned address on.
+/// Begins to write back `lines` lines from an aligned address on.
 ///
 /// # Safety
 /// The CPU has the instruction, and the lines are mapped.
@@ -44,12 +43,13 @@ pub(crate) struct WriteBack {
 }
 
 impl WriteBack {
-    /// The best instruction that the CPU has. `None`: it has none that reaches persistent memory.
+    /// Returns the best instruction that the CPU has. `None`: it has none that reaches persistent
+    /// memory.
     pub(crate) fn detect() -> Option<Self> {
         instructions::available().into_iter().next()
     }
 
-    /// The instruction's name.
+    /// Returns the instruction's name.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -77,10 +77,10 @@ mod tests {
     use super::*;
     use crate::ImagePool;
 
-    /// Reads a byte of each line: so Miri and the address sanitizer see whose lines they are.
+    /// Reads a byte of each line, so that Miri and the address sanitizer check the lines.
     ///
     /// # Safety
-    /// The lines are mapped, and nobody writes to them.
+    /// The lines are mapped, and no thread writes to them.
     unsafe fn read(start: *const u8, lines: usize) {
         for line in 0..lines {
             // SAFETY: the caller's promise.

@@ -5,8 +5,8 @@ use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 
 use super::{LINE_BYTES, WriteBack, WriteBackLines};
 
-/// What this CPU has, the best first: CLWB leaves the line in the cache, CLFLUSHOPT evicts it, and
-/// CLFLUSH waits for each line as well.
+/// Returns the instructions of this CPU, the best first: CLWB leaves the line in the cache,
+/// CLFLUSHOPT evicts it, and CLFLUSH waits for each line as well.
 pub(super) fn available() -> Vec<WriteBack> {
     if cfg!(miri) {
         return Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn available() -> Vec<WriteBack> {
 macro_rules! write_back {
     ($name:ident, $instruction:literal) => {
         /// # Safety
-        /// The CPU has the instruction, and so many lines from the address on are mapped.
+        /// The CPU has the instruction, and `lines` lines from the address on are mapped.
         unsafe fn $name(start: *const u8, lines: usize) {
             for line in 0..lines {
                 // SAFETY: the caller's promise; no register, flag or stack is changed.

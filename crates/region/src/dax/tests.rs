@@ -8,7 +8,7 @@ use crate::{Frame, MappedOptions, Placement, Region};
 const ARENA_BYTES: u64 = 64 << 10;
 const STORE: [u8; 16] = [7; 16];
 
-/// A directory on the file system where this crate is built.
+/// Returns a directory on the file system where this crate is built.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
 }
@@ -26,7 +26,7 @@ fn dax(directory: &Path, emulate_power_safety: bool) -> Result<Region> {
     )
 }
 
-/// Whether the CPU can do it at all; emulators may not.
+/// Returns whether the CPU can write cache lines back at all; emulators may not.
 fn has_instruction() -> bool {
     WriteBack::detect().is_some()
 }

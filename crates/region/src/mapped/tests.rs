@@ -20,14 +20,14 @@ fn frame<'a>(number: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
     }
 }
 
-/// A directory on a disk's file system that takes mappings, if the tests run on one.
+/// Returns a directory on a disk's file system that takes mappings, if the tests run on one.
 fn disk() -> Option<tempfile::TempDir> {
     let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let file_system = RealStorage.file_system(directory.path()).unwrap();
     (file_system.overwrites_in_place && file_system.survives_power_cut).then_some(directory)
 }
 
-/// A directory in memory, if there is one.
+/// Returns a directory in memory, if there is one.
 fn memory() -> Option<tempfile::TempDir> {
     let directory = tempfile::tempdir_in("/dev/shm").ok()?;
     let file_system = RealStorage.file_system(directory.path()).unwrap();
@@ -272,7 +272,8 @@ fn file_systems_that_do_not_overwrite_in_place_are_refused() {
     );
 }
 
-/// A file system of another name, with nothing behind it that the kernel could map.
+/// Returns a region on a file system of another name, with nothing behind it that the kernel could
+/// map.
 fn mapped_on(name: &str) -> Result<Region> {
     let storage = Arc::new(SimulatedStorage::new(0, CrashSwitch::new()));
     storage.create_directory(Path::new("/region")).unwrap();
@@ -307,8 +308,8 @@ fn files_that_cannot_be_mapped_are_an_error_with_advice() {
     ));
 }
 
-/// Frames that wait for their flush behind a full disk. They stay as they are for a reader of the mapping when
-/// their slot is used again.
+/// Frames wait for their flush behind a full disk. They stay as they are for a reader of the
+/// mapping when their slot is used again.
 #[test]
 fn a_resumed_arena_persists_and_outlives_its_slot() {
     for directory in [disk(), memory()].into_iter().flatten() {

@@ -12,12 +12,12 @@ fn layout(length: usize) -> Result<Layout> {
     Layout::from_size_align(length, PAGE_BYTES).map_err(|_| Errno::INVAL)
 }
 
-/// So many zeros.
+/// Allocates `length` zeros.
 pub(super) fn map(_: BorrowedFd<'_>, length: usize, _: MapFlags) -> Result<*mut u8> {
     map_anonymous(length)
 }
 
-/// So many zeros.
+/// Allocates `length` zeros.
 pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
     if length == 0 {
         // As the kernel does.

@@ -14,7 +14,7 @@ pub(super) fn map(file: BorrowedFd<'_>, length: usize, flags: MapFlags) -> Resul
     Ok(memory.cast())
 }
 
-/// Maps so many zeros that are nobody else's, to be read and written.
+/// Maps `length` zeros for the caller alone, to be read and written.
 pub(crate) fn map_anonymous(length: usize) -> Result<*mut u8> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: as above.

@@ -25,7 +25,7 @@ static FIRST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 /// The handler is in place.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Where a mapping is noted. It is never freed.
+/// The note of a mapping. It is never freed.
 #[derive(Debug)]
 pub(super) struct Place {
     taken: AtomicBool,
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// Notes a mapping, before anybody stores into it.
+/// Notes a mapping, before any thread stores into it.
 ///
 /// # Errors
 /// There is no memory for the handler.

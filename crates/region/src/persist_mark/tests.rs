@@ -64,7 +64,7 @@ fn arena(region: &Region, generation: u64) -> Arc<Arena> {
     arena
 }
 
-/// A process persists an arena, which fails and loses its bytes, and dies.
+/// Returns the disk after a process persisted an arena, which failed and lost its bytes, and died.
 fn killed_after_a_failed_persist() -> SimulatedStorage {
     let disk = disk();
     let syncs = of_arenas(Operation::Sync);

@@ -19,7 +19,7 @@ fn frame<'a>(first_sequence: u64, payload: &'a [&'a [u8]]) -> Frame<'a> {
     }
 }
 
-/// A region of the store with this number.
+/// Returns a region of the store with this number.
 fn files_of(directory: &Path, store: [u8; 16]) -> Region {
     let options = WrittenOptions::default();
     Region::written(
@@ -247,7 +247,7 @@ fn an_arena_of_another_store_is_foreign_and_none_of_its_frames_is_taken() {
     assert!(text.contains("arena-1") && text.contains(&number), "{text}");
     // Its number is taken.
     assert_eq!(region.reserve(ARENA_BYTES).unwrap().number(), 2);
-    // Without the header's word, too: frames are the store's or nobody's.
+    // Without the header's word, too: frames are the store's or no store's.
     damage(directory.path(), "arena-1", 0, b"x");
     let recovered = files(directory.path()).recover(1, 4).unwrap();
     assert!(!recovered.scan.has_frames());

@@ -28,7 +28,7 @@ struct Store {
 struct Unit {
     durable: Vec<u8>,
     stores: Vec<Store>,
-    /// How many of the stores were made before the last write-back.
+    /// Number of the stores that were made before the last write-back.
     written_back: usize,
 }
 
@@ -66,7 +66,7 @@ impl Contents {
         &self.current
     }
 
-    /// Stores bytes; what lies beyond the end is dropped.
+    /// Stores bytes; those beyond the end are dropped.
     pub(super) fn store(&mut self, offset: usize, bytes: &[u8], is_word: bool) {
         let unit_bytes = self.kind.unit_bytes();
         let mut at = offset;
@@ -106,7 +106,8 @@ impl Contents {
         }
     }
 
-    /// Makes durable what was written back before (DAX), or everything (the sync of a page cache).
+    /// Makes durable the stores that were written back before (DAX), or all (the sync of a page
+    /// cache).
     pub(super) fn fence(&mut self) {
         if self.kind == MemoryKind::PageCache {
             self.unsettled.clear();
@@ -121,7 +122,7 @@ impl Contents {
         self.unsettled.retain(|_, unit| !unit.stores.is_empty());
     }
 
-    /// A legal state of the bytes after a power cut.
+    /// Returns a legal state of the bytes after a power cut.
     pub(super) fn after_power_cut(&self, random: &mut StdRng) -> Vec<u8> {
         let loss = match random.random_range(0..6_u8) {
             0 => Loss::Everything,
@@ -147,7 +148,7 @@ impl Contents {
 }
 
 impl Unit {
-    /// The unit as it was before a moment.
+    /// Returns the unit as it was before a moment.
     fn until(&self, moment: u64) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for store in self.stores.iter().take_while(|store| store.time < moment) {
@@ -156,7 +157,7 @@ impl Unit {
         bytes
     }
 
-    /// A state that the unit had, the middle of a copy included.
+    /// Returns a state that the unit had, the middle of a copy included.
     fn any_state(&self, random: &mut StdRng) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         let whole = random.random_range(0..=self.stores.len());
@@ -169,7 +170,7 @@ impl Unit {
         bytes
     }
 
-    /// Any part of each store, words whole.
+    /// Returns the unit with any part of each store, words whole.
     fn any_part(&self, random: &mut StdRng) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for store in &self.stores {

@@ -1,9 +1,9 @@
 //! Memory that survives, simulated with crashes: the `stored` method's test bench.
 //!
-//! It records copies, aligned words, write-backs and fences, and draws what a crash leaves:
+//! It records copies, aligned words, write-backs and fences, and draws the state after a crash:
 //! - A *kill* keeps everything stored so far; the copy it interrupts is torn at any byte.
-//! - A *power cut* changes the boot id. On DAX, of what was stored to a 64-byte line since its last
-//!   fenced write-back any part may be there, words whole. In a page cache, each 4 KiB page has any
+//! - A *power cut* changes the boot id. On DAX, any part of the stores to a 64-byte line since its
+//!   last fenced write-back may be there, words whole. In a page cache, each 4 KiB page has any
 //!   state that it had since the last sync.
 //!
 //! Each operation takes one step of a [`CrashSwitch`], shared with the simulated files, so that one
@@ -35,7 +35,7 @@ use crate::{Error, HEADER_BYTES, Result};
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
-/// What the simulated memory is.
+/// Kind of the simulated memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Persistent memory, mapped directly; a persist writes back cache lines.
@@ -45,7 +45,7 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// What reaches the medium as one.
+    /// Returns the bytes that reach the medium as one.
     const fn unit_bytes(self) -> usize {
         match self {
             MemoryKind::Dax => LINE_BYTES,
@@ -99,7 +99,7 @@ struct State {
 }
 
 impl SimulatedMemory {
-    /// A device without slots.
+    /// Returns a device without slots.
     pub fn new(kind: MemoryKind, seed: u64, switch: CrashSwitch) -> Self {
         Self::from_state(State {
             kind,
@@ -118,7 +118,8 @@ impl SimulatedMemory {
         }
     }
 
-    /// What the next process finds if the machine dies now. This device is left as it is.
+    /// Returns the device that the next process finds if the machine dies now. This one stays as it
+    /// is.
     pub fn crash(&self, kind: CrashKind, seed: u64, switch: CrashSwitch) -> SimulatedMemory {
         let state = self.state.lock();
         let mut random = StdRng::seed_from_u64(seed);
@@ -144,7 +145,7 @@ impl SimulatedMemory {
         })
     }
 
-    /// Changes bytes of a slot behind everybody's back: a fault of the medium.
+    /// Changes bytes of a slot without a store: a fault of the medium.
     pub fn damage(&self, slot: u64, offset: usize, bytes: &[u8]) {
         let mut state = self.state.lock();
         let kind = state.kind;
@@ -170,7 +171,7 @@ impl SimulatedMemory {
         })
     }
 
-    /// The present bytes of a slot.
+    /// Returns the present bytes of a slot.
     fn bytes(&self, operation: Operation, slot: u64) -> Result<Vec<u8>> {
         let state = self.state.lock();
         state.check_alive(operation, slot)?;

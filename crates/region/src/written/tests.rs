@@ -29,7 +29,7 @@ fn arena_files(storage: &SimulatedStorage) -> usize {
     arenas.count()
 }
 
-/// A region on a file system that forgets everything when the power fails.
+/// Returns a region on a file system that forgets everything when the power fails.
 fn region_on_tmpfs(options: WrittenOptions) -> Region {
     let storage = Arc::new(storage());
     let directory = storage.directory(Path::new("/region"), Access::Owner);

@@ -39,7 +39,7 @@ pub struct FailingStorage {
 }
 
 impl FailingStorage {
-    /// Passes to `inner` what `plan` lets through.
+    /// Passes to `inner` the operations that `plan` lets through.
     pub fn new(inner: Arc<dyn Storage>, plan: FaultPlan) -> Self {
         FailingStorage { inner, plan }
     }

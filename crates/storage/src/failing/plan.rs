@@ -30,9 +30,9 @@ pub enum Fault {
     /// A write or append leaves all of its bytes, then an input/output error. Any other operation:
     /// as [`Fault::Io`].
     WriteKept,
-    /// A sync fails and makes nothing durable, and later syncs of the same open file succeed
-    /// without making anything durable either, as where the kernel has marked the pages clean and
-    /// reported the error once. Any other operation: as [`Fault::Io`].
+    /// A sync fails and makes nothing durable. Later syncs of the same open file succeed without
+    /// making anything durable either, as where the kernel has marked the pages clean and reported
+    /// the error once. Any other operation: as [`Fault::Io`].
     SyncLost,
     /// A sync makes everything durable and fails all the same. Any other operation: as
     /// [`Fault::Io`].
@@ -78,26 +78,27 @@ pub struct FaultFilter {
 }
 
 impl FaultFilter {
-    /// Every operation on every path.
+    /// Returns the filter that matches every operation on every path.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Only these operations. An append is a [`Operation::Write`].
+    /// Matches only these operations. An append is a [`Operation::Write`].
     #[must_use]
     pub fn operations(mut self, operations: &[Operation]) -> Self {
         self.operations = Some(operations.to_vec());
         self
     }
 
-    /// Only reads, writes, appends and syncs of files for this purpose.
+    /// Matches only reads, writes, appends and syncs of files for this purpose.
     #[must_use]
     pub fn purpose(mut self, purpose: Purpose) -> Self {
         self.purpose = Some(purpose);
         self
     }
 
-    /// Only operations on a path (for a rename or link: one of the two) that contains `part`.
+    /// Matches only operations on a path (for a rename or link: one of the two) that contains
+    /// `part`.
     #[must_use]
     pub fn path_contains(mut self, part: &str) -> Self {
         self.path_part = Some(part.to_owned());
@@ -143,7 +144,7 @@ struct State {
     planned: Option<Planned>,
     /// The first operation that is not let through.
     held_from: Option<u64>,
-    /// Those that wait.
+    /// Operations that wait.
     held: u64,
 }
 
@@ -155,7 +156,7 @@ struct Planned {
 }
 
 impl FaultPlan {
-    /// A plan that counts and fails nothing yet.
+    /// Returns a plan that counts and fails nothing yet.
     pub fn new(filter: FaultFilter) -> Self {
         FaultPlan {
             filter,
@@ -186,13 +187,13 @@ impl FaultPlan {
         });
     }
 
-    /// Lets those go that are held, and holds no more. They fail if they were to fail.
+    /// Releases the operations that are held, and holds no more. They fail if they were to fail.
     pub fn release(&self) {
         self.shared.state.lock().held_from = None;
         self.shared.healed.notify_all();
     }
 
-    /// Fails and holds nothing from now on. What a failed sync has lost stays lost.
+    /// Fails and holds nothing from now on. Writes that a failed sync has lost stay lost.
     pub fn heal(&self) {
         let mut state = self.shared.state.lock();
         state.planned = None;
@@ -200,17 +201,17 @@ impl FaultPlan {
         self.shared.healed.notify_all();
     }
 
-    /// How many matching operations there were, failed ones included.
+    /// Returns the number of matching operations, failed ones included.
     pub fn count(&self) -> u64 {
         self.shared.state.lock().count
     }
 
-    /// How many operations were made to fail.
+    /// Returns the number of operations that were made to fail.
     pub fn failures(&self) -> u64 {
         self.shared.state.lock().failures
     }
 
-    /// How many operations are being held.
+    /// Returns the number of operations that are held.
     pub fn held(&self) -> u64 {
         self.shared.state.lock().held
     }

@@ -123,7 +123,7 @@ fn a_short_write_leaves_the_first_half() {
     assert_eq!(&bytes, b"ab\0X\0");
 }
 
-/// Whether a file's content is durable after a sync that failed and one that did not.
+/// Returns whether a file's content is durable after a sync that failed and one that did not.
 fn is_durable_after_retry(fault: Fault) -> bool {
     let bench = bench(FaultFilter::everything().operations(&[Operation::Sync]));
     let file = bench.storage.open(Path::new("/f"), CREATE).unwrap();

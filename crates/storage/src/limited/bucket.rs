@@ -1,30 +1,30 @@
 //! A token bucket in whole numbers: how long a write has to wait, as a pure function of the times
 //! and sizes of those before it.
 //!
-//! The level rises with time at the rate, up to a burst, and falls by what is written. It may fall
-//! below zero, so a write of any size passes once nothing is owed: it is paid for afterwards, by
-//! whoever comes next. So in any span of time no more is taken than the rate allows, a burst, and
-//! one write. Levels are counted in billionths of a byte, which is what a rate in bytes a second
-//! adds in a nanosecond: nothing is ever rounded, and a rate is held for years to the byte.
+//! The level rises with time at the rate, up to a burst, and falls by the bytes of each write. It
+//! may fall below zero, so a write of any size passes once nothing is owed: the next writes pay for
+//! it. So writes take no more in any span of time than the rate allows, a burst, and one write.
+//! Levels count billionths of a byte, of which a rate in bytes a second adds a whole number in a
+//! nanosecond. So nothing is ever rounded, and a rate is held for years to the byte.
 
-/// What the level counts in a byte: the nanoseconds of a second.
+/// Units of the level in a byte: the nanoseconds of a second.
 const PARTS: i128 = 1_000_000_000;
 /// The least burst: a few writes of a table.
 pub(super) const LEAST_BURST_BYTES: u64 = 1 << 20;
 
-/// What may be written, and when.
+/// The bytes that may be written, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     /// `None`: no limit, and nothing is counted.
     bytes_per_second: Option<u64>,
     /// Billionths of a byte that may be written at once; below zero: that were written in advance.
     level: i128,
-    /// When the level was right.
+    /// Time at which the level was right.
     at_ns: u64,
 }
 
 impl Bucket {
-    /// An empty bucket.
+    /// Returns an empty bucket.
     pub(super) fn new(bytes_per_second: Option<u64>, now_ns: u64) -> Self {
         Bucket {
             bytes_per_second,
@@ -37,7 +37,7 @@ impl Bucket {
         self.bytes_per_second
     }
 
-    /// From now on another rate. What is owed stays owed, unless there is no limit for a while.
+    /// Sets the rate from now on. Bytes owed stay owed, unless there is no limit for a while.
     pub(super) fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
         self.refill(now_ns);
         self.bytes_per_second = bytes_per_second;
@@ -47,8 +47,8 @@ impl Bucket {
         };
     }
 
-    /// Takes what is to be written if nothing is owed. If something is: the time until then, and
-    /// nothing is taken.
+    /// Takes `bytes` if nothing is owed. If something is, takes nothing and returns the nanoseconds
+    /// until nothing is.
     pub(super) fn take(&mut self, bytes: u64, now_ns: u64) -> Option<u64> {
         self.refill(now_ns);
         let rate = self.bytes_per_second?;
@@ -60,7 +60,7 @@ impl Bucket {
         None
     }
 
-    /// Takes what is to be written, owed or not.
+    /// Takes `bytes`, owed or not.
     pub(super) fn take_in_advance(&mut self, bytes: u64, now_ns: u64) {
         self.refill(now_ns);
         if self.bytes_per_second.is_some() {
@@ -84,7 +84,7 @@ impl Bucket {
     }
 }
 
-/// What may be saved up: the bytes of a tenth of a second.
+/// Returns the most that may be saved up: the bytes of a tenth of a second.
 fn burst(bytes_per_second: u64) -> i128 {
     i128::from((bytes_per_second / 10).max(LEAST_BURST_BYTES)) * PARTS
 }

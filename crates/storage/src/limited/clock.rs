@@ -1,20 +1,20 @@
-//! Where a rate limit and the ages of what is stored get their time from.
+//! The time for rate limits and for the ages of stored data.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time that can be asked for and waited for: the machine's, or a test's.
+/// Time that callers read and wait for: the machine's, or a test's.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Nanoseconds since some moment that stays the same.
+    /// Returns the nanoseconds since some moment that stays the same.
     fn now_ns(&self) -> u64;
 
-    /// Seconds since 1970, by the calendar: what is stored is read after a restart, too.
+    /// Returns the seconds since 1970, by the calendar: stored times are read after a restart, too.
     fn unix_seconds(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_secs())
     }
 
-    /// Sleeps for about `time`. It may return early: whoever waits asks for the time again.
+    /// Sleeps for about `time`. It may return early: the caller reads the time again.
     fn sleep(&self, time: Duration);
 }
 
@@ -23,7 +23,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// A clock that begins at zero now.
+    /// Returns a clock that begins at zero now.
     pub fn new() -> Self {
         SystemClock(Instant::now())
     }

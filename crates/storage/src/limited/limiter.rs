@@ -1,13 +1,13 @@
 //! Holds merges back to a rate of writing.
 //!
-//! Flushes and merges share the rate, and flushes go first: a flush takes what it needs at once,
-//! even in advance, because writers stand still when it does not get on; a merge waits until
-//! nothing is owed. So the two together keep to the rate unless flushes alone exceed it, in which
-//! case merges stand until the rate is raised. Whoever sets the rate has to raise it when merges
-//! fall behind; what is owed is forgotten once there is no limit for a while.
+//! Flushes and merges share the rate, and flushes go first. A flush takes its bytes at once, even
+//! in advance, because writers stand still when it does not get on. A merge waits until nothing is
+//! owed. So the two together keep to the rate unless flushes alone exceed it; then merges stand
+//! until the rate is raised. The caller that sets the rate has to raise it when merges fall behind.
+//! Bytes owed are forgotten once there is no limit for a while.
 //!
 //! Merges wait in line, one at the bucket and the others behind it. The bucket itself is locked for
-//! arithmetic only, never while somebody sleeps, so a flush, a change of the rate and a reader of
+//! arithmetic only, never while a thread sleeps. So a flush, a change of the rate and a reader of
 //! the statistics find it free. Sleeps are short: a new rate is seen within one of them.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter with nothing saved up; `None` for no limit.
+    /// Returns a limiter with nothing saved up; `None` for no limit.
     pub fn new(bytes_per_second: Option<u64>, clock: Arc<dyn Clock>) -> Self {
         let now_ns = clock.now_ns();
         RateLimiter {
@@ -61,13 +61,13 @@ impl RateLimiter {
         }
     }
 
-    /// Sets the rate; `None` for no limit. It holds for those who wait already, too.
+    /// Sets the rate; `None` for no limit. It holds for merges that wait already, too.
     pub fn set_rate(&self, bytes_per_second: Option<u64>) {
         let now_ns = self.clock.now_ns();
         self.bucket.lock().set_rate(bytes_per_second, now_ns);
     }
 
-    /// The present rate; `None` for no limit.
+    /// Returns the present rate; `None` for no limit.
     pub fn bytes_per_second(&self) -> Option<u64> {
         if self.lifted.load(Ordering::Relaxed) {
             return None;
@@ -75,13 +75,13 @@ impl RateLimiter {
         self.bucket.lock().bytes_per_second()
     }
 
-    /// Lets everybody through for good, those who wait included.
+    /// Lets all writes through for good, waiting merges included.
     pub fn lift(&self) {
         self.lifted.store(true, Ordering::Relaxed);
     }
 
-    /// Asks to write some bytes: a merge waits, a flush only counts, others do neither. No lock
-    /// may be held that a writer, a reader or a flush needs.
+    /// Asks to write some bytes: a merge waits, a flush only counts, others do neither. The caller
+    /// holds no lock that a writer, a reader or a flush needs.
     pub fn pass(&self, bytes: u64, purpose: Purpose) {
         if self.lifted.load(Ordering::Relaxed) {
             return;
@@ -122,12 +122,12 @@ impl RateLimiter {
         self.bucket.lock().take(bytes, now_ns)
     }
 
-    /// Writes of merges that found something owed.
+    /// Returns the number of merges' writes that found bytes owed.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// The time that they waited, all threads together.
+    /// Returns the time that those writes waited, all threads together.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }

@@ -24,7 +24,7 @@ pub struct LimitedStorage {
 }
 
 impl LimitedStorage {
-    /// Limits what is written to `inner`.
+    /// Limits the writes to `inner`.
     pub fn new(inner: Arc<dyn Storage>, limiter: Arc<RateLimiter>) -> Self {
         LimitedStorage { inner, limiter }
     }

@@ -12,7 +12,7 @@ use crate::{CountingStorage, CrashSwitch, OpenMode, OpenOptions, SimulatedStorag
 const SECOND_NS: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// Time passes only while somebody sleeps.
+/// Time passes only while a thread sleeps.
 #[derive(Debug, Default)]
 struct SleepingClock {
     now_ns: AtomicU64,
@@ -34,14 +34,14 @@ impl Clock for SleepingClock {
     }
 }
 
-/// Time stands still; those who sleep are counted.
+/// Time stands still; sleeps are counted.
 #[derive(Debug, Default)]
 struct StandingClock {
     sleeps: AtomicU64,
 }
 
 impl StandingClock {
-    /// Waits until so many sleeps have begun since the call.
+    /// Waits until this many sleeps have begun since the call.
     fn wait_for_sleeps(&self, sleeps: u64) {
         let until = self.sleeps.load(Ordering::SeqCst) + sleeps;
         while self.sleeps.load(Ordering::SeqCst) < until {
@@ -219,7 +219,7 @@ fn no_number_is_too_large() {
     }
 }
 
-/// The decorator asks for each way of writing, and hands on what it is given.
+/// The layer asks for each way of writing, and hands on its arguments.
 #[test]
 fn each_way_of_writing_is_limited() {
     let counting = Arc::new(CountingStorage::new(Arc::new(SimulatedStorage::new(

@@ -27,12 +27,12 @@ const STAGING_BYTES: usize = 1 << 20;
 pub(super) struct DirectFile {
     file: fs::File,
     write_turn: Mutex<()>,
-    /// Of a file whose reads are waited for on the processor.
+    /// Present for a file whose reads wait on the processor.
     pace: Option<Arc<Pace>>,
 }
 
-/// Whether the kernel finds the call unfit for direct I/O (the device's blocks may be larger than
-/// a page), so that it has to go through the page cache.
+/// Returns whether the kernel finds the call unfit for direct I/O (the device's blocks may be
+/// larger than a page), so that it has to go through the page cache.
 fn is_unfit(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }
@@ -89,7 +89,8 @@ impl DirectFile {
         Ok(done + read_full(buffered, rest, offset + done as u64)?)
     }
 
-    /// Reads the aligned stretch around the start of `buffer` and copies what belongs there.
+    /// Reads the aligned stretch around the start of `buffer` and copies the part that belongs
+    /// there.
     fn read_staged(
         &self,
         staging: &mut Staging,
@@ -127,7 +128,8 @@ impl DirectFile {
         buffered.write_all_at(tail, middle_offset + middle.len() as u64)
     }
 
-    /// `bytes` begin and end on aligned offsets of the file; their memory may lie anywhere.
+    /// Writes `bytes`, which begin and end on aligned offsets of the file; their memory may lie
+    /// anywhere.
     fn write_aligned(&self, buffered: &fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if is_aligned(bytes, offset) {
             return self.write_direct(buffered, bytes, offset);
@@ -143,8 +145,8 @@ impl DirectFile {
         Ok(())
     }
 
-    /// A write that the kernel cut short goes on where it stopped, through the page cache if that
-    /// is no longer aligned.
+    /// Writes directly. A write that the kernel cut short goes on where it stopped, through the
+    /// page cache if that is no longer aligned.
     fn write_direct(&self, buffered: &fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut rest = bytes;
         let mut position = offset;
@@ -197,7 +199,7 @@ struct Staging {
 }
 
 impl Staging {
-    /// Enough for a call of this length at this offset, or for a piece of it.
+    /// Allocates enough for a call of this length at this offset, or for a piece of it.
     fn for_call(length: usize, offset: u64) -> Self {
         let skipped = (offset % ALIGNMENT as u64) as usize;
         let length = length.saturating_add(skipped).min(STAGING_BYTES);
@@ -211,7 +213,7 @@ impl Staging {
         }
     }
 
-    /// The first `length` bytes, or all if there are fewer.
+    /// Returns the first `length` bytes, or all if there are fewer.
     fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         let end = self.start + length.min(self.length);
         self.memory.get_mut(self.start..end).unwrap_or_default()
@@ -227,8 +229,8 @@ mod tests {
 
     use super::*;
 
-    /// A direct file and, in the place of its own buffered descriptor, another file, so that what
-    /// went through the page cache can be told apart. None where the file system has no direct
+    /// Opens a direct file and, in the place of its own buffered descriptor, another file. So bytes
+    /// that went through the page cache can be told apart. None where the file system has no direct
     /// I/O.
     fn open_apart(directory: &Path, is_polled: bool) -> Option<(DirectFile, fs::File)> {
         let mut options = fs::OpenOptions::new();

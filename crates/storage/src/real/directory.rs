@@ -25,7 +25,7 @@ use crate::{
     OpenMode, OpenOptions, Operation, Result,
 };
 
-/// How long the holder of a lease has to give it up, and the pause between two looks.
+/// Time for the holder of a lease to give it up, and pause between two looks.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 const LEASE_PAUSE: Duration = Duration::from_millis(5);
 
@@ -52,8 +52,8 @@ impl RealDirectory {
         Error::new(operation, &self.shown(name), source.into())
     }
 
-    /// Opens a regular file. Nothing is waited for but a lease, for a moment: a FIFO without a writer is
-    /// an error at once.
+    /// Opens a regular file. It waits for nothing but a lease, and for a moment only: a FIFO
+    /// without a writer is an error at once.
     fn open_regular(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
         let guarded = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(self.access.file_mode());
@@ -107,8 +107,8 @@ impl RealDirectory {
     }
 }
 
-/// Opens a file until no lease is in the way. Without `O_NONBLOCK` the kernel would wait for the holder
-/// of a lease, whom the first attempt has told, for as long as 45 s.
+/// Opens a file once no lease is in the way. The first attempt notifies the holder of a lease.
+/// Without `O_NONBLOCK` the kernel would wait for the holder for as long as 45 s.
 fn unleased<T>(open: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     let began = Instant::now();
     loop {

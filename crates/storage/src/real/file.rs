@@ -19,7 +19,7 @@ use crate::{Error, File, Lock, LockKind, OpenMode, OpenOptions, Operation, Purpo
 #[derive(Debug)]
 pub(super) struct RealFile {
     path: PathBuf,
-    /// Also of a direct file, for what cannot go past the page cache.
+    /// Also of a direct file, for accesses that cannot go past the page cache.
     buffered: fs::File,
     direct: Option<DirectFile>,
 }
@@ -81,7 +81,7 @@ fn is_same(one: &fs::File, other: &fs::File) -> io::Result<bool> {
     Ok(one.ino() == other.ino() && one.dev() == other.dev())
 }
 
-/// One write of which the kernel syncs the range alone. It may be cut short.
+/// Writes once, and has the kernel sync that range alone. The write may be cut short.
 fn write_synced(file: &fs::File, bytes: &[u8], offset: u64) -> rustix::io::Result<usize> {
     let slices = [IoSlice::new(bytes)];
     retry_on_intr(|| pwritev2(file, &slices, offset, ReadWriteFlags::DSYNC))

@@ -1,4 +1,4 @@
-//! Which file system holds a path, and what is known of it.
+//! The file system that holds a path, and its known properties.
 
 use std::io;
 use std::os::fd::AsFd;

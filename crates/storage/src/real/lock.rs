@@ -36,7 +36,7 @@ impl Drop for RealLock {
             return;
         }
         // Closing would not do: a child that another thread has forked, and that has not called
-        // `exec` yet, holds the open file too. A failure leaves what closing does.
+        // `exec` yet, holds the open file too. If this call fails, closing has to do.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -48,7 +48,7 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     options.open(path)?.sync_all()
 }
 
-/// The directory that holds the name of `path`.
+/// Returns the directory that holds the name of `path`.
 fn parent(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     if parent.as_os_str().is_empty() {

@@ -1,20 +1,20 @@
-//! Reads of a device that are waited for on the processor.
+//! Reads of a device for which a thread waits on the processor.
 //!
-//! A thread that sleeps until a device answers pays for it twice: its processor goes idle, which under
-//! a hypervisor is an exit and an interrupt to come back, and then the thread has to be woken. Of a
-//! read of 4 KiB from a virtual disk that was a third. Here the request goes to the kernel through an
-//! io_uring, and the queue of completions is watched until the answer is there, or has been so long
-//! in coming that sleeping adds little.
+//! A thread that sleeps until a device answers pays for it twice. Its processor goes idle, which
+//! under a hypervisor is an exit and an interrupt to come back. Then the kernel has to wake the
+//! thread. Together that was a third of a read of 4 KiB from a virtual disk. Here the request goes
+//! to the kernel through an io_uring, and the thread watches the queue of completions. It sleeps
+//! once the answer is so late that sleeping adds little.
 //!
-//! Whoever watches keeps a processor from others, so
-//! - there are half as many rings as processors (none where there is one, 16 at most); who finds them
-//!   taken sleeps as ever. They belong to the process, as the processors do;
-//! - a watch that was interrupted for long shows that others want the processor: for a while all sleep;
-//! - only a device whose answers come sooner so is watched: now and then a read is waited for the other
-//!   way, to compare. A disk's answers do not, nor do those of a busy device, or where an idle processor
-//!   watches for itself, as some guests do.
+//! A thread that watches keeps a processor from others, so
+//! - there are half as many rings as processors (none where there is one, 16 at most); a thread
+//!   that finds them taken sleeps as usual. The rings belong to the process, as the processors do;
+//! - a watch with a long interruption shows that others want the processor: for a while all sleep;
+//! - threads watch a device only if its answers come sooner that way: now and then a read waits the
+//!   other way, to compare. A disk's answers come no sooner, nor do those of a busy device, or
+//!   where an idle processor watches for itself, as some guests do.
 //!
-//! Whatever goes wrong is left to a plain read.
+//! After any failure here, a plain read follows.
 
 mod ring;
 
@@ -34,21 +34,21 @@ use crate::ForkMark;
 
 /// Longer than a read of a solid-state device, shorter than one of a disk.
 const PATIENCE: Duration = Duration::from_micros(200);
-/// How long everybody sleeps after an interruption.
+/// Time for which all readers sleep after an interruption.
 const RETREAT: Duration = Duration::from_millis(10);
-/// Each takes a descriptor.
+/// Each ring takes a descriptor.
 const MOST_RINGS: usize = 16;
-/// More keeps the device busy for long enough to sleep.
+/// A longer read keeps the device busy for long enough to sleep.
 const LONGEST_BYTES: usize = 64 << 10;
-/// One read in so many is waited for the way that seems to be the worse one.
+/// One read in this many waits the way that seems to be worse.
 const TRIAL: u32 = 32;
-/// A read moves what is known of a device by so much of it: a part too small for one to decide.
+/// A read moves a known median by one part in this many: too little for one read to decide.
 const LEARNING: u32 = 32;
-/// So often a lock is tried that is held for less than a microsecond.
+/// Maximum number of attempts at a lock that is held for less than a microsecond.
 const MOST_LOOKS: usize = 100;
 
-/// How long reads of a device take, waited for the one way and the other: medians, as far as one can
-/// follow them, since a few reads take many times what the others do.
+/// Times of a device's reads, asleep and watched: medians, as far as they can be followed, since a
+/// few reads take many times as long as the others.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     asleep_us: AtomicU32,
@@ -81,18 +81,19 @@ impl Pace {
         Ok(count)
     }
 
-    /// Which way the next read is waited for: on the processor if that saves a tenth of the time.
+    /// Returns whether to watch for the next read: if that saves a tenth of the time, trials aside.
     fn is_to_watch(&self) -> bool {
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
         let asleep_us = u64::from(self.asleep_us.load(Ordering::Relaxed));
         let watched_us = u64::from(self.watched_us.load(Ordering::Relaxed));
-        // What was never tried is 0.
+        // A way that was never tried has 0.
         let is_worth_it = watched_us * 10 < asleep_us * 9 || watched_us == 0;
         is_worth_it != reads.is_multiple_of(TRIAL)
     }
 }
 
-/// Moves a median towards what was seen. Of two readers that learn at once one may be forgotten.
+/// Moves a median towards the time of a read. Of two readers that learn at once, one may be
+/// forgotten.
 fn learn(median_us: &AtomicU32, took: Duration) {
     let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
     let known_us = median_us.load(Ordering::Relaxed);
@@ -106,10 +107,10 @@ fn learn(median_us: &AtomicU32, took: Duration) {
     median_us.store(learned_us, Ordering::Relaxed);
 }
 
-/// What is known of a device is shared by all its files that are open.
+/// Returns the pace of a file's device, which all its open files share.
 ///
-/// None while another thread is at it for long: in a child of a fork it may be one of the parent's, and
-/// its lock stays held. Such a file is read asleep.
+/// None while another thread holds the lock for long: in a forked child that thread may be one of
+/// the parent's, and the lock stays held. Such a file is read asleep.
 pub(super) fn pace_of(file: &fs::File) -> io::Result<Option<Arc<Pace>>> {
     let device = file.metadata()?.dev();
     let look = |_| {
@@ -131,21 +132,21 @@ pub(super) fn pace_of(file: &fs::File) -> io::Result<Option<Arc<Pace>>> {
 
 static PACES: Mutex<BTreeMap<u64, Weak<Pace>>> = Mutex::new(BTreeMap::new());
 
-/// Whether this process may wait for reads so: there is more than one processor, and the kernel knows
-/// how (5.19) and lets it, which not every container does.
+/// Returns whether this process may wait for reads on the processor: there is more than one, and
+/// the kernel knows how (5.19) and lets it, which not every container does.
 pub(super) fn is_possible() -> bool {
     rings().is_some_and(|rings| rings.are_of_this_process() && !rings.slots.is_empty())
 }
 
-/// The rings; none while another thread makes them, which in a child of a fork may be one of the
-/// parent's, and never ends.
+/// Returns the rings. None while another thread makes them: in a forked child that thread may be
+/// one of the parent's, and never ends.
 fn rings() -> Option<&'static Rings> {
     static RINGS: OnceLock<Rings> = OnceLock::new();
     static MAKING: Mutex<()> = Mutex::new(());
     if let Some(rings) = RINGS.get() {
         return Some(rings);
     }
-    // With it nobody else is inside the next call.
+    // The lock keeps other threads out of the next call.
     let _turn = MAKING.try_lock()?;
     Some(RINGS.get_or_init(|| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -165,7 +166,7 @@ struct Rings {
 }
 
 impl Rings {
-    /// So many, or none.
+    /// Makes `count` rings, or none.
     fn new(count: usize) -> Self {
         let slots = (0..count).map(|_| Ring::new().map(|ring| Mutex::new(Some(ring))));
         Rings {
@@ -184,7 +185,7 @@ impl Rings {
         self.epoch.elapsed().as_micros() as u64
     }
 
-    /// How much was read; none if it was not, for whatever reason.
+    /// Returns the number of bytes read; none if there was no successful read.
     fn read(&self, file: &fs::File, buffer: &mut [u8], offset: u64) -> Option<usize> {
         let is_retreat = self.now_us() < self.retreat_ends_us.load(Ordering::Relaxed);
         if is_retreat || !self.are_of_this_process() {
@@ -213,7 +214,7 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// A file of pages, each filled with its number.
+    /// Returns a file of pages, each filled with its number.
     fn numbered_pages(count: u8) -> fs::File {
         let file = tempfile::tempfile().unwrap();
         for page in 0..count {
@@ -223,7 +224,7 @@ mod tests {
         file
     }
 
-    /// Whether files here can be read without a sleep: else nothing is read by rings.
+    /// Returns whether files here can be read without a sleep: else rings read nothing.
     fn can_be_read_awake() -> bool {
         let mut bytes = [0; 1];
         let mut buffers = [io::IoSliceMut::new(&mut bytes)];
@@ -231,7 +232,7 @@ mod tests {
         rustix::io::preadv2(numbered_pages(1), &mut buffers, 0, flags).is_ok()
     }
 
-    /// Rings, or none where the kernel or a container does not give any.
+    /// Returns rings, or none where the kernel or a container does not give any.
     fn some_rings(count: usize) -> Option<Rings> {
         let rings = Rings::new(count);
         (!rings.slots.is_empty() && can_be_read_awake()).then_some(rings)
@@ -322,8 +323,8 @@ mod tests {
         assert!(by_rings.into_inner() > 0);
     }
 
-    /// How many of many reads are watched on a device whose answers take so long the one way and the
-    /// other.
+    /// Returns the number of watched reads out of 1000, on a device whose answers take these times
+    /// asleep and watched.
     fn watched_of_1000(pace: &Pace, asleep_us: u64, watched_us: u64) -> usize {
         let read = |_| {
             let is_watched = pace.is_to_watch();
@@ -373,7 +374,7 @@ mod tests {
         let elsewhere = fs::File::open("/proc/self/stat").unwrap();
         let elsewhere = pace_of(&elsewhere).unwrap().unwrap();
         assert!(!Arc::ptr_eq(&one, &elsewhere));
-        // As a child finds it whose parent had another thread here.
+        // As in a child whose parent had another thread here.
         let _held = PACES.lock();
         assert!(pace_of(&numbered_pages(1)).unwrap().is_none());
     }

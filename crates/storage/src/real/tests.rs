@@ -3,7 +3,7 @@ use crate::{ErrorKind, LockKind, OpenMode, OpenOptions, Purpose};
 
 const PURPOSE: Purpose = Purpose::Other;
 
-/// Bytes that tell positions apart.
+/// Returns bytes that tell positions apart.
 fn pattern(length: usize, salt: usize) -> Vec<u8> {
     (0..length)
         .map(|index| ((index + salt) * 31 / 7) as u8)
@@ -234,7 +234,7 @@ fn reading_is_started_only_for_what_is_not_in_memory() {
     assert!(!file.start_read(0, 4096), "just written");
     let handle = std::fs::File::open(&path).unwrap();
     rustix::fs::fadvise(&handle, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // A file system may keep its pages whatever it is told (tmpfs, overlay).
+    // A file system may ignore the advice and keep its pages (tmpfs, overlay).
     if file.start_read(512 << 10, 4096) {
         let mut bytes = [0; 4096];
         file.read_exact_at(&mut bytes, 512 << 10, Purpose::Read)
@@ -244,7 +244,7 @@ fn reading_is_started_only_for_what_is_not_in_memory() {
     }
 }
 
-/// Bytes of a file that the page cache holds.
+/// Returns the bytes of a file that the page cache holds.
 fn cached_bytes(path: &std::path::Path, length_bytes: u64) -> u64 {
     use std::io::IoSliceMut;
 
@@ -257,7 +257,7 @@ fn cached_bytes(path: &std::path::Path, length_bytes: u64) -> u64 {
         let read = preadv2(&handle, &mut buffers, *offset, ReadWriteFlags::NOWAIT);
         read != Err(Errno::AGAIN)
     };
-    // From the end: a probe has what follows it fetched.
+    // From the end: a probe makes the kernel fetch the pages behind it.
     let pages = (0..length_bytes / 4096).rev().map(|page| page * 4096);
     pages.filter(is_cached).count() as u64 * 4096
 }

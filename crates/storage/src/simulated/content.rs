@@ -1,4 +1,5 @@
-//! The bytes of one simulated file: what is durable, what was written since, what a crash leaves.
+//! The bytes of one simulated file: the durable ones, the changes since, and those that a crash
+//! leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -36,8 +37,8 @@ enum Change {
 }
 
 impl Change {
-    /// Changes the part of the file in `range`; `target` covers all of it. What was cut off reads
-    /// as zeros if the file grows again.
+    /// Changes the part of the file in `range`; `target` covers all of it. Bytes that were cut off
+    /// read as zeros if the file grows again.
     fn apply(&self, target: &mut [u8], range: Range<usize>) {
         match self {
             Change::Write(write) => write.apply(target, range),
@@ -64,7 +65,7 @@ impl Change {
         }
     }
 
-    /// The file's length after the change.
+    /// Returns the file's length after the change.
     fn length_after(&self, before: usize) -> usize {
         match self {
             Change::Write(write) => before.max(write.end()),
@@ -123,7 +124,7 @@ impl Content {
         self.current.len()
     }
 
-    /// Bytes of the medium that the file holds. A hole counts as if it were written.
+    /// Returns the bytes of the medium that the file holds. A hole counts as if it were written.
     pub(super) fn footprint_bytes(&self) -> usize {
         self.current.len().max(self.reserved_bytes)
     }
@@ -142,7 +143,7 @@ impl Content {
         count
     }
 
-    /// The caller has checked that `offset + bytes.len()` fits on the medium.
+    /// Writes bytes. The caller has checked that `offset + bytes.len()` fits on the medium.
     pub(super) fn write(&mut self, bytes: &[u8], offset: usize) {
         if bytes.is_empty() {
             return;
@@ -156,7 +157,8 @@ impl Content {
         self.unsynced.push(Change::Write(write));
     }
 
-    /// A page is written back as a whole: a write to one that was lost carries the rest of it, too.
+    /// Returns the write, of whole pages if it touches a lost one: a page is written back as a
+    /// whole.
     fn with_lost_pages(&mut self, write: Write) -> Write {
         let pages = write.pages();
         let lost_before = self.lost_pages.len();
@@ -172,8 +174,8 @@ impl Content {
         }
     }
 
-    /// Fails to carry to the medium all changes since the last sync, as a kernel does: they are read as
-    /// before, and count as synced.
+    /// Fails to carry all changes since the last sync to the medium, as a kernel does. Reads still
+    /// see them, and they count as synced.
     pub(super) fn lose_unsynced(&mut self) {
         let pages = self.unsynced.drain(..).flat_map(|change| change.pages());
         self.lost_pages.extend(pages);
@@ -202,7 +204,7 @@ impl Content {
         self.durable_reserved_bytes = self.reserved_bytes;
     }
 
-    /// What the medium holds after a power cut.
+    /// Returns the file as the medium holds it after a power cut.
     ///
     /// Each sector has one of the states it had since the last sync; half of the pages are torn,
     /// the others keep all their sectors at one state. The length is one that the file had since
@@ -220,7 +222,7 @@ impl Content {
         Content::from_durable(survivor, self.durable_reserved_bytes)
     }
 
-    /// Returns what the medium holds with the first changes since the last sync.
+    /// Returns the medium's bytes with the first `kept` changes since the last sync.
     fn with_changes(&self, kept: usize) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for change in self.unsynced.iter().take(kept) {
@@ -263,7 +265,7 @@ impl Content {
         lengths.nth(kept).unwrap_or_default()
     }
 
-    /// The length at the last sync and after each change since.
+    /// Returns the length at the last sync and after each change since.
     fn lengths_since_sync(&self) -> impl Iterator<Item = usize> {
         let changes = self
             .unsynced

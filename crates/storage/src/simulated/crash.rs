@@ -1,4 +1,4 @@
-//! The two ways a machine dies, and how much of what was not durable a power cut takes.
+//! The two ways in which a machine dies, and the share of unsynced changes that a power cut takes.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -8,14 +8,14 @@ use rand::rngs::StdRng;
 pub enum CrashKind {
     /// The process dies: the page cache and all names stay as they are, and so does the boot id.
     Kill,
-    /// The power fails: what was not synced may be lost, in any legal combination.
+    /// The power fails: unsynced changes may be lost, in any legal combination.
     PowerCut,
 }
 
 /// How a power cut treats the unsynced changes of one file or of the names.
 ///
-/// Every legal outcome can come from `Scattered` alone, but with many pages the extreme ones
-/// would hardly ever be drawn; they are what most mistakes need to show.
+/// Every legal outcome can come from `Scattered` alone, but with many pages the extreme ones would
+/// hardly ever be drawn; most mistakes need those to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     Everything,

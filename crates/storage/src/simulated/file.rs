@@ -16,7 +16,7 @@ pub(super) struct SimulatedFile {
     pub(super) inode: InodeNumber,
     pub(super) path: PathBuf,
     pub(super) writable: bool,
-    /// As it was asked for: here every read is alike.
+    /// As requested: here every read is alike.
     pub(super) direct: bool,
 }
 

@@ -33,7 +33,7 @@ fn any_access() -> impl Strategy<Value = Access> {
     ]
 }
 
-/// The sector of a file at an offset, with zeros behind the end of the file.
+/// Returns the sector of a file at an offset, with zeros behind the end of the file.
 fn sector(bytes: &[u8], start: usize) -> [u8; SECTOR_BYTES] {
     let mut sector = [0; SECTOR_BYTES];
     let rest = bytes.get(start..).unwrap_or_default();
@@ -112,7 +112,8 @@ impl History {
         }
     }
 
-    /// A subset keeps what is durable, and with each change the earlier ones of its paths.
+    /// Returns whether a subset keeps all durable changes, and with each change the earlier ones of
+    /// its paths.
     fn is_legal(&self, kept: &[bool]) -> bool {
         (0..kept.len()).all(|index| {
             let builds_on_kept = (0..index).all(|earlier| {

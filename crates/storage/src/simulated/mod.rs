@@ -1,7 +1,7 @@
 //! A file system in memory that crashes.
 //!
-//! Goal: every state that a real file system may be found in after the death of a process or a
-//! power cut can be reached here, from a seed, and none that POSIX forbids. What it keeps apart:
+//! Goal: from a seed, this reaches every state in which a real file system may be found after the
+//! death of a process or a power cut, and none that POSIX forbids. It keeps apart:
 //!
 //! - *written* and *durable*: a write is at once visible to every reader and survives a kill, but
 //!   only a sync takes it beyond a power cut. Until then any of its sectors may be lost alone, and
@@ -69,7 +69,7 @@ pub struct SimulatedStorage {
 }
 
 impl SimulatedStorage {
-    /// An empty file system of 1 GiB.
+    /// Returns an empty file system of 1 GiB.
     pub fn new(seed: u64, switch: CrashSwitch) -> Self {
         Self::from_disk(Disk::new(seed, DEFAULT_CAPACITY_BYTES, switch))
     }
@@ -80,15 +80,15 @@ impl SimulatedStorage {
         }
     }
 
-    /// What the next process finds if the machine dies now. All locks are gone.
+    /// Returns the storage that the next process finds if the machine dies now. All locks are gone.
     ///
-    /// This storage is left as it is: a test may ask at many points of one run. One that has
+    /// This storage stays as it is: a test may call this at many points of one run. A test that has
     /// threads at work freezes the switch first, so that files and memory stop at one moment.
     pub fn crash(&self, kind: CrashKind, seed: u64, switch: CrashSwitch) -> SimulatedStorage {
         Self::from_disk(self.disk.lock().after_crash(kind, seed, switch))
     }
 
-    /// Sets the size of the disk; it may be less than what is in use.
+    /// Sets the size of the disk; it may be less than the bytes in use.
     pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
         self.disk.lock().capacity_bytes = capacity_bytes;
     }
@@ -98,9 +98,9 @@ impl SimulatedStorage {
         self.disk.lock().capacity_bytes
     }
 
-    /// Loses what was written to a file since its last sync, as a kernel does that cannot write pages back
-    /// and takes them for clean: it is read as before, and later syncs leave it where it is. A page that
-    /// is written again is whole.
+    /// Loses the writes to a file since its last sync, like a kernel that cannot write pages back
+    /// and takes them for clean. Reads still see them, and later syncs leave them where they are. A
+    /// page that is written again is whole.
     pub fn lose_unsynced(&self, path: &Path) -> Result<()> {
         self.disk.lock().lose_unsynced(&normalise(path))
     }

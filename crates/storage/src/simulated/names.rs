@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 
 use super::crash::Loss;
 
-/// The identity of a file, whatever its names.
+/// The identity of a file under all its names.
 pub(super) type InodeNumber = u64;
 
 /// Invariant: `current` is `durable` with `unsynced` applied in order.
@@ -62,7 +62,7 @@ impl Change {
     }
 }
 
-/// The same name for every spelling of a path; relative paths start at the root.
+/// Returns the same name for every spelling of a path; relative paths start at the root.
 pub(super) fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::from("/");
     for component in path.components() {
@@ -170,7 +170,7 @@ impl Names {
         self.current.values().copied()
     }
 
-    /// Every inode that has a name now or that a power cut could bring back.
+    /// Returns every inode that has a name now or that a power cut could bring back.
     pub(super) fn reachable_inodes(&self) -> BTreeSet<InodeNumber> {
         let added = self.unsynced.iter().filter_map(|change| match change {
             Change::Add { inode, .. } => Some(*inode),
@@ -211,8 +211,8 @@ impl Names {
         }
     }
 
-    /// What the medium holds after a power cut: the durable names and any subset of the unsynced
-    /// changes in which no change is kept without the earlier ones of its names.
+    /// Returns the names after a power cut: the durable ones and any subset of the unsynced changes
+    /// in which no change is kept without the earlier ones of its names.
     pub(super) fn after_power_cut(&self, random: &mut StdRng) -> Self {
         let loss = Loss::choose(random);
         let suffix_start = random.random_range(0..=self.unsynced.len());

@@ -15,7 +15,7 @@ fn create(storage: &SimulatedStorage, path: &str) -> Arc<dyn File> {
     storage.open(Path::new(path), CREATE).unwrap()
 }
 
-/// A file whose name and content are durable.
+/// Creates a file whose name and content are durable.
 fn create_durable(storage: &SimulatedStorage, path: &str, bytes: &[u8]) -> Arc<dyn File> {
     let file = create(storage, path);
     file.append(bytes, PURPOSE).unwrap();
@@ -28,7 +28,7 @@ fn sync_root(storage: &SimulatedStorage) {
     storage.sync_directory(Path::new("/")).unwrap();
 }
 
-/// The content of a file, if its name is there.
+/// Returns the content of a file, if its name is there.
 fn content(storage: &SimulatedStorage, path: &str) -> Option<Vec<u8>> {
     let file = match storage.open(Path::new(path), READ) {
         Ok(file) => file,
@@ -48,7 +48,7 @@ fn cut_power(storage: &SimulatedStorage, seed: u64) -> SimulatedStorage {
     storage.crash(CrashKind::PowerCut, seed, CrashSwitch::new())
 }
 
-/// Everything that `look` sees after a power cut, over many seeds.
+/// Returns everything that `look` sees after a power cut, over many seeds.
 fn outcomes<T: Ord>(
     storage: &SimulatedStorage,
     look: impl Fn(&SimulatedStorage) -> T,

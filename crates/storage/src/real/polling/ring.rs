@@ -1,7 +1,7 @@
 //! An io_uring with one request at a time, whose completion is watched for.
 //!
-//! The kernel writes to the caller's memory until the completion is there, so that is waited for whatever
-//! happens: no error of the waiting ends it.
+//! The kernel writes to the caller's memory until the completion is there. So `wait` goes on
+//! until then in any case: no error of a system call ends it.
 #![expect(
     unsafe_code,
     reason = "a request carries a pointer to where the read goes"
@@ -16,13 +16,13 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use super::PATIENCE;
 
-/// Between two looks at the queue nothing takes as long but another thread, or another machine.
+/// Longest time between two looks at the queue, unless another thread or another machine ran.
 const INTERRUPTION: Duration = Duration::from_micros(100);
 
-/// What the kernel says: a count of bytes, or an error's number below zero.
+/// The kernel's answer: a count of bytes, or an error's number below zero.
 pub(super) struct Answer {
     pub(super) result: i32,
-    /// Somebody else had the processor meanwhile.
+    /// Another thread, or another machine, had the processor meanwhile.
     pub(super) was_interrupted: bool,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Ring(IoUring);
 
 impl Ring {
     pub(super) fn new() -> io::Result<Self> {
-        // By default the kernel interrupts whoever is to put a completion into the queue. So it raises a
-        // flag instead, for which the watch looks out.
+        // By default the kernel interrupts the thread that is to put a completion into the queue.
+        // Here it raises a flag instead, which the watch looks for.
         let mut builder = IoUring::builder();
         builder.setup_coop_taskrun().setup_taskrun_flag();
         builder.build(1).map(Ring)
     }
 
-    /// Reads once, without a thread of the kernel's: what it would sleep for, other than the device, is
+    /// Reads once, without a thread of the kernel's: a sleep for anything but the device becomes
     /// `EAGAIN`. None if the kernel did not take the request: then the ring is to be dropped.
     pub(super) fn read(
         &mut self,
@@ -56,11 +56,12 @@ impl Ring {
         unsafe { self.answer(&request) }
     }
 
-    /// Puts a request into the queue and waits for its completion. None if the kernel did not take it:
-    /// then it is still in the queue, with which it goes when the ring is dropped.
+    /// Puts a request into the queue and waits for its completion. None if the kernel did not take
+    /// the request: then it stays in the queue, and goes when the ring is dropped.
     ///
     /// # Safety
-    /// What the request points to is valid until this returns, and nobody else's.
+    /// The memory that the request points to is valid, and used by nothing else, until this
+    /// returns.
     unsafe fn answer(&mut self, request: &squeue::Entry) -> Option<Answer> {
         // SAFETY: the caller's; and if the kernel takes the request, `wait` does not return before its
         // completion. (If it does not, it never reads the queue again: that takes another `submit`.)
@@ -121,7 +122,7 @@ impl Watch {
         self.looked = now;
     }
 
-    /// Sleeping is no interruption.
+    /// Notes the end of a sleep, which is no interruption.
     fn wake(&mut self, now: Instant) {
         self.looked = now;
     }
@@ -140,7 +141,7 @@ mod tests {
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 
-    /// What a ring answers to a timer, and how long it takes; None where there is no ring.
+    /// Returns a ring's answer to a timer, and the time it takes; None where there is no ring.
     fn wait_for_timer(duration: Duration) -> Option<(Answer, Duration)> {
         let mut ring = Ring::new().ok()?;
         let duration = types::Timespec::from(duration);

@@ -1,4 +1,4 @@
-//! What names there are, and changes of them.
+//! The names of a disk, and changes of them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Disk {
         self.names.path_of(home).is_none()
     }
 
-    /// A file may get this name: its directory exists, and it is not itself one.
+    /// Fails unless a file may get this name: its directory exists, and it is not itself one.
     pub(super) fn check_new_name(&self, operation: Operation, path: &Path) -> Result<()> {
         if self.names.is_directory(path) {
             return Err(error(operation, path, io::ErrorKind::AlreadyExists));

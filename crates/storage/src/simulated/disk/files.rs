@@ -88,8 +88,8 @@ impl Disk {
 
     /// Writes at an offset, or at the end if there is none, and returns the offset.
     ///
-    /// A write that dies with the machine leaves a prefix that ends between two sectors, and so
-    /// may one that runs out of space: it leaves what fitted.
+    /// A write that dies with the machine leaves a prefix that ends between two sectors. A write
+    /// that runs out of space may leave a prefix, too: the bytes that fitted.
     pub(in crate::simulated) fn write(
         &mut self,
         number: InodeNumber,
@@ -126,7 +126,7 @@ impl Disk {
         outcome
     }
 
-    /// Nothing, everything, or the bytes up to a sector boundary of the file.
+    /// Returns nothing, everything, or the bytes up to a sector boundary of the file.
     fn torn_prefix<'a>(&mut self, bytes: &'a [u8], offset: u64) -> &'a [u8] {
         let into_sector = (offset % SECTOR_BYTES as u64) as usize;
         let sectors = (into_sector + bytes.len()).div_ceil(SECTOR_BYTES);

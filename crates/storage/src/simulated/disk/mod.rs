@@ -1,7 +1,7 @@
 //! The state behind a simulated storage: inodes, names, locks, space, and the life of the machine.
 //!
-//! Every operation runs under the one lock that holds the disk, and asks the crash switch there,
-//! so a crash falls between two operations or into exactly one.
+//! Every operation runs under the one lock that holds the disk, and asks the crash switch there. So
+//! a crash falls between two operations or into exactly one.
 
 mod directories;
 mod files;
@@ -64,7 +64,7 @@ impl Disk {
         }
     }
 
-    /// The disk that the next process finds.
+    /// Returns the disk that the next process finds.
     pub(super) fn after_crash(&self, kind: CrashKind, seed: u64, switch: CrashSwitch) -> Disk {
         let mut disk = Disk::new(seed, self.capacity_bytes, switch);
         disk.next_inode = self.next_inode;
